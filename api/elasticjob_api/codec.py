@@ -1,0 +1,172 @@
+"""JSON values ↔ frozen dataclasses, strictly, with the path of the field in every error.
+
+One reader serves manifests and etcd records. Field names go by rule: `min_replicas` is `minReplicas`, and the
+suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`), so that no name is written
+twice. Supported: bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T],
+dataclasses, and Any (passed through untouched: pod templates).
+"""
+
+import dataclasses
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, TypeVar
+
+from elasticjob_api.errors import CodecError
+
+T = TypeVar("T")
+
+
+@functools.cache
+def json_name(field_name: str) -> str:
+    """The CRD's spelling of a dataclass field."""
+    stem = field_name.removesuffix("_s") + ("_seconds" if field_name.endswith("_s") else "")
+    head, *rest = stem.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+@functools.cache
+def _fields(cls: type) -> dict[str, tuple[str, Any]]:
+    """JSON name → (field name, type) of a dataclass."""
+    hints = typing.get_type_hints(cls)
+    return {json_name(f.name): (f.name, hints[f.name]) for f in dataclasses.fields(cls)}
+
+
+def read(cls: type[T], value: Any, path: str = "") -> T:
+    """Make a `cls` of a parsed JSON value; raises `CodecError` naming the field, the cause and the cure."""
+    return typing.cast("T", _read(cls, value, path))
+
+
+def _read(hint: Any, value: Any, path: str) -> Any:
+    if hint is Any:
+        return value
+    if dataclasses.is_dataclass(hint):
+        return _read_dataclass(typing.cast("type", hint), value, path)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(_read_choice(tuple(member.value for member in hint), value, path))
+    if origin := typing.get_origin(hint):
+        return _read_generic(origin, typing.get_args(hint), value, path)
+    return _read_scalar(hint, value, path)
+
+
+def _read_generic(origin: Any, args: tuple[Any, ...], value: Any, path: str) -> Any:
+    if origin in {types.UnionType, typing.Union}:
+        return _read_union(args, value, path)
+    if origin is typing.Literal:
+        return _read_choice(args, value, path)
+    if origin is tuple:
+        return _read_tuple(args[0], value, path)
+    return _read_mapping(args[1], value, path)
+
+
+def _read_dataclass(cls: type, value: Any, path: str) -> Any:
+    _expect(value, dict, "an object", path)
+    known = _fields(cls)
+    for name in value:
+        if name not in known:
+            raise CodecError(_join(path, str(name)), f"unknown field{_suggestion(str(name), known)}")
+    given = {known[name][0]: _read(known[name][1], item, _join(path, name)) for name, item in value.items()}
+    for name, (field, _) in known.items():
+        if field not in given and _is_required(cls, field):
+            raise CodecError(_join(path, name), "is required")
+    return cls(**given)
+
+
+@functools.cache
+def _required(cls: type) -> frozenset[str]:
+    missing = dataclasses.MISSING
+    return frozenset(f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing)
+
+
+def _is_required(cls: type, field: str) -> bool:
+    return field in _required(cls)
+
+
+def _read_union(hints: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value is None and type(None) in hints:
+        return None
+    choices = [hint for hint in hints if hint is not type(None)]
+    for hint in choices[:-1]:
+        try:
+            return _read(hint, value, path)
+        except CodecError:
+            continue
+    return _read(choices[-1], value, path)
+
+
+def _read_tuple(hint: Any, value: Any, path: str) -> tuple[Any, ...]:
+    _expect(value, list, "a list", path)
+    return tuple(_read(hint, item, f"{path}[{i}]") for i, item in enumerate(value))
+
+
+def _read_mapping(hint: Any, value: Any, path: str) -> dict[str, Any]:
+    _expect(value, dict, "an object", path)
+    return {str(name): _read(hint, item, _join(path, str(name))) for name, item in value.items()}
+
+
+def _read_choice(choices: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value not in choices:
+        names = ", ".join(str(choice) for choice in choices)
+        raise CodecError(path, f"{value!r} is not one of {names}")
+    return value
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+
+
+def _read_scalar(hint: type, value: Any, path: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, bool) and hint is not bool:
+        raise CodecError(path, f"{value!r} is not {_WORDS[hint]}")
+    _expect(value, hint, _WORDS[hint], path)
+    return value
+
+
+def _expect(value: Any, kind: type, words: str, path: str) -> None:
+    if not isinstance(value, kind):
+        shown = f"{value!r:.60}"
+        raise CodecError(path, f"{shown} is not {words}")
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _suggestion(name: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(known))})"
+
+
+def write(value: Any, *, keep_defaults: bool = False) -> Any:
+    """The JSON value of a dataclass (recursively); fields at their default are left out unless kept."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _write_dataclass(value, keep_defaults=keep_defaults)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [write(item, keep_defaults=keep_defaults) for item in value]
+    if isinstance(value, Mapping):
+        return {name: write(item, keep_defaults=keep_defaults) for name, item in value.items()}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for field in dataclasses.fields(value):
+        item = getattr(value, field.name)
+        if item is None or (not keep_defaults and _is_default(field, item)):
+            continue
+        out[json_name(field.name)] = write(item, keep_defaults=keep_defaults)
+    return out
+
+
+def _is_default(field: "dataclasses.Field[Any]", item: Any) -> bool:
+    if field.default is not dataclasses.MISSING:
+        return bool(item == field.default)
+    return field.default_factory is not dataclasses.MISSING and bool(item == field.default_factory())

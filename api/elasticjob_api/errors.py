@@ -1,0 +1,47 @@
+"""What can be wrong with data that crosses a border, as one tree.
+
+ContractError
+├── InvalidSpec      a manifest that no operator will act on; carries every fault found, not only the first
+├── RecordError      an etcd record of another version, or corrupt; readers log the key and go on without it
+└── CodecError       a JSON value that does not fit a dataclass; carries the field's path
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    """One fault of a manifest: `path` as kubectl writes it (`spec.minReplicas`), `message` a clause with the cure."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """`path: message`."""
+        return f"{self.path}: {self.message}"
+
+
+class ContractError(Exception):
+    """Data that breaks the contract."""
+
+
+class InvalidSpec(ContractError):
+    """A manifest with faults."""
+
+    def __init__(self, faults: Sequence[FieldFault]) -> None:
+        super().__init__("; ".join(str(fault) for fault in faults))
+        self.faults = tuple(faults)
+
+
+class RecordError(ContractError):
+    """A record that cannot be read: unknown version, not JSON, wrong types."""
+
+
+class CodecError(ContractError):
+    """A JSON value that does not fit."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.message = message

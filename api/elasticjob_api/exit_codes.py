@@ -1,0 +1,34 @@
+"""Exit codes of the agent and of `elasticjob run`: one table, and the way from a worker's end to it.
+
+A failed agent exits with the root cause's own code when that worker was its own (128 + number for a signal);
+with PEER_FAILED when it was on another node. 1 and the codes of programs themselves pass through unchanged.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What our own programs exit with; a sentence each."""
+
+    OK = 0  # the job succeeded
+    FAILED = 1  # the job failed, and no worker's code says more
+    USAGE = 2  # the command line or the manifest is wrong; nothing was started
+    PEER_FAILED = 120  # the job failed; the root cause was on another node
+    SUPERSEDED = 121  # another pod owns this slot, or this agent was evicted
+    JOB_DELETED = 122  # the job no longer exists
+    JOIN_TIMEOUT = 123  # too few nodes came within joinTimeoutSeconds
+    UNAVAILABLE = 124  # etcd could not be reached at the start
+    INTERNAL = 125  # a fault of ours; a traceback was printed
+    NOT_EXECUTABLE = 126  # the command exists and cannot be executed
+    NOT_FOUND = 127  # the command was not found in the worker's PATH
+    INTERRUPTED = 130  # stopped by SIGINT
+    LEFT = 143  # stopped by SIGTERM: left the job in order
+
+
+_SIGNAL_BASE = 128
+_BYTE = 256
+
+
+def from_worker(code: int) -> int:
+    """A worker's end as a process exit code: negative (a signal, as in `subprocess`) → 128 + number; 0–255 as is."""
+    return _SIGNAL_BASE - code if code < 0 else code % _BYTE

@@ -1,0 +1,174 @@
+"""An ElasticJob as a record, and the strict way from a parsed manifest to it.
+
+`parse_job` reports every fault it finds, each with the field's path, the cause and the cure. What CEL rules in
+the CRD refuse is refused here in the same sense, so that `elasticjob run` and the API server agree.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from elasticjob_api import codec, names
+from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
+from elasticjob_api.spec import JobSpec
+from elasticjob_api.status import JobStatus
+
+_FORCED = ("restartPolicy", "hostname", "subdomain")
+_GPU_SUFFIXES = ("/gpu",)
+_MIG = "nvidia.com/mig-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """The parts of an object's metadata that decide anything."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    deletion_timestamp: str | None = None
+    creation_timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticJob:
+    """One job: what is wanted, and what was last said of it."""
+
+    metadata: Metadata
+    spec: JobSpec
+    status: JobStatus = field(default_factory=JobStatus)
+
+
+def parse_job(manifest: Any) -> ElasticJob:
+    """The job in a parsed manifest; raises InvalidSpec with every fault found."""
+    if not isinstance(manifest, dict):
+        raise InvalidSpec([FieldFault("manifest", "is not an object; it must be one ElasticJob")])
+    faults = list(_kind_faults(manifest))
+    if faults:
+        raise InvalidSpec(faults)
+    try:
+        spec = codec.read(JobSpec, manifest.get("spec"), "spec")
+        status = codec.read(JobStatus, _known_status(manifest.get("status")), "status")
+    except CodecError as error:
+        raise InvalidSpec([FieldFault(error.path, error.message)]) from error
+    job = ElasticJob(metadata=_metadata(manifest.get("metadata")), spec=spec, status=status)
+    if faults := list(spec_faults(spec)):
+        raise InvalidSpec(faults)
+    return job
+
+
+def _known_status(value: Any) -> dict[str, Any]:
+    """Status fields of a newer operator are left out: an upgrade back must not make a job invalid."""
+    known = {codec.json_name(f.name) for f in dataclasses.fields(JobStatus)}
+    return {name: item for name, item in (value or {}).items() if name in known}
+
+
+def _kind_faults(manifest: Mapping[str, Any]) -> Iterator[FieldFault]:
+    if manifest.get("apiVersion") != names.API_VERSION:
+        yield FieldFault("apiVersion", f"is {manifest.get('apiVersion')!r}; it must be {names.API_VERSION}")
+    if manifest.get("kind") != names.KIND:
+        yield FieldFault("kind", f"is {manifest.get('kind')!r}; it must be {names.KIND}")
+    for name in sorted(set(manifest) - {"apiVersion", "kind", "metadata", "spec", "status"}):
+        yield FieldFault(str(name), "unknown field; an ElasticJob has apiVersion, kind, metadata and spec")
+    if "spec" not in manifest:
+        yield FieldFault("spec", "is required")
+
+
+def _metadata(value: Any) -> Metadata:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
+        raise InvalidSpec([FieldFault("metadata.name", "is required")])
+    return Metadata(
+        name=value["name"],
+        namespace=value.get("namespace") or "default",
+        uid=value.get("uid") or "",
+        generation=value.get("generation") or 1,
+        labels=value.get("labels") or {},
+        annotations=value.get("annotations") or {},
+        deletion_timestamp=value.get("deletionTimestamp"),
+        creation_timestamp=value.get("creationTimestamp"),
+    )
+
+
+def spec_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    """Every rule between fields that `spec` breaks."""
+    yield from _replica_faults(spec)
+    yield from _number_faults(spec)
+    yield from _template_faults(spec)
+
+
+def _replica_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    if spec.lowest < 1:
+        yield FieldFault("spec.minReplicas", f"is {spec.lowest}; it must be at least 1")
+    if not spec.lowest <= spec.replicas <= spec.highest:
+        yield FieldFault(
+            "spec.replicas",
+            f"is {spec.replicas}; it must be from {spec.lowest} (minReplicas) to {spec.highest} (maxReplicas)",
+        )
+    if spec.replica_step is not None and spec.allowed_replicas:
+        yield FieldFault("spec.allowedReplicas", "cannot be used together with replicaStep; keep one of them")
+    if spec.replica_step is not None and spec.replica_step < 1:
+        yield FieldFault("spec.replicaStep", f"is {spec.replica_step}; it must be at least 1")
+
+
+def _number_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    if isinstance(spec.nproc_per_node, int) and spec.nproc_per_node < 1:
+        yield FieldFault("spec.nprocPerNode", f"is {spec.nproc_per_node}; it must be at least 1, or auto")
+    for name in ("max_restarts", "backoff_limit"):
+        if getattr(spec, name) < 0:
+            yield FieldFault(f"spec.{codec.json_name(name)}", f"is {getattr(spec, name)}; it must not be negative")
+
+
+def _template_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    path = "spec.template.spec"
+    pod = spec.template.get("spec")
+    containers = pod.get("containers") if isinstance(pod, dict) else None
+    if not isinstance(pod, dict) or not isinstance(containers, list) or not containers:
+        yield FieldFault(f"{path}.containers", "is required: at least the trainer container")
+        return
+    for name in _FORCED:
+        allowed = {"Never"} if name == "restartPolicy" else set()
+        if name in pod and pod[name] not in allowed:
+            yield FieldFault(f"{path}.{name}", f"is {pod[name]!r}; the operator sets it, remove it")
+    yield from _trainer_faults(spec, containers)
+
+
+def _trainer_faults(spec: JobSpec, containers: list[Any]) -> Iterator[FieldFault]:
+    path = "spec.template.spec.containers"
+    index = next((i for i, c in enumerate(containers) if _is_trainer(spec, c)), None)
+    if index is None:
+        yield FieldFault("spec.trainerContainer", f"is {spec.trainer_container!r}; no container has that name")
+        return
+    command = containers[index].get("command") if isinstance(containers[index], dict) else None
+    if not isinstance(command, list) or not command:
+        yield FieldFault(f"{path}[{index}].command", "is required: the entry point of an image cannot be known")
+
+
+def _is_trainer(spec: JobSpec, container: Any) -> bool:
+    if spec.trainer_container is None:
+        return True
+    return isinstance(container, dict) and container.get("name") == spec.trainer_container
+
+
+def trainer_container(spec: JobSpec) -> Mapping[str, Any]:
+    """The container that trains; the spec must be valid."""
+    containers = spec.template["spec"]["containers"]
+    found: Mapping[str, Any] = next(c for c in containers if _is_trainer(spec, c))
+    return found
+
+
+def nproc_per_node(spec: JobSpec) -> int:
+    """Workers per node: the number given, or the GPUs in the trainer's limits (MIG slices count), else 1."""
+    if isinstance(spec.nproc_per_node, int):
+        return spec.nproc_per_node
+    limits = trainer_container(spec).get("resources", {}).get("limits", {})
+    gpus = sum(int(n) for name, n in limits.items() if name.endswith(_GPU_SUFFIXES) or name.startswith(_MIG))
+    return gpus or 1
+
+
+def status_to_dict(status: JobStatus) -> dict[str, Any]:
+    """The status as JSON; counters are always there, empty texts and lists are not."""
+    full: dict[str, Any] = codec.write(status, keep_defaults=True)
+    return {name: value for name, value in full.items() if value not in ("", [], {}, None)}

@@ -1,0 +1,161 @@
+"""The etcd key layout of one job. The only place where a key is spelt.
+
+    P = /elasticjob/<cluster>/<namespace>/<name>/<uid>     a job of an operator
+    P = /elasticjob/cli/<rendezvous id>                    a job of the command line
+    P/c/…                                                  control: what decides
+    P/c/ctl/…                                              what every agent watches
+    P/r/…                                                  reports: what is only shown
+
+The uid is in the key, so a re-created job never meets its predecessor. Slots are four hex digits and
+incarnations eight, so that keys sort by slot and a member is twelve bytes.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+ROOT = "/elasticjob"
+SLOT_LIMIT = 0x10000
+
+Kind = Literal["spec", "expected", "world", "closer", "members", "node", "failure", "done", "gone", "report"]
+
+_NODE = r"(?P<slot>[0-9a-f]{4})\.(?P<incarnation>[0-9a-f]{8})"
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("world", re.compile(r"c/ctl/world")),
+    ("closer", re.compile(r"c/ctl/closer")),
+    ("spec", re.compile(r"c/spec")),
+    ("expected", re.compile(r"c/expected")),
+    ("members", re.compile(r"c/members")),
+    ("node", re.compile(f"c/nodes/{_NODE}")),
+    ("gone", re.compile(f"c/gone/{_NODE}")),
+    ("report", re.compile(f"r/{_NODE}")),
+    ("failure", re.compile(r"c/failures/(?P<round>\d+)/(?P<slot>[0-9a-f]{4})\.(?P<local_rank>\d+)")),
+    ("done", re.compile(r"c/done/(?P<round>\d+)/(?P<slot>[0-9a-f]{4})")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedKey:
+    """What a key below a job's prefix says; fields that its kind does not have are None."""
+
+    kind: Kind
+    slot: int | None = None
+    incarnation: str | None = None
+    round: int | None = None
+    local_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """All keys of one job; `prefix` is P, without a slash at its end."""
+
+    prefix: str
+
+    @property
+    def control(self) -> str:
+        """What the closer watches."""
+        return f"{self.prefix}/c/"
+
+    @property
+    def ctl(self) -> str:
+        """What every agent watches: world and closer, in one watch, so seen in order."""
+        return f"{self.prefix}/c/ctl/"
+
+    @property
+    def all(self) -> str:
+        """Everything of the job; deleting it is deleting the job."""
+        return f"{self.prefix}/"
+
+    @property
+    def world(self) -> str:
+        """The state of the rendezvous."""
+        return f"{self.prefix}/c/ctl/world"
+
+    @property
+    def closer(self) -> str:
+        """The elected node that closes rounds; leased."""
+        return f"{self.prefix}/c/ctl/closer"
+
+    @property
+    def spec(self) -> str:
+        """What is wanted."""
+        return f"{self.prefix}/c/spec"
+
+    @property
+    def expected(self) -> str:
+        """Slots whose pod the operator expects soon."""
+        return f"{self.prefix}/c/expected"
+
+    @property
+    def members(self) -> str:
+        """Members of the last active round."""
+        return f"{self.prefix}/c/members"
+
+    @property
+    def nodes(self) -> str:
+        """Prefix of all node records."""
+        return f"{self.prefix}/c/nodes/"
+
+    @property
+    def reports(self) -> str:
+        """Prefix of all reports."""
+        return f"{self.prefix}/r/"
+
+    def node(self, slot: int, incarnation: str) -> str:
+        """One stay of one agent; leased."""
+        return f"{self.prefix}/c/nodes/{slot:04x}.{incarnation}"
+
+    def gone(self, slot: int, incarnation: str) -> str:
+        """Proof that this incarnation is gone, and why."""
+        return f"{self.prefix}/c/gone/{slot:04x}.{incarnation}"
+
+    def report(self, slot: int, incarnation: str) -> str:
+        """Worker states and samples of one agent; leased."""
+        return f"{self.prefix}/r/{slot:04x}.{incarnation}"
+
+    def failure(self, round_: int, slot: int, local_rank: int) -> str:
+        """One worker's failure in a round."""
+        return f"{self.prefix}/c/failures/{round_}/{slot:04x}.{local_rank}"
+
+    def failures(self, round_: int) -> str:
+        """Prefix of a round's failures."""
+        return f"{self.prefix}/c/failures/{round_}/"
+
+    def done(self, round_: int, slot: int) -> str:
+        """All workers of this member exited 0 in this round."""
+        return f"{self.prefix}/c/done/{round_}/{slot:04x}"
+
+    def dones(self, round_: int) -> str:
+        """Prefix of a round's done records."""
+        return f"{self.prefix}/c/done/{round_}/"
+
+    def parse(self, key: str) -> ParsedKey | None:
+        """What `key` is; None for a key that is not of this layout (ignored by every reader)."""
+        if not key.startswith(self.all):
+            return None
+        rest = key[len(self.all) :]
+        for kind, pattern in _PATTERNS:
+            if match := pattern.fullmatch(rest):
+                return _parsed(kind, match.groupdict())
+        return None
+
+
+def _parsed(kind: Kind, groups: dict[str, str | None]) -> ParsedKey:
+    slot, round_, local_rank = groups.get("slot"), groups.get("round"), groups.get("local_rank")
+    return ParsedKey(
+        kind,
+        slot=None if slot is None else int(slot, 16),
+        incarnation=groups.get("incarnation"),
+        round=None if round_ is None else int(round_),
+        local_rank=None if local_rank is None else int(local_rank),
+    )
+
+
+def job_prefix(*, cluster: str, namespace: str, name: str, uid: str) -> str:
+    """P of a job that an operator owns; `cluster` is the uid of its kube-system namespace."""
+    return f"{ROOT}/{cluster}/{namespace}/{name}/{uid}"
+
+
+def cli_prefix(run_id: str) -> str:
+    """P of a job of the bare command line (`elasticjob-agent --rdzv-id`)."""
+    return f"{ROOT}/cli/{run_id}"

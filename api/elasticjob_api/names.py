@@ -1,0 +1,102 @@
+"""Every name that another program may meet: labels, annotations, environment, conditions, reasons. Once each."""
+
+from enum import StrEnum
+
+GROUP = "elasticjob.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "ElasticJob"
+PLURAL = "elasticjobs"
+MANAGED_BY = f"{GROUP}/operator"
+"""`spec.managedBy` of a job that our operator acts on; another value means: hands off."""
+
+# Labels on pods.
+LABEL_JOB_NAME = f"{GROUP}/job-name"
+LABEL_JOB_UID = f"{GROUP}/job-uid"
+LABEL_SLOT = f"{GROUP}/slot"
+
+# Annotations on a job.
+ANNOTATION_RESTART = f"{GROUP}/restart"
+"""Its value is the id of a requested restart; a new value restarts the workers once."""
+
+RESERVED_PREFIX = "elasticjob-"
+"""Names of volumes, containers and ports that begin with it are ours."""
+
+# Environment of the agent, set in the pod by the operator.
+ENV_PREFIX = "ELASTICJOB_PREFIX"  # P: where the job's keys are
+ENV_ENDPOINTS = "ELASTICJOB_ETCD_ENDPOINTS"  # comma-separated host:port
+ENV_SLOT = "ELASTICJOB_SLOT"  # this pod's slot, decimal
+ENV_JOB = "ELASTICJOB_JOB"  # the job's name
+ENV_JOB_UID = "ELASTICJOB_JOB_UID"  # the job's uid; workers see it as TORCHELASTIC_RUN_ID
+ENV_POD_NAME = "ELASTICJOB_POD_NAME"  # by the downward API
+ENV_POD_UID = "ELASTICJOB_POD_UID"
+ENV_POD_IP = "ELASTICJOB_POD_IP"
+ENV_NODE_NAME = "ELASTICJOB_NODE_NAME"
+ENV_NPROC = "ELASTICJOB_NPROC_PER_NODE"
+ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are kept
+
+# Environment of a worker, beside torchrun's own.
+ENV_ROUND = "ELASTICJOB_ROUND"  # the round; fences checkpoints
+ENV_PROGRESS = "ELASTICJOB_PROGRESS"  # a FIFO that takes JSON lines {"step", "total", "metrics"}
+
+
+class Phase(StrEnum):
+    """The one word of `kubectl get`; derived from conditions, for display only."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    RESIZING = "Resizing"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class ConditionType(StrEnum):
+    """Types of `status.conditions`."""
+
+    ACCEPTED = "Accepted"
+    SUSPENDED = "Suspended"
+    QUORUM_REACHED = "QuorumReached"
+    RUNNING = "Running"
+    RESIZING = "Resizing"
+    DEGRADED = "Degraded"
+    STALLED = "Stalled"
+    RENDEZVOUS_UNAVAILABLE = "RendezvousUnavailable"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+class FailedReason(StrEnum):
+    """Reasons of the condition Failed."""
+
+    BACKOFF_LIMIT = "BackoffLimitExceeded"
+    MAX_RESTARTS = "MaxRestartsExceeded"
+    DEADLINE = "DeadlineExceeded"
+    STARTUP_DEADLINE = "StartupDeadlineExceeded"
+    BELOW_MIN = "BelowMinReplicas"
+    FAIL_JOB_RULE = "FailJobRule"
+    RENDEZVOUS_UNAVAILABLE = "RendezvousUnavailable"
+    JOIN_TIMEOUT = "JoinTimeout"
+
+
+class EventReason(StrEnum):
+    """Reasons of the events that the operator emits."""
+
+    CREATED = "Created"
+    QUORUM_REACHED = "QuorumReached"
+    RENDEZVOUS_COMPLETED = "RendezvousCompleted"
+    WORKER_FAILED = "WorkerFailed"
+    RESTARTING = "Restarting"
+    POD_REPLACED = "PodReplaced"
+    SCALED_UP = "ScaledUp"
+    SCALED_DOWN = "ScaledDown"
+    NODE_LOST = "NodeLost"
+    POD_FORCE_DELETED = "PodForceDeleted"
+    SUSPENDED = "Suspended"
+    RESUMED = "Resumed"
+    STALLED = "Stalled"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    INVALID_SPEC = "InvalidSpec"

@@ -1,0 +1,206 @@
+"""The records of a running job in etcd, except the world (see `world.py`), and their JSON.
+
+Every record is a frozen dataclass with a version; `decode` raises RecordError for anything it does not
+know, and a reader then logs the key and goes on without it: nothing in etcd may crash a reader.
+"""
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from elasticjob_api import codec
+from elasticjob_api.errors import CodecError, RecordError
+
+VERSION = 1
+IDLE = 0
+"""`Node.ready` of an agent that has run no worker since it joined; rounds begin at 1."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOwner:
+    """The one pod that owns a slot; `topology` is a sort key that keeps neighbours together."""
+
+    pod: str
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRule:
+    """What to do when a worker's exit code is (or with `values` empty, is any) one of `values`."""
+
+    action: str
+    values: tuple[int, ...] = ()
+    negate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """`P/c/spec`: what is wanted. Written by the operator; without one by the first agent."""
+
+    min: int
+    max: int
+    desired: int
+    slots: dict[str, SlotOwner] = field(default_factory=dict)
+    """Slot (four hex digits) → owner. Empty without an operator: there the oldest live key owns its slot."""
+    operator: str | None = None
+    """The operator's id; None for a job of the command line."""
+    max_restarts: int = 3
+    failure_rules: tuple[FailureRule, ...] = ()
+    success_policy: str = "AllWorkers"
+    join_timeout_s: float = 600.0
+    last_call_s: float = 5.0
+    scale_up_delay_s: float = 10.0
+    failure_grace_s: float = 5.0
+    stop_grace_s: float = 30.0
+    stop_signal: str = "SIGTERM"
+    report_period_s: float = 60.0
+    restart_id: str = ""
+    suspended: bool = False
+    replacements: int = 0
+    first_round: int = 1
+    first_restarts: int = 0
+
+    def owner(self, slot: int) -> SlotOwner | None:
+        """The pod that owns `slot`, or None."""
+        return self.slots.get(f"{slot:04x}")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """`P/c/expected`: slots whose pod the operator expects within lastCallTimeoutSeconds."""
+
+    slots: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """`P/c/nodes/<slot>.<incarnation>`: one stay of one agent."""
+
+    pod: str
+    pod_uid: str
+    lease: int
+    host: str
+    address: str
+    nproc: int
+    role: str = "default"
+    master_port: int = 0
+    link_port: int = 0
+    ready: int = IDLE
+    leaving: bool = False
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """`P/c/failures/<round>/<slot>.<local rank>`: how one worker ended badly."""
+
+    incarnation: str
+    rank: int
+    exit_code: int
+    """As in `subprocess`: negative is a signal."""
+    signal: str = ""
+    message: str = ""
+    pod: str = ""
+    host: str = ""
+    pid: int = 0
+    time_ns: int = 0
+    """Wall clock of the node, for people; the order of failures is etcd's."""
+    killed_by_us: bool = False
+    late: bool = False
+    """Written by the loser of the race to open the round: counts for the cause, never for the charge."""
+    oom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`P/c/done/<round>/<slot>`: all workers of this member exited 0."""
+
+    incarnation: str
+
+
+class GoneReason(StrEnum):
+    """Why an incarnation is known to be gone."""
+
+    LEFT = "left"
+    REFUSED = "refused"
+    POD_DELETED = "podDeleted"
+    POD_FAILED = "podFailed"
+    SUPERSEDED = "superseded"
+    WEDGED = "wedged"
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """`P/c/gone/<slot>.<incarnation>`."""
+
+    reason: GoneReason
+    detail: str = ""
+
+
+class WorkerState(StrEnum):
+    """States of one worker, as the compatible API names them."""
+
+    UNKNOWN = "UNKNOWN"
+    INIT = "INIT"
+    HEALTHY = "HEALTHY"
+    UNHEALTHY = "UNHEALTHY"
+    STOPPED = "STOPPED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReport:
+    """One worker as its agent sees it."""
+
+    rank: int
+    state: WorkerState
+    pid: int = 0
+    exit_code: int | None = None
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the training told through ELASTICJOB_PROGRESS; metrics are text, as given."""
+
+    step: int | None = None
+    total: int | None = None
+    metrics: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`P/r/<slot>.<incarnation>`: on each change of state, and samples every report period."""
+
+    pod: str
+    pod_uid: str
+    round: int
+    group_rank: int | None
+    workers: tuple[WorkerReport, ...] = ()
+    progress: Progress | None = None
+    restart_count: int = 0
+    time_ns: int = 0
+
+
+def encode(record: Any) -> bytes:
+    """A record as versioned JSON."""
+    return json.dumps({"v": VERSION, **codec.write(record)}, separators=(",", ":")).encode()
+
+
+def decode(cls: type[R], data: bytes) -> R:
+    """The record in `data`; RecordError for another version, broken JSON or a wrong type."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{cls.__name__} record is not JSON: {error}") from error
+    if not isinstance(value, dict) or value.pop("v", None) != VERSION:
+        raise RecordError(f"{cls.__name__} record is not of version {VERSION}")
+    try:
+        return codec.read(cls, value)
+    except CodecError as error:
+        raise RecordError(f"{cls.__name__} record does not fit: {error}") from error

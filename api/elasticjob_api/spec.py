@@ -1,0 +1,196 @@
+"""`spec` of an ElasticJob as frozen dataclasses: names, types and defaults exactly those of the CRD.
+
+A test holds this module against `crds/elasticjob.yaml`. Each field's comment gives unit, default and reason.
+The pod template stays a plain dictionary: an unknown field in it must reach the pod untouched.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+
+class FailureAction(StrEnum):
+    """What a failure rule does."""
+
+    FAIL_JOB = "FailJob"
+    RESTART_WORKERS = "RestartWorkers"
+    REPLACE_POD = "ReplacePod"
+    IGNORE = "Ignore"
+
+
+class CleanPodPolicy(StrEnum):
+    """Which pods are deleted when the job has ended."""
+
+    RUNNING = "Running"
+    ALL = "All"
+    NONE = "None"
+
+
+class AgentMode(StrEnum):
+    """How the agent gets into the pod."""
+
+    INJECT = "Inject"  # an init container copies it to /opt/elasticjob
+    PROVIDED = "Provided"  # the image has `elasticjob-agent` on its PATH
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Time-outs of the rendezvous."""
+
+    join_timeout_s: float = 600.0
+    """How long too few nodes may wait without an operator before the job fails; with one its deadlines decide."""
+    last_call_timeout_s: float = 5.0
+    """How long a round with at least minReplicas waits for pods that the operator expects soon."""
+    keep_alive_s: float = 6.0
+    """Life of a node's lease beyond its last refresh: how long a silent node counts as alive (2 at least)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartBackoff:
+    """Wait between failures before any progress; doubles from initial to max."""
+
+    initial_s: float = 1.0
+    max_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class OnExitCodes:
+    """Matches a worker's exit code (128 + number for signals)."""
+
+    operator: Literal["In", "NotIn"] = "In"
+    values: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OnPodCondition:
+    """Matches a pod that has this condition."""
+
+    type: str
+    status: str = "True"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One failure rule; the first that matches wins."""
+
+    action: FailureAction
+    name: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: tuple[OnPodCondition, ...] = ()
+    on_reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePolicy:
+    """Rules by exit code (the closer's) and by pod (the operator's)."""
+
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GracefulShutdown:
+    """How workers are told to stop for a planned change: they may checkpoint and exit within the seconds."""
+
+    signal: str = "SIGTERM"
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """When joiners interrupt a running round."""
+
+    scale_up_delay_s: float = 10.0
+    """How long joiners that do not fill `replicas` wait for more before a round is opened for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Gang scheduling; schedulerName, labels and priority of the template pass through."""
+
+    gang: Literal["None"] = "None"
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The node agent."""
+
+    mode: AgentMode = AgentMode.INJECT
+    image: str | None = None
+    """Image of the agent payload for Inject; unset: the operator's own setting."""
+    report_period_s: float = 60.0
+    """Between samples of cpu, memory and progress; changes of state are reported at once."""
+    interface: str | None = None
+    """Network interface whose address the workers use; unset: the pod's IP."""
+    shm_size_limit: str | None = None
+    """Size of the memory volume at /dev/shm; unset: the pod's memory limit decides."""
+    log_size_limit: str = "2Gi"
+    """Size limit of the log volume."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What the user wants."""
+
+    template: Mapping[str, Any]
+    """Pod template; the trainer container must name its command."""
+    replicas: int = 1
+    """Nodes wanted now; `kubectl scale` changes it while the job runs."""
+    min_replicas: int | None = None
+    """The job runs with no fewer nodes; unset: replicas (a static job)."""
+    max_replicas: int | None = None
+    """Never more nodes; unset: replicas."""
+    replica_step: int | None = None
+    """Run only with minReplicas plus a multiple of this many nodes; a wish in between is rounded down."""
+    allowed_replicas: tuple[int, ...] = ()
+    """Run only with one of these numbers of nodes; excludes replicaStep."""
+    nproc_per_node: int | Literal["auto"] = "auto"
+    """Workers per node; auto: GPUs in the trainer's limits, else 1."""
+    trainer_container: str | None = None
+    """The container that trains; unset: the first."""
+    rendezvous: Rendezvous = field(default_factory=Rendezvous)
+    max_restarts: int = 3
+    """Worker failures over the job's life that restart the workers; torchrun's meaning."""
+    backoff_limit: int = 6
+    """Pod failures that are replaced."""
+    restart_window_s: float = 0.0
+    """Only failures within so many seconds count; 0: the whole life."""
+    restart_backoff: RestartBackoff = field(default_factory=RestartBackoff)
+    failure_policy: FailurePolicy = field(default_factory=FailurePolicy)
+    pod_replacement_policy: Literal["TerminatingOrFailed", "Failed"] = "TerminatingOrFailed"
+    stuck_pod_timeout_s: float = 300.0
+    """A pod Terminating so long beyond its grace on a node that is not ready is deleted by force; 0: never."""
+    lost_pod_timeout_s: float = 30.0
+    """A Running pod whose agent is gone or wedged so long is replaced."""
+    startup_deadline_s: float | None = None
+    """From start, resume or scale until minReplicas are in a round; unset: for ever."""
+    active_deadline_s: float | None = None
+    """Life of the job from startTime; begins anew on resume."""
+    progress_deadline_s: float | None = None
+    """No output and flat cpu on all workers so long: condition Stalled."""
+    ttl_seconds_after_finished: int | None = None
+    """The job is deleted so long after its end; unset: kept."""
+    clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
+    suspend: bool = False
+    """No pods while true; history and counters are kept."""
+    managed_by: str | None = None
+    """Whose job this is; set to another controller's name, ours writes nothing."""
+    scaling: Scaling = field(default_factory=Scaling)
+    graceful_shutdown: GracefulShutdown = field(default_factory=GracefulShutdown)
+    failure_grace_s: float = 5.0
+    """Grace of the other workers after a failure: they hang in a collective."""
+    isolation_grace_s: float | None = None
+    """An agent cut off from etcd so long stops its workers; unset: never."""
+    success_policy: Literal["AllWorkers", "AnyWorker"] = "AllWorkers"
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    agent: Agent = field(default_factory=Agent)
+
+    @property
+    def lowest(self) -> int:
+        """minReplicas, or replicas when unset."""
+        return self.replicas if self.min_replicas is None else self.min_replicas
+
+    @property
+    def highest(self) -> int:
+        """maxReplicas, or replicas when unset."""
+        return self.replicas if self.max_replicas is None else self.max_replicas

@@ -1,0 +1,104 @@
+"""`status` of an ElasticJob: what `kubectl get -o yaml` shows. Rebuilt from pods and rendezvous, never incremented."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from elasticjob_api.names import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """metav1.Condition; times are RFC 3339, UTC, whole seconds."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStates:
+    """How many workers are in which state, over all nodes."""
+
+    pending: int = 0
+    starting: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    stopped: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One node of the job.
+
+    `ranks` is one letter per local rank: Pending, Starting, Running, Completed, Failed, sTopped (T), Unknown.
+    """
+
+    name: str
+    pod_name: str
+    node_name: str = ""
+    rank: int | None = None
+    state: str = ""
+    ranks: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastFailure:
+    """The root cause of the last failure: the first worker that failed by itself."""
+
+    time: str
+    round: int
+    pod_name: str
+    rank: int
+    local_rank: int
+    exit_code: int
+    """As a shell shows it: 128 + number for a signal."""
+    node_name: str = ""
+    signal: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressStatus:
+    """What the training told of itself."""
+
+    step: int | None = None
+    total: int | None = None
+    percentage: int | None = None
+    metrics: dict[str, str] = field(default_factory=dict)
+    last_updated_time: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """The whole status."""
+
+    observed_generation: int | None = None
+    phase: Phase = Phase.PENDING
+    conditions: tuple[Condition, ...] = ()
+    replicas: int = 0
+    ready_replicas: int = 0
+    """Nodes in the active round."""
+    desired_replicas: int = 0
+    terminating_replicas: int = 0
+    selector: str = ""
+    rendezvous_round: int = 0
+    world_size: int = 0
+    last_rendezvous_time: str = ""
+    restarts: int = 0
+    node_losses: int = 0
+    pod_replacements: int = 0
+    worker_states: WorkerStates = field(default_factory=WorkerStates)
+    nodes: tuple[NodeStatus, ...] = ()
+    nodes_truncated: bool = False
+    master_pod: str = ""
+    last_failure: LastFailure | None = None
+    progress: ProgressStatus | None = None
+    start_time: str = ""
+    completion_time: str = ""

@@ -1,0 +1,231 @@
+"""The world of a job, `P/c/ctl/world`, its closer and its members: what every agent watches, hence compact.
+
+One line of `name=value` words (percent-encoded, unknown names ignored), a newline, then the members, twelve
+bytes each in rank order: four hex digits of slot, eight of incarnation. An agent finds itself by a search of
+bytes, without parsing. Nothing here is JSON: a thousand agents read every change of it.
+"""
+
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any
+from urllib.parse import quote, unquote
+
+from elasticjob_api.errors import RecordError
+
+MEMBER_BYTES = 12
+_MAGIC = "w1"
+_SAFE = ":.,-_/x*[]"
+
+
+class State(Enum):
+    """States of a job's rendezvous, in the order that (round, state) may grow."""
+
+    FORMING = "forming"
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        """Nothing starts and nothing is written after it."""
+        return self in {State.SUCCEEDED, State.FAILED}
+
+
+class Cause(Enum):
+    """Why a round was opened, or a job ended."""
+
+    FIRST = "First"
+    WORKER_FAILED = "WorkerFailed"
+    NODE_LEFT = "NodeLeft"
+    NODE_LOST = "NodeLost"
+    NODE_JOINED = "NodeJoined"
+    SCALED_DOWN = "ScaledDown"
+    RESTART_REQUESTED = "RestartRequested"
+    SUSPENDED = "Suspended"
+    RESUMED = "Resumed"
+    SUCCEEDED = "Succeeded"
+    MAX_RESTARTS = "MaxRestartsExceeded"
+    FAIL_JOB_RULE = "FailJobRule"
+    JOIN_TIMEOUT = "JoinTimeout"
+    OPERATOR = "Operator"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """One place in a round: slot and the incarnation that holds it."""
+
+    slot: int
+    incarnation: str
+
+    @property
+    def token(self) -> str:
+        """Twelve characters."""
+        return f"{self.slot:04x}{self.incarnation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The state of a job's rendezvous; written by compare-and-swap only (design: "Who may write the world")."""
+
+    state: State
+    round: int
+    nonce: str
+    restarts: int = 0
+    """Worker failures charged so far, against spec.maxRestarts."""
+    losses: int = 0
+    """Rounds in which nodes were lost; never charged."""
+    cause: Cause = Cause.FIRST
+    detail: str = ""
+    """A short sentence for people: what happened."""
+    root: str = ""
+    """The root cause of the last judged round: `<round>/<slot>.<local rank>` below `P/c/failures/`."""
+    judged: bool = False
+    """The membership in `P/c/members` has had its verdict; it is judged once."""
+    held: bool = False
+    restart_id: str = ""
+    master: str = ""
+    """`host:port` for the workers (IPv6 in brackets); set in ACTIVE."""
+    nprocs: str = ""
+    """Workers per member, run-length coded in rank order: `2x3,1x1` is 2, 2, 2, 1."""
+    roles: str = ""
+    """Roles per member, coded likewise: `trainer*3,ps*1`."""
+    members: tuple[Member, ...] = ()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What never decreases outside a wipe."""
+        return self.round, list(State).index(self.state)
+
+
+_BOOLS = {"judged", "held"}
+_INTS = {"round", "restarts", "losses"}
+
+
+def encode_world(world: World) -> bytes:
+    """The compact form; empty and false fields are left out."""
+    words = [_MAGIC]
+    for name in (f.name for f in fields(World) if f.name != "members"):
+        value = getattr(world, name)
+        if value or name in _INTS:
+            words.append(f"{name}={quote(_text(value), safe=_SAFE)}")
+    return f"{' '.join(words)}\n{encode_members(world.members)}".encode()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    return "1" if value is True else str(value)
+
+
+def decode_world(data: bytes) -> World:
+    """The world in `data`; RecordError when it is corrupt or of another version."""
+    head, _, tail = data.partition(b"\n")
+    try:
+        magic, *words = head.decode().split(" ")
+        if magic != _MAGIC:
+            raise RecordError(f"world record is of version {magic[:8]!r}, not {_MAGIC}")
+        values = dict(word.split("=", 1) for word in words)
+        known = {f.name for f in fields(World)} - {"members"}
+        parsed = {name: _value(name, unquote(text)) for name, text in values.items() if name in known}
+        return replace(World(**parsed), members=decode_members(tail))
+    except (ValueError, TypeError, KeyError) as error:
+        raise RecordError(f"world record is corrupt: {error}") from error
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _BOOLS:
+        return text == "1"
+    if name in _INTS:
+        return int(text)
+    if name == "state":
+        return State(text)
+    return Cause(text) if name == "cause" else text
+
+
+def encode_members(members: tuple[Member, ...]) -> str:
+    """Members in rank order, twelve characters each."""
+    return "".join(member.token for member in members)
+
+
+def decode_members(data: bytes) -> tuple[Member, ...]:
+    """The members in `data`; RecordError unless it is a whole number of them."""
+    if len(data) % MEMBER_BYTES:
+        raise RecordError(f"member list of {len(data)} bytes is not a multiple of {MEMBER_BYTES}")
+    text = data.decode("ascii")
+    tokens = [text[i : i + MEMBER_BYTES] for i in range(0, len(text), MEMBER_BYTES)]
+    return tuple(Member(int(token[:4], 16), token[4:]) for token in tokens)
+
+
+def find_member(members: bytes, member: Member) -> int | None:
+    """The rank of `member` in an encoded list, without parsing it; None when it is not there."""
+    token, start = member.token.encode(), 0
+    while (at := members.find(token, start)) >= 0:
+        if at % MEMBER_BYTES == 0:
+            return at // MEMBER_BYTES
+        start = at + 1
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """`P/c/members`: the members of the last active round."""
+
+    round: int
+    members: tuple[Member, ...]
+
+
+def encode_membership(membership: Membership) -> bytes:
+    """`<round>` newline, members."""
+    return f"{membership.round}\n{encode_members(membership.members)}".encode()
+
+
+def decode_membership(data: bytes) -> Membership:
+    """The membership in `data`; RecordError when corrupt."""
+    head, _, tail = data.partition(b"\n")
+    try:
+        return Membership(int(head), decode_members(tail))
+    except ValueError as error:
+        raise RecordError(f"members record is corrupt: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Closer:
+    """`P/c/ctl/closer`: who closes rounds; `link` is `host:port` of its link listener, or empty."""
+
+    member: Member
+    link: str = ""
+
+
+def encode_closer(closer: Closer) -> bytes:
+    """Member token, space, link."""
+    return f"{closer.member.token} {closer.link}".encode()
+
+
+def decode_closer(data: bytes) -> Closer:
+    """The closer in `data`; RecordError when corrupt."""
+    token, _, link = data.partition(b" ")
+    members = decode_members(token)
+    if len(members) != 1:
+        raise RecordError("closer record names no member")
+    return Closer(members[0], link.decode())
+
+
+def run_lengths(values: list[str], mark: str) -> str:
+    """`["2", "2", "1"]` → `2x2,1x1` with mark `x`."""
+    out: list[tuple[str, int]] = []
+    for value in values:
+        if out and out[-1][0] == value:
+            out[-1] = (value, out[-1][1] + 1)
+        else:
+            out.append((value, 1))
+    return ",".join(f"{value}{mark}{count}" for value, count in out)
+
+
+def from_run_lengths(text: str, mark: str) -> list[str]:
+    """The inverse of `run_lengths`; RecordError when corrupt."""
+    try:
+        pairs = [word.rsplit(mark, 1) for word in text.split(",") if word]
+        return [value for value, count in pairs for _ in range(int(count))]
+    except ValueError as error:
+        raise RecordError(f"run lengths {text!r} are corrupt") from error

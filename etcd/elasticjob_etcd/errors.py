@@ -1,0 +1,49 @@
+"""What can go wrong between us and etcd, as one tree.
+
+    EtcdError
+    ├── Unavailable          nothing answered, or not in time; the outcome of a write is unknown
+    ├── Refused              etcd answered no: permission, authentication, certificate, quota, a broken request
+    ├── Compacted            the wanted revision is gone: list again, then watch from the list's revision + 1
+    ├── Wiped                another cluster id or an older revision: the store was wiped or restored
+    ├── LeaseNotFound        a put named a lease that does not exist (any more)
+    └── ServerError          an embedded etcd process could not be started
+        └── BinaryNotFound   no etcd binary anywhere; the message names the cure
+
+gRPC's own errors never leave this package.
+"""
+
+
+class EtcdError(Exception):
+    """Anything that etcd, or the way to it, refused or failed."""
+
+
+class Unavailable(EtcdError):
+    """No answer in time; whether a write took place is unknown: read, and look for one's own nonce."""
+
+
+class Refused(EtcdError):
+    """Etcd said no, and will again: permission, certificate, quota, malformed request."""
+
+
+class Compacted(EtcdError):
+    """The revision asked for has been compacted away."""
+
+    def __init__(self, compact_revision: int) -> None:
+        super().__init__(f"revision is compacted; the oldest left is {compact_revision}")
+        self.compact_revision = compact_revision
+
+
+class Wiped(EtcdError):
+    """The store is not the one we knew: other cluster id, or a revision lower than one already seen."""
+
+
+class LeaseNotFound(EtcdError):
+    """The lease named in a put does not exist."""
+
+
+class ServerError(EtcdError):
+    """An embedded etcd process did not start, or did not answer."""
+
+
+class BinaryNotFound(ServerError):
+    """No etcd binary was found."""

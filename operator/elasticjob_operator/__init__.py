@@ -1,0 +1,1 @@
+"""The operator: ElasticJob, pods and the rendezvous in; pods and status out."""

@@ -1,0 +1,1 @@
+"""The operator's only I/O: the cluster, the rendezvous view, the work queue."""

@@ -1,0 +1,68 @@
+"""What the operator may ask of a cluster: six calls and one stream, over plain dictionaries.
+
+`memory.MemoryCluster` keeps objects in this process (for `elasticjob run` and for tests), `kube.KubeCluster`
+is the API server. Objects are Kubernetes' own JSON; nothing here knows what an ElasticJob means. Every method
+may raise `errors.ClusterError` and nothing else of the cluster's.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+Object = dict[str, Any]
+
+
+class Resource(Enum):
+    """Kinds that the operator touches."""
+
+    JOB = "elasticjobs"
+    POD = "pods"
+    SERVICE = "services"
+    EVENT = "events"
+    DISRUPTION_BUDGET = "poddisruptionbudgets"
+
+
+class Change(Enum):
+    """What happened to an object; LISTED marks one of the first listing, SYNCED the end of that listing."""
+
+    LISTED = "LISTED"
+    SYNCED = "SYNCED"
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """One change of one object; SYNCED has none."""
+
+    change: Change
+    object: Object
+
+
+class Cluster(Protocol):
+    """One cluster, as far as the operator needs it."""
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        """Create an object and return it as stored; AlreadyExists when its name is taken."""
+
+    async def apply(self, resource: Resource, body: Object) -> Object:
+        """Server-side apply with the operator as field manager; creates or updates."""
+
+    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+        """Replace what we own of an object's status; no error when the object is gone."""
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+    ) -> None:
+        """Delete one object; with `uid` only that very one (Conflict otherwise). No error when it is gone."""
+
+    async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
+        """Delete all objects whose labels have all of `selector`."""
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Read one object from the source of truth, never from a cache."""
+
+    def watch(self, resource: Resource) -> AsyncIterator[ObjectEvent]:
+        """All objects as LISTED, one SYNCED, then every change; survives reconnects by listing anew."""

@@ -1,0 +1,39 @@
+"""Waiting for a condition with a deadline: the only way a test may wait.
+
+`eventually` polls a plain callable, `aeventually` the same from inside an event loop. Both return the
+first truthy value, and on the deadline raise an AssertionError that shows the last value seen.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.01
+
+
+def eventually(condition: Callable[[], T], *, within_s: float = 10.0, what: str = "condition") -> T:
+    """Call `condition` until it is truthy; return that value, or fail after `within_s` seconds."""
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not hold within {within_s} s; last seen: {value!r}")
+        time.sleep(_PAUSE_S)
+    return value
+
+
+async def aeventually(
+    condition: Callable[[], T] | Callable[[], Awaitable[T]], *, within_s: float = 10.0, what: str = "condition"
+) -> T:
+    """As `eventually`, without blocking the event loop; `condition` may be a coroutine function."""
+    deadline = time.monotonic() + within_s
+    while True:
+        result = condition()
+        value: T = await result if isinstance(result, Awaitable) else result
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not hold within {within_s} s; last seen: {value!r}")
+        await asyncio.sleep(_PAUSE_S)
