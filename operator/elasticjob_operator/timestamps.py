@@ -1,0 +1,16 @@
+"""Kubernetes' way to write a moment: RFC 3339, UTC, whole seconds. A moment elsewhere is float seconds since 1970."""
+
+from datetime import UTC, datetime
+
+
+def to_rfc3339(moment_s: float) -> str:
+    """`1735689600.7` → `2025-01-01T00:00:00Z`; fractions are cut off, as the API server does."""
+    return datetime.fromtimestamp(int(moment_s), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def from_rfc3339(text: str | None) -> float | None:
+    """Seconds since 1970; None for no text, or for text that is not a moment (status may come from anywhere)."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,16 @@
+"""A cluster with its kubelet side, for tests that any `protocol.Cluster` must pass.
+
+`cluster` is a MemoryCluster on a clock that stands still. Nothing is patched: a test that needs a pod bound,
+run or ended does it as a kubelet would. No processes are started.
+"""
+
+import pytest
+
+from elasticjob_operator.cluster.memory import MemoryCluster
+
+NOW_S = 1_735_689_600.0
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster(clock=lambda: NOW_S)
