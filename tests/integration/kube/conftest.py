@@ -1,0 +1,61 @@
+"""Fixtures over one real kube-apiserver for the whole session, and a fresh namespace for every test.
+
+The programs come from `hack/kube-tools`, before the first test's time-out runs, since a cold build takes minutes.
+Where they cannot be had every test here fails with the reason; none is skipped.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
+from tests.integration.kube.namespace import Namespace
+
+CRD = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
+
+_PROGRAMS = pytest.StashKey[Programs | KubeToolsError]()
+_numbers = itertools.count(1)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Get the programs if any test of the session needs them."""
+    if session.config.option.collectonly or not any(item.get_closest_marker("kube") for item in session.items):
+        return
+    try:
+        session.config.stash[_PROGRAMS] = kube_programs()
+    except KubeToolsError as error:
+        session.config.stash[_PROGRAMS] = error
+
+
+@pytest.fixture(scope="session")
+def programs(pytestconfig: pytest.Config) -> Programs:
+    found = pytestconfig.stash[_PROGRAMS]
+    if isinstance(found, KubeToolsError):
+        pytest.fail(str(found), pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with ApiServer(programs, tmp_path_factory.mktemp("kube")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def crd(server: ApiServer) -> ApiServer:
+    """The server with the CRD installed and served."""
+    applied = server.kubectl("apply", "--server-side", "-f", str(CRD))
+    assert applied.returncode == 0, applied.stderr
+    waited = server.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.elasticjob.io", "--timeout=30s")
+    assert waited.returncode == 0, waited.stderr
+    return server
+
+
+@pytest.fixture
+def namespace(crd: ApiServer) -> Namespace:
+    """A namespace that no other test uses; it goes with the server, since no controller could delete it."""
+    fresh = Namespace(crd, f"test-{next(_numbers)}")
+    fresh.create()
+    return fresh

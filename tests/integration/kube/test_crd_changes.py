@@ -1,0 +1,96 @@
+"""A job that exists already: what may change and when, through apply, patch, scale and the status subresource."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.kube.manifests import ELASTIC, REMOVED, changed
+from tests.integration.kube.namespace import Namespace
+
+pytestmark = pytest.mark.kube
+
+TRAINER = "spec.template.spec.containers.0"
+WHILE_SUSPENDED = "may change only while spec.suspend is true"
+TEMPLATE_CHANGES = [
+    pytest.param({f"{TRAINER}.image": "training:2"}, id="known-field"),
+    pytest.param({f"{TRAINER}.env": [{"name": "LR", "value": "0.1"}]}, id="unknown-field"),
+    pytest.param({"spec.template.spec.affinity": {"nodeAffinity": {"future": {"deep": 1}}}}, id="deep-unknown-field"),
+    pytest.param({"spec.template.metadata": {"labels": {"team": "vision"}}}, id="label"),
+]
+
+
+@pytest.mark.parametrize("changes", TEMPLATE_CHANGES)
+def test_the_template_of_a_running_job_cannot_change(namespace: Namespace, changes: dict[str, Any]) -> None:
+    namespace.apply(ELASTIC)
+    said = namespace.refused("apply", "-f", "-", stdin=changed(ELASTIC, changes))
+    assert f"spec.template: Forbidden: spec.template {WHILE_SUSPENDED}" in said
+
+
+@pytest.mark.parametrize("changes", TEMPLATE_CHANGES)
+def test_the_template_of_a_suspended_job_may_change(namespace: Namespace, changes: dict[str, Any]) -> None:
+    namespace.apply(changed(ELASTIC, {"spec.suspend": True}))
+    namespace.apply(changed(ELASTIC, {"spec.suspend": True, **changes}))
+    resumed = namespace.apply(changed(ELASTIC, {"spec.suspend": False, **changes}))
+    assert resumed["spec"]["template"] == changed(ELASTIC, changes)["spec"]["template"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        pytest.param({"spec.nprocPerNode": 4}, f"spec.nprocPerNode {WHILE_SUSPENDED}", id="nproc"),
+        pytest.param({"spec.trainerContainer": "trainer"}, f"spec.trainerContainer {WHILE_SUSPENDED}", id="trainer"),
+        pytest.param({"spec.managedBy": REMOVED}, "spec.managedBy cannot be changed", id="managed-by-removed"),
+        pytest.param({"spec.managedBy": "example.com/other"}, "spec.managedBy cannot be changed", id="managed-by"),
+        pytest.param({"spec.activeDeadlineSeconds": 61}, "spec.activeDeadlineSeconds cannot be changed", id="deadline"),
+    ],
+)
+def test_an_immutable_field_cannot_change(namespace: Namespace, changes: dict[str, Any], sentence: str) -> None:
+    job = changed(ELASTIC, {"spec.managedBy": "elasticjob.io/operator", "spec.activeDeadlineSeconds": 60})
+    namespace.apply(job)
+    assert sentence in namespace.refused("apply", "-f", "-", stdin=changed(job, changes))
+
+
+def test_policies_of_a_running_job_may_change(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    stored = namespace.apply(changed(ELASTIC, {"spec.maxRestarts": 9, "spec.scaling": {"scaleUpDelaySeconds": 0}}))
+    assert (stored["spec"]["maxRestarts"], stored["spec"]["scaling"]) == (9, {"scaleUpDelaySeconds": 0})
+
+
+def test_kubectl_scale_changes_replicas(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    namespace.kubectl("scale", "ejob/digits", "--replicas=6")
+    assert namespace.get("digits")["spec"]["replicas"] == 6
+
+
+@pytest.mark.parametrize(
+    ("replicas", "sentence"),
+    [(9, "spec.replicas must not be above spec.maxReplicas"), (1, "spec.replicas must not be below spec.minReplicas")],
+)
+def test_a_scale_outside_the_range_is_refused(namespace: Namespace, replicas: int, sentence: str) -> None:
+    namespace.apply(ELASTIC)
+    assert sentence in namespace.refused("scale", "ejob/digits", f"--replicas={replicas}")
+
+
+def test_the_scale_subresource_reads_replicas_and_selector_from_the_status(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    selector = "elasticjob.io/job-name=digits"
+    namespace.patch("digits", {"status": {"replicas": 3, "selector": selector}}, "--subresource=status")
+    path = f"/apis/elasticjob.io/v1alpha1/namespaces/{namespace.name}/elasticjobs/digits/scale"
+    scale = json.loads(namespace.kubectl("get", "--raw", path))
+    assert (scale["spec"], scale["status"]) == ({"replicas": 4}, {"replicas": 3, "selector": selector})
+
+
+def test_an_update_of_the_spec_leaves_the_status(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    namespace.patch("digits", {"status": {"restarts": 2}}, "--subresource=status")
+    namespace.patch("digits", {"spec": {"replicas": 5}, "status": {"restarts": 7}})
+    job = namespace.get("digits")
+    assert (job["spec"]["replicas"], job["status"]["restarts"]) == (5, 2)
+
+
+def test_an_update_of_the_status_leaves_spec_and_generation(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    namespace.patch("digits", {"spec": {"replicas": 5}, "status": {"restarts": 1}}, "--subresource=status")
+    job = namespace.get("digits")
+    assert (job["spec"]["replicas"], job["metadata"]["generation"], job["status"]["restarts"]) == (4, 1, 1)

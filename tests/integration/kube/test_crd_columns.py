@@ -1,0 +1,82 @@
+"""What `kubectl get` shows of a job, and under which names it finds one."""
+
+from typing import Any
+
+import pytest
+
+from tests.integration.kube.manifests import ELASTIC
+from tests.integration.kube.namespace import Namespace
+
+pytestmark = pytest.mark.kube
+
+NOW = "2026-01-02T03:04:05Z"
+STATUS: dict[str, Any] = {
+    "phase": "Failed",
+    "readyReplicas": 3,
+    "restarts": 2,
+    "rendezvousRound": 7,
+    "worldSize": 6,
+    "progress": {"percentage": 42},
+    "conditions": [
+        {"type": "Running", "status": "False", "reason": "Ended", "message": "", "lastTransitionTime": NOW},
+        {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "", "lastTransitionTime": NOW},
+    ],
+    "lastFailure": {
+        "time": NOW,
+        "round": 6,
+        "podName": "digits-1-abcde",
+        "rank": 3,
+        "localRank": 1,
+        "exitCode": 137,
+        "signal": "SIGKILL",
+        "reason": "Signal",
+    },
+}
+
+
+@pytest.fixture
+def ended(namespace: Namespace) -> Namespace:
+    namespace.apply(ELASTIC)
+    namespace.patch("digits", {"status": STATUS}, "--subresource=status")
+    return namespace
+
+
+def test_the_columns_of_a_job(ended: Namespace) -> None:
+    row = ended.row()
+    assert row.pop("AGE")
+    assert row == {"NAME": "digits", "PHASE": "Failed", "READY": "3", "DESIRED": "4", "RESTARTS": "2"}
+
+
+def test_the_wide_columns_of_a_job(ended: Namespace) -> None:
+    row = ended.row("-o", "wide")
+    wide = {name: row[name] for name in ("MIN", "MAX", "ROUND", "WORLD", "PROGRESS", "REASON", "LAST FAILURE")}
+    assert wide == {
+        "MIN": "2",
+        "MAX": "8",
+        "ROUND": "7",
+        "WORLD": "6",
+        "PROGRESS": "42",
+        "REASON": "DeadlineExceeded",
+        "LAST FAILURE": "Signal",
+    }
+
+
+def test_a_job_that_no_operator_has_seen_shows_what_is_wanted(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    row = namespace.row()
+    assert (row["NAME"], row["PHASE"], row["DESIRED"]) == ("digits", "", "4")
+
+
+@pytest.mark.parametrize("resource", ["ejob", "elasticjob", "elasticjobs", "elasticjobs.elasticjob.io", "all"])
+def test_kubectl_finds_jobs_as(namespace: Namespace, resource: str) -> None:
+    namespace.apply(ELASTIC)
+    assert namespace.kubectl("get", resource, "-o", "name").split() == ["elasticjob.elasticjob.io/digits"]
+
+
+def test_a_program_can_wait_for_a_final_condition(ended: Namespace) -> None:
+    ended.kubectl("wait", "ejob/digits", "--for=condition=Failed", "--timeout=5s")
+
+
+def test_kubectl_explain_tells_what_a_field_means(namespace: Namespace) -> None:
+    said = " ".join(namespace.kubectl("explain", "ejob.spec.failureGraceSeconds").split())
+    assert "Seconds that the other workers have after one failed, before SIGKILL. Default 5" in said

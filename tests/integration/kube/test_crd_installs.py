@@ -1,0 +1,63 @@
+"""The CRD as a file and as a resource: both ways to apply it, its size, what the API server says of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.apiserver import ApiServer, Programs
+
+pytestmark = pytest.mark.kube
+
+CRD = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
+NAME = "crd/elasticjobs.elasticjob.io"
+
+
+@pytest.fixture(scope="module")
+def bare_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """A server of this module's own: it installs and removes the CRD under nobody's feet."""
+    with ApiServer(programs, tmp_path_factory.mktemp("bare")) as running:
+        yield running
+
+
+def succeed(server: ApiServer, *arguments: str) -> str:
+    done = server.kubectl(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("options", [pytest.param([], id="client-side"), pytest.param(["--server-side"], id="server")])
+def test_installs_and_is_established_and_structural(bare_server: ApiServer, options: list[str]) -> None:
+    succeed(bare_server, "apply", *options, "-f", str(CRD))
+    succeed(bare_server, "wait", "--for=condition=Established", NAME, "--timeout=30s")
+    status = json.loads(succeed(bare_server, "get", NAME, "-o", "json"))["status"]
+    conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
+    succeed(bare_server, "delete", NAME)
+    assert conditions == {"Established": "True", "NamesAccepted": "True"}
+
+
+def test_applying_it_again_changes_nothing(bare_server: ApiServer) -> None:
+    succeed(bare_server, "apply", "-f", str(CRD))
+    again = succeed(bare_server, "apply", "-f", str(CRD))
+    succeed(bare_server, "delete", NAME)
+    assert again.strip().endswith("unchanged")
+
+
+def test_it_is_small_enough_for_the_annotation_of_client_side_apply() -> None:
+    assert CRD.stat().st_size < 256 * 1024
+
+
+def test_a_user_without_rights_is_told_which_right_is_missing(bare_server: ApiServer) -> None:
+    done = bare_server.kubectl("get", "pods", user="nobody")
+    assert 'User "nobody" cannot list resource "pods"' in done.stderr
+
+
+def test_an_api_server_that_was_killed_comes_back_at_its_port_with_its_data(bare_server: ApiServer) -> None:
+    succeed(bare_server, "create", "configmap", "kept")
+    url = bare_server.url
+    bare_server.kill()
+    assert bare_server.kubectl("get", "configmap", "kept").returncode != 0
+    bare_server.start()
+    assert bare_server.url == url
+    succeed(bare_server, "get", "configmap", "kept")

@@ -1,0 +1,98 @@
+"""hack/kube-tools: where it looks, what it passes over, and what it says when nothing can be had."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.apiserver import ROOT, Programs
+
+pytestmark = pytest.mark.kube
+
+# What the script itself needs; a PATH of these alone has neither Go nor any Kubernetes program.
+UTILITIES = ("bash", "cut", "dirname", "env", "grep", "head", "ln", "mkdir", "sed", "sha256sum", "timeout")
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path) -> Path:
+    folder = tmp_path / "path"
+    folder.mkdir()
+    for name in UTILITIES:
+        found = shutil.which(name)
+        assert found is not None, name
+        (folder / name).symlink_to(found)
+    return folder
+
+
+@pytest.fixture
+def assets(tmp_path: Path, programs: Programs) -> Path:
+    folder = tmp_path / "assets"
+    folder.mkdir()
+    for program in (programs.kube_apiserver, programs.kubectl, programs.etcd):
+        (folder / program.name).symlink_to(program)
+    return folder
+
+
+def kube_tools(tmp_path: Path, *names: str, path: Path, assets: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run it with an empty cache and the PATH given."""
+    environment = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
+    environment |= {"PATH": str(path), "ELASTICJOB_CACHE": str(tmp_path / "cache")}
+    if assets is not None:
+        environment["KUBEBUILDER_ASSETS"] = str(assets)
+    command = [str(ROOT / "hack" / "kube-tools"), *names]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def stand_in(folder: Path, version_line: str) -> None:
+    """A kubectl that only says its version."""
+    program = folder / "kubectl"
+    program.write_text(f"#!/usr/bin/env bash\necho '{version_line}'\n")
+    program.chmod(0o755)
+
+
+def test_the_assets_folder_comes_first_and_paths_are_for_machines_to_read(
+    tmp_path: Path, bare_path: Path, assets: Path
+) -> None:
+    stand_in(bare_path, "Client Version: v1.34.9")
+    done = kube_tools(tmp_path, path=bare_path, assets=assets)
+    names = {"KUBE_APISERVER": "kube-apiserver", "KUBECTL": "kubectl", "ETCD": "etcd"}
+    assert done.stdout == "".join(f"{variable}={assets / name}\n" for variable, name in names.items())
+
+
+def test_then_comes_the_path(tmp_path: Path, bare_path: Path) -> None:
+    stand_in(bare_path, "Client Version: v1.34.9")
+    assert kube_tools(tmp_path, "kubectl", path=bare_path).stdout == f"KUBECTL={bare_path / 'kubectl'}\n"
+
+
+def test_then_comes_the_cache(tmp_path: Path, bare_path: Path) -> None:
+    cached = tmp_path / "cache" / "bin"
+    cached.mkdir(parents=True)
+    stand_in(cached, "Client Version: v1.34.9")
+    assert kube_tools(tmp_path, "kubectl", path=bare_path).stdout == f"KUBECTL={cached / 'kubectl'}\n"
+
+
+@pytest.mark.parametrize(
+    ("version_line", "said"),
+    [
+        pytest.param(
+            "Client Version: v1.34.4-dispatcher", "asked for its version it said '1.34.4-dispatcher'", id="no"
+        ),
+        pytest.param("Client Version: v1.20.0", "it is 1.20.0, and the tests need 1.33 or newer", id="old"),
+        pytest.param("what?", "asked for its version it said ''", id="silent"),
+    ],
+)
+def test_a_program_that_is_not_what_is_needed_is_passed_over(
+    tmp_path: Path, bare_path: Path, version_line: str, said: str
+) -> None:
+    stand_in(bare_path, version_line)
+    done = kube_tools(tmp_path, "kubectl", path=bare_path)
+    assert f"kube-tools: passing over {bare_path / 'kubectl'}: {said}" in done.stderr
+    assert done.returncode == 1
+
+
+def test_without_programs_and_without_go_the_cure_is_named(tmp_path: Path, bare_path: Path) -> None:
+    done = kube_tools(tmp_path, path=bare_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no Go to get one with: install Go 1.25 or newer, or set KUBEBUILDER_ASSETS" in done.stderr
