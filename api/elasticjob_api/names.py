@@ -34,6 +34,9 @@ ENV_POD_IP = "ELASTICJOB_POD_IP"
 ENV_NODE_NAME = "ELASTICJOB_NODE_NAME"
 ENV_NPROC = "ELASTICJOB_NPROC_PER_NODE"
 ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are kept
+ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file that takes the root cause in words
+ENV_TRACE = "ELASTICJOB_TRACE"  # file that takes trace points; unset: none are taken
+ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent says
 
 # Environment of a worker, beside torchrun's own.
 ENV_ROUND = "ELASTICJOB_ROUND"  # the round; fences checkpoints

@@ -1,0 +1,48 @@
+"""Where the logs of rounds and ranks are: `<dir>/round_<r>/<rank>/{stdout.log,stderr.log,error.json}`.
+
+Kept for the newest rounds only; the agent deletes what is older, and nothing else ever.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+KEPT_ROUNDS = 10
+_ROUND = "round_"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLogs:
+    """The files of one worker in one round."""
+
+    folder: Path
+
+    @property
+    def stdout(self) -> Path:
+        """Everything it wrote to stdout."""
+        return self.folder / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        """Everything it wrote to stderr."""
+        return self.folder / "stderr.log"
+
+    @property
+    def error_file(self) -> Path:
+        """Written by the worker's own error handler, if it has one."""
+        return self.folder / "error.json"
+
+
+def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
+    """The files of `rank` in `round_`; their folder is made."""
+    folder = log_dir / f"{_ROUND}{round_}" / str(rank)
+    folder.mkdir(parents=True, exist_ok=True)
+    return WorkerLogs(folder)
+
+
+def prune(log_dir: Path, newest_round: int) -> None:
+    """Delete the folders of rounds that are too old to be kept."""
+    for folder in log_dir.glob(f"{_ROUND}*"):
+        number = folder.name.removeprefix(_ROUND)
+        if number.isdecimal() and int(number) <= newest_round - KEPT_ROUNDS:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,133 @@
+"""One node agent, put together: supervisor, etcd, workers, rendezvous, reports; and its end.
+
+The supervisor's starter is exec'd first, while this process is small and has no connection. SIGTERM leaves the
+job in order; SIGINT and SIGQUIT likewise; a second one kills the workers at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.progress import ProgressFifo
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.member import RendezvousMember
+from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.report import Reporter
+from elasticjob_agent.supervisor import Console, Supervisor
+from elasticjob_agent.trace import Trace
+from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Everything one agent is told."""
+
+    endpoint: Endpoint
+    profile: Profile
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    run_id: str
+    log_dir: Path
+    join_timeout_s: float = 600.0
+    cwd: str | None = None
+    trace: str | None = None
+    termination_log: str | None = None
+
+
+async def run_node(settings: NodeSettings) -> Outcome:
+    """Be one node of the job until it ends or this node leaves; raises RendezvousError, EtcdError, SupervisorError."""
+    supervisor = await Supervisor.create()
+    consoles = Console(1), Console(2)
+    trace = Trace(settings.trace, settings.profile.pod)
+    progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
+    etcd = EtcdClient(settings.endpoint)
+    try:
+        workers = NodeWorkers(
+            supervisor=supervisor,
+            job=_job(settings, progress, consoles),
+            port=MasterPort(settings.profile.address),
+            wall_ns=time.time_ns,
+        )
+        member = RendezvousMember(
+            etcd=etcd,
+            profile=settings.profile,
+            workers=workers,
+            clock=time.monotonic,
+            draw=lambda: secrets.token_hex(4),
+            jitter=random.random,
+            trace=trace,
+            join_timeout_s=settings.join_timeout_s,
+        )
+        reporter = Reporter(etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns)
+        with _signals(member.request_leave, workers.kill):
+            return await _run_both(member, reporter)
+    finally:
+        await supervisor.close()
+        await etcd.close()
+        progress.close()
+        trace.close()
+        for console in consoles:
+            console.close()
+
+
+def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]) -> Job:
+    return Job(
+        argv=settings.argv,
+        environment=settings.environment,
+        cwd=settings.cwd,
+        run_id=settings.run_id,
+        pod=settings.profile.pod,
+        host=settings.profile.host,
+        log_dir=settings.log_dir,
+        progress=progress.path,
+        stdout=consoles[0].write,
+        stderr=consoles[1].write,
+    )
+
+
+async def _run_both(member: RendezvousMember, reporter: Reporter) -> Outcome:
+    """The member's end is the node's; a fault in the reporter ends both."""
+    tasks = {asyncio.create_task(member.run(), name="member"), asyncio.create_task(reporter.run(), name="reporter")}
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        outcomes = [task.result() for task in done]
+        return next(outcome for outcome in outcomes if isinstance(outcome, Outcome))
+    finally:
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _signals(leave: Callable[[], None], kill: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    told = False
+
+    def on_signal(number: signal.Signals) -> None:
+        nonlocal told
+        log.info("got %s: %s", number.name, "killing the workers" if told else "leaving the job")
+        (kill if told else leave)()
+        told = True
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

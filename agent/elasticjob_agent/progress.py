@@ -1,0 +1,81 @@
+"""What the training tells of itself: JSON lines into the FIFO named in ELASTICJOB_PROGRESS.
+
+No import is needed in the worker. Lines that are not JSON objects, or too long, are dropped: progress is for
+showing and may never hurt a run. The agent keeps the last one; it holds a write end itself, so that a worker
+that closes the FIFO does not end it.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from elasticjob_api.records import Progress
+
+_READ_BYTES = 65536
+_LONGEST_LINE = 4096
+_METRICS = 32
+_TEXT = 128
+
+
+class ProgressFifo:
+    """One node's FIFO; `last` is the newest progress told."""
+
+    def __init__(self, path: Path, on_progress: Callable[[], None]) -> None:
+        """Make the FIFO at `path` and read it in the running event loop."""
+        self.path = path
+        self.last: Progress | None = None
+        self._on_progress = on_progress
+        self._rest = b""
+        os.mkfifo(path, 0o622)
+        path.chmod(0o622)  # a worker may run as another user
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        asyncio.get_running_loop().add_reader(self._fd, self._read)
+
+    def forget(self) -> None:
+        """A new round begins: what the last one told is over."""
+        self.last, self._rest = None, b""
+
+    def close(self) -> None:
+        """Stop reading, and remove the FIFO."""
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[:_LONGEST_LINE]
+        told = [progress for line in lines if (progress := parse_progress(line)) is not None]
+        if told:
+            self.last = told[-1]
+            self._on_progress()
+
+
+def parse_progress(line: bytes) -> Progress | None:
+    """The progress in one line; None when it is none."""
+    try:
+        value = json.loads(line[:_LONGEST_LINE])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    metrics = value.get("metrics")
+    return Progress(step=_whole(value.get("step")), total=_whole(value.get("total")), metrics=_texts(metrics))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {str(name)[:_TEXT]: str(item)[:_TEXT] for name, item in list(value.items())[:_METRICS]}

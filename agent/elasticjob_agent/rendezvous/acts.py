@@ -1,0 +1,169 @@
+"""The steps of one node, carried out: each is one fenced transaction or one act on the workers.
+
+A refused transaction says which fence failed, in the same trip: either the world moved, and nothing is decided
+before the watch shows it, or the own key is gone, and the stay is over.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.election import Election
+from elasticjob_agent.rendezvous.plan import forming
+from elasticjob_agent.rendezvous.ports import WorkersPort
+from elasticjob_agent.rendezvous.ranks import assignment
+from elasticjob_agent.rendezvous.stay import Stay
+from elasticjob_agent.rendezvous.steps import Do, Step
+from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.trace import Trace
+from elasticjob_api.records import Node
+from elasticjob_api.world import Cause, World
+from elasticjob_etcd.protocol import Etcd, Txn
+
+
+class Result(Enum):
+    """How a step went."""
+
+    DONE = "done"
+    WORLD_MOVED = "the world moved"
+    KEY_LOST = "the own key is gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a step was planned from."""
+
+    stay: Stay
+    world_or_none: World | None
+    revision: int
+
+    @property
+    def world(self) -> World:
+        """The world; steps that need one are never planned without."""
+        if self.world_or_none is None:
+            raise AssertionError("a step that needs a world was planned without one")
+        return self.world_or_none
+
+
+class Acts:
+    """Carries out one step at a time."""
+
+    def __init__(
+        self, *, etcd: Etcd, workers: WorkersPort, draw: Callable[[], str], trace: Trace, election: Election
+    ) -> None:
+        self._etcd = etcd
+        self._workers = workers
+        self._draw = draw
+        self._trace = trace
+        self._election = election
+        self._acts: dict[Do, Callable[[Scene, Step], Awaitable[Result]]] = {
+            Do.START: self._start,
+            Do.STOP: self._stop,
+            Do.STOP_SOON: self._stop,
+            Do.SAY_READY: self._say_ready,
+            Do.SAY_DONE: self._say_done,
+            Do.SAY_LATE_FAILURES: self._say_late_failures,
+            Do.OPEN_FAILED: self._open_failed,
+            Do.OPEN_LEAVING: self._open_leaving,
+            Do.SAY_LEAVING: self._say_leaving,
+        }
+
+    async def perform(self, scene: Scene, step: Step) -> Result:
+        """Do it; raises EtcdError, and then the outcome is unknown."""
+        return await self._acts[step.do](scene, step)
+
+    async def _commit(self, scene: Scene, txn: Txn) -> Result:
+        result = await self._etcd.txn(txn)
+        if result.succeeded:
+            return Result.DONE
+        world_key = scene.stay.me.keys.world
+        now = next((kv.mod_revision for kv in result.reads[0] if kv.key == world_key), 0)
+        compared_world = any(compare.key == world_key for compare in txn.compares)
+        return Result.WORLD_MOVED if compared_world and now != scene.revision else Result.KEY_LOST
+
+    # -- workers ---------------------------------------------------------------------------------
+
+    async def _start(self, scene: Scene, step: Step) -> Result:
+        world, stay = scene.world, scene.stay
+        # Noted before the first process exists: (round, nonce) is started once, whatever happens here.
+        stay.started, stay.failures_said = (world.round, world.nonce), 0
+        self._trace.point("starting", world.round)
+        await self._workers.start(assignment(world, step.group_rank), stay.spec)
+        self._trace.point("started", world.round)
+        return Result.DONE
+
+    async def _stop(self, scene: Scene, step: Step) -> Result:
+        self._trace.point("stopping", scene.world_or_none.round if scene.world_or_none else 0)
+        self.stop(scene.stay, soon=step.do is Do.STOP_SOON)
+        return Result.DONE
+
+    def stop(self, stay: Stay, *, soon: bool) -> None:
+        """Begin to stop the workers, within the short grace or the user's."""
+        grace_s = min(stay.spec.failure_grace_s, stay.spec.stop_grace_s) if soon else stay.spec.stop_grace_s
+        self._workers.stop(grace_s=grace_s, signal_name=stay.spec.stop_signal)
+
+    # -- what is said ----------------------------------------------------------------------------
+
+    async def _say_ready(self, scene: Scene, _step: Step) -> Result:
+        world, stay = scene.world, scene.stay
+        node = replace(stay.node, ready=world.round, master_port=self._workers.renew_master_port())
+        result = await self._commit(scene, txns.ready(stay.me, node))
+        if result is Result.DONE:
+            stay.node = node
+            self._trace.point("ready", world.round)
+        return result
+
+    async def _say_done(self, scene: Scene, _step: Step) -> Result:
+        world, stay = scene.world, scene.stay
+        result = await self._commit(scene, txns.done(stay.me, scene.revision, world.round))
+        if result is Result.DONE:
+            stay.done_round = world.round
+            self._trace.point("done", world.round)
+        return result
+
+    async def _say_late_failures(self, scene: Scene, _step: Step) -> Result:
+        stay, failures = scene.stay, self._workers.failures
+        unsaid = [replace(f, failure=replace(f.failure, late=True)) for f in failures[stay.failures_said :]]
+        result = await self._commit(scene, txns.late_failures(stay.me, _of(stay, unsaid)))
+        if result is Result.DONE:
+            stay.failures_said = len(failures)
+        return result
+
+    async def _say_leaving(self, scene: Scene, _step: Step) -> Result:
+        stay = scene.stay
+        node = replace(stay.node, leaving=True)
+        result = await self._commit(scene, txns.leaving(stay.me, node, is_closer=self._election.is_closer))
+        return self._left(stay, node, result)
+
+    # -- rounds that this node opens -------------------------------------------------------------
+
+    async def _open_failed(self, scene: Scene, _step: Step) -> Result:
+        world, stay, failures = scene.world, scene.stay, self._workers.failures
+        self._trace.point("detected", world.round)
+        # If the answer is lost, the nonce tells from the watch that it was this node that opened.
+        nonce = stay.opened_nonce = self._draw()
+        opened = forming(world, nonce, Cause.WORKER_FAILED, failures[0].failure.message)
+        result = await self._commit(scene, txns.open_round(stay.me, scene.revision, opened, _of(stay, failures)))
+        if result is Result.DONE:
+            stay.failures_said = len(failures)
+            self._trace.point("proposed", world.round + 1)
+        return result
+
+    async def _open_leaving(self, scene: Scene, _step: Step) -> Result:
+        world, stay = scene.world, scene.stay
+        node = replace(stay.node, leaving=True)
+        opened = forming(world, self._draw(), Cause.NODE_LEFT, f"{node.pod} leaves")
+        is_closer = self._election.is_closer
+        txn = txns.open_leaving(stay.me, scene.revision, opened, node, is_closer=is_closer)
+        return self._left(stay, node, await self._commit(scene, txn))
+
+    def _left(self, stay: Stay, node: Node, result: Result) -> Result:
+        if result is Result.DONE:
+            stay.node, stay.leave_said = node, True
+        return result
+
+
+def _of(stay: Stay, failures: list[FailureIn]) -> list[FailureIn]:
+    """The failures as this stay's: a node's own incarnation is not known to its workers."""
+    return [replace(f, failure=replace(f.failure, incarnation=stay.me.member.incarnation)) for f in failures]

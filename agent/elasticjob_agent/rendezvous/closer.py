@@ -1,0 +1,109 @@
+"""The elected node that closes rounds: watch `P/c/`, plan from state, write one world, wait to see it.
+
+One watch on everything below `P/c/`, so its nodes are never older than its world. After each change of
+anything (coalesced for 5 ms) and each timer it plans again. A world counts for it only when it has come through
+that watch, never by its transaction's answer: another may still be running what the answer replaced.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.plan import Decision, Evict, Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.sightings import Sightings
+from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_agent.trace import Trace
+from elasticjob_api.records import Gone
+from elasticjob_api.world import State
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.protocol import Etcd
+
+COALESCE_S = 0.005
+_RETRY_S = 0.2
+
+log = logging.getLogger(__name__)
+
+
+class ClosingLoop:
+    """Closes rounds for as long as it runs; cancel it when another is the closer."""
+
+    def __init__(
+        self, *, etcd: Etcd, me: Identity, clock: Callable[[], float], nonce: Callable[[], str], trace: Trace
+    ) -> None:
+        self._etcd = etcd
+        self._me = me
+        self._clock = clock
+        self._nonce = nonce
+        self._trace = trace
+        self._sightings = Sightings()
+        self._complained: set[str] = set()
+
+    async def run(self) -> None:
+        """Plan and act until cancelled."""
+        async with Mirror(self._etcd, self._me.keys.control) as mirror:
+            while True:
+                seen_revision = mirror.revision
+                view = parse_view(self._me.keys, mirror.items)
+                self._complain(view)
+                decision = plan(view, self._sightings.update(view, self._clock()), self._nonce())
+                until_s = await self._carry_out(view, decision)
+                await self._next_change(mirror, seen_revision, until_s)
+
+    async def _carry_out(self, view: View, decision: Decision) -> float | None:
+        """Do it; returns when to look again at the latest."""
+        if isinstance(decision, Wait):
+            log.debug("closer waits: %s", decision.why)
+            return decision.until_s
+        try:
+            if isinstance(decision, Evict):
+                await self._evict(decision)
+            else:
+                await self._write(view, decision)
+        except Unavailable as error:
+            # Whether the write took place is unknown; the watch will show it. Nothing is decided from here.
+            log.warning("closer could not write, trying again from what the watch shows: %s", error)
+        return self._clock() + _RETRY_S
+
+    async def _write(self, view: View, decision: WriteWorld) -> None:
+        world = decision.world
+        garbage = _old_rounds(self._me, view, world.round) if world.state is State.ACTIVE else []
+        txn = txns.write_world(
+            self._me,
+            seen=view.world_revision,
+            spec_revision=view.spec_revision,
+            next_world=world,
+            garbage=garbage,
+        )
+        result = await self._etcd.txn(txn)
+        if result.succeeded:
+            self._trace.point(f"closer wrote {world.state.value}", world.round)
+            log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
+
+    async def _evict(self, decision: Evict) -> None:
+        member = decision.member
+        log.warning("evicting slot %d (%s): %s", member.slot, member.incarnation, decision.reason.value)
+        await self._etcd.txn(txns.gone_if_absent(self._me.keys, member, Gone(decision.reason)))
+        await self._etcd.lease_revoke(decision.lease)
+
+    async def _next_change(self, mirror: Mirror, seen_revision: int, until_s: float | None) -> None:
+        timeout_s = None if until_s is None else max(0.0, until_s - self._clock())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(mirror.wait_change(seen_revision), timeout_s)
+            await asyncio.sleep(COALESCE_S)
+
+    def _complain(self, view: View) -> None:
+        for line in view.unreadable:
+            if line not in self._complained:
+                self._complained.add(line)
+                log.warning("ignored a record: %s", line)
+
+
+def _old_rounds(me: Identity, view: View, closing: int) -> list[str]:
+    """Prefixes of rounds before the last one: their records decide nothing any more."""
+    rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.done}
+    old = sorted(round_ for round_ in rounds if round_ < closing - 1)
+    return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.dones(r))]

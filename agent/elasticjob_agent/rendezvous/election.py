@@ -1,0 +1,116 @@
+"""Who closes: stand when there is no closer, close rounds while one's own key says so.
+
+Slot 0 stands at once, others a little later (0.3 to 1.3 s) or as soon as a closer's key is deleted, so that a
+thousand agents do not all try. A node is the closer if and only if the key names its incarnation, as seen
+through the watch; never by its transaction's answer.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.closer import ClosingLoop
+from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.trace import Trace
+from elasticjob_api.errors import RecordError
+from elasticjob_api.world import Closer, decode_closer
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.protocol import Etcd, KeyValue
+
+SPREAD_FROM_S = 0.3
+_RETRY_S = 0.5
+
+log = logging.getLogger(__name__)
+
+
+class Election:
+    """One node's standing for closer; fed with every change of the closer's key."""
+
+    def __init__(
+        self,
+        *,
+        etcd: Etcd,
+        clock: Callable[[], float],
+        nonce: Callable[[], str],
+        jitter: Callable[[], float],
+        trace: Trace,
+    ) -> None:
+        """`jitter` gives a number from 0 to 1."""
+        self._etcd = etcd
+        self._clock = clock
+        self._nonce = nonce
+        self._jitter = jitter
+        self._trace = trace
+        self._seen_closer = False
+        self._standing: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closing_as: Identity | None = None
+
+    @property
+    def is_closer(self) -> bool:
+        """This node closes rounds now."""
+        return self._closing is not None
+
+    async def update(self, me: Identity, closer: KeyValue | None, *, may_stand: bool) -> None:
+        """Take in the closer's key as the watch shows it."""
+        elected = _closer_in(closer)
+        if elected is not None:
+            self._seen_closer = True
+            await _cancel(self._standing)
+            self._standing = None
+        if elected is not None and elected.member == me.member and closer is not None and closer.lease == me.lease:
+            await self._serve(me)
+            return
+        await self._stand_down()
+        if closer is None and may_stand and (self._standing is None or self._standing.done()):
+            self._standing = asyncio.create_task(self._stand(me), name="stand for closer")
+
+    async def _serve(self, me: Identity) -> None:
+        if self._closing is not None and self._closing_as == me:
+            if self._closing.done():
+                self._closing.result()  # a fault of ours ends the agent, it is never swallowed
+            return
+        await self._stand_down()
+        self._closing_as = me
+        loop = ClosingLoop(etcd=self._etcd, me=me, clock=self._clock, nonce=self._nonce, trace=self._trace)
+        self._closing = asyncio.create_task(loop.run(), name="closer")
+
+    async def _stand(self, me: Identity) -> None:
+        if me.member.slot != 0 and not self._seen_closer:
+            await asyncio.sleep(SPREAD_FROM_S + self._jitter())
+        while True:
+            try:
+                await self._etcd.txn(txns.elect(me, ""))
+            except EtcdError as error:
+                log.warning("could not stand for closer, trying again: %s", error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+
+    async def _stand_down(self) -> None:
+        await _cancel(self._closing)
+        self._closing = self._closing_as = None
+
+    async def close(self) -> None:
+        """Stop standing and closing; idempotent."""
+        await _cancel(self._standing)
+        self._standing = None
+        await self._stand_down()
+
+
+def _closer_in(kv: KeyValue | None) -> Closer | None:
+    try:
+        return None if kv is None else decode_closer(kv.value)
+    except RecordError as error:
+        log.warning("ignored the closer record: %s", error)
+        return None
+
+
+async def _cancel(task: "asyncio.Task[None] | None") -> None:
+    if task is None:
+        return
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

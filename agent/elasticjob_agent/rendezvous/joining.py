@@ -1,0 +1,139 @@
+"""Entering a job: lease, slot, node key; and coming back after a lost lease.
+
+Three round trips: grant a lease; one transaction that creates the node key and reads what is watched from then
+on; the watch from that revision. The incarnation is drawn anew at every join, so that whoever judges a round
+sees a new stay, never an old one come back.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_api.keys import SLOT_LIMIT, Keys
+from elasticjob_api.records import Node, Slots
+from elasticjob_api.world import Member
+from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Range, Txn, TxnResult, unchanged
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Who this node is, for all of its stays."""
+
+    keys: Keys
+    pod: str
+    pod_uid: str
+    host: str
+    address: str
+    nproc: int
+    lease_ttl_s: float
+    role: str = "default"
+    slot: int | None = None
+    """The slot that the operator gave; None: the lowest free one is taken."""
+    own_spec: Slots | None = None
+    """Without an operator: what this node wants of the job, if it is the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A stay that has begun."""
+
+    me: Identity
+    node: Node
+    spec: Slots | None
+    ctl: Range
+
+
+async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined:
+    """Begin a stay; raises Superseded when another pod owns the slot, EtcdError when etcd does not answer."""
+    if profile.own_spec is not None:
+        await _begin_without_operator(etcd, profile.keys, profile.own_spec)
+    while True:
+        joined = await _try_join(etcd, profile, master_port=master_port, draw=draw)
+        if joined is not None:
+            return joined
+
+
+async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots) -> None:
+    """Clear away a finished run of the same id that nobody is in any more, and say what is wanted if nobody did."""
+    found = await etcd.range(keys.all)
+    view = parse_view(keys, found.kvs)
+    if view.world is not None and view.world.state.final and not view.nodes:
+        log.info("clearing away the finished run under %s", keys.prefix)
+        await etcd.txn(Txn((unchanged(keys.world, view.world_revision),), (Delete(keys.all, prefix=True),)))
+    await etcd.txn(txns.create_spec(keys, spec))
+
+
+async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined | None:
+    keys = profile.keys
+    slot = profile.slot if profile.slot is not None else await _free_slot(etcd, keys)
+    lease = await etcd.lease_grant(profile.lease_ttl_s)
+    me = Identity(keys, Member(slot, draw()), lease.id)
+    node = _node(profile, me, master_port)
+    result = await etcd.txn(txns.join(me, node))
+    view = parse_view(keys, _flat(result))
+    if result.succeeded and (profile.slot is not None or _is_oldest(view, me.member)):
+        _check_owner(view, profile)
+        return Joined(me, node, view.spec, Range(result.reads[0], result.revision))
+    # Another took the slot in between (it is older), or the drawn incarnation exists: leave no trace, try again.
+    await etcd.lease_revoke(lease.id)
+    return None
+
+
+def _node(profile: Profile, me: Identity, master_port: int) -> Node:
+    return Node(
+        pod=profile.pod,
+        pod_uid=profile.pod_uid,
+        lease=me.lease,
+        host=profile.host,
+        address=profile.address,
+        nproc=profile.nproc,
+        role=profile.role,
+        master_port=master_port,
+    )
+
+
+async def _free_slot(etcd: Etcd, keys: Keys) -> int:
+    found = await etcd.range(keys.nodes)
+    taken = {member.slot for member in parse_view(keys, found.kvs).nodes}
+    return next(slot for slot in range(SLOT_LIMIT) if slot not in taken)
+
+
+def _flat(result: TxnResult) -> Iterable[KeyValue]:
+    return [kv for read in result.reads for kv in read]
+
+
+def _is_oldest(view: View, member: Member) -> bool:
+    """Reads of the join's own revision: of several in one slot all see the same oldest."""
+    same = [node for node in view.nodes.values() if node.member.slot == member.slot]
+    return min(same, key=lambda node: node.create_revision).member == member
+
+
+def _check_owner(view: View, profile: Profile) -> None:
+    if view.spec is None or view.spec.operator is None or profile.slot is None:
+        return
+    owner = view.spec.owner(profile.slot)
+    if owner is None or owner.pod != profile.pod:
+        now = "nobody" if owner is None else owner.pod
+        raise Superseded(
+            f"slot {profile.slot} belongs to {now}, not to {profile.pod}; this pod is no longer part of the job"
+        )
+
+
+async def put_back(
+    etcd: Etcd, me: Identity, node: Node, *, world_revision: int, lease_ttl_s: float
+) -> tuple[Identity, Node] | None:
+    """The same stay under a new lease, its workers untouched; None when the job has moved on without it."""
+    lease = await etcd.lease_grant(lease_ttl_s)
+    again = Identity(me.keys, me.member, lease.id)
+    record = replace(node, lease=lease.id)
+    result = await etcd.txn(txns.put_back(again, record, world_revision))
+    if result.succeeded:
+        return again, record
+    await etcd.lease_revoke(lease.id)
+    return None

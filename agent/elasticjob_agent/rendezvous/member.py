@@ -1,0 +1,256 @@
+"""One node's life in a job: enter, follow the world, drive the workers, leave. It carries out `steps`.
+
+It watches `P/c/ctl/` (world and closer, in one watch), keeps one lease alive, and asks `steps.next_step` after
+every change of anything. One step at a time, so no two transactions of one node race. Trouble with etcd never
+stops a healthy worker: steps wait, workers go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
+from elasticjob_agent.rendezvous.election import Election
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.ports import Outcome, WorkersPort
+from elasticjob_agent.rendezvous.stay import RETRY_S, Entrance, Stay
+from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
+from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.trace import Trace
+from elasticjob_api.errors import RecordError
+from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_api.world import Cause, World, decode_world
+from elasticjob_etcd.errors import LeaseNotFound, Unavailable
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
+
+log = logging.getLogger(__name__)
+_NO_WORLD = 0
+
+
+class RendezvousMember:
+    """One node of a job; `run` returns when its part has ended."""
+
+    def __init__(
+        self,
+        *,
+        etcd: Etcd,
+        profile: Profile,
+        workers: WorkersPort,
+        clock: Callable[[], float],
+        draw: Callable[[], str],
+        jitter: Callable[[], float],
+        trace: Trace,
+        join_timeout_s: float = 600.0,
+    ) -> None:
+        """`draw` gives eight random hex digits, `jitter` a number from 0 to 1, `clock` monotonic seconds."""
+        self._etcd = etcd
+        self._profile = profile
+        self._keys = profile.keys
+        self._workers = workers
+        self._trace = trace
+        self._join_timeout_s = join_timeout_s
+        self._entrance = Entrance(etcd=etcd, profile=profile, clock=clock, draw=draw)
+        self._election = Election(etcd=etcd, clock=clock, nonce=draw, jitter=jitter, trace=trace)
+        self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
+        self._wake = asyncio.Event()
+        self._leave_requested = False
+        self._world: World | None = None
+        self._world_revision = _NO_WORLD
+        self._stale_revision = -1
+        self._world_was_seen = False
+        self.stay: Stay | None = None
+        self.on_world: Callable[[World], None] = lambda _world: None
+        workers.on_change = self._wake.set
+
+    def request_leave(self) -> None:
+        """SIGTERM: leave in order."""
+        self._leave_requested = True
+        self._wake.set()
+
+    def lost(self) -> None:
+        """A report was refused: the own key is gone."""
+        if self.stay is not None:
+            self.stay.keeper.lost.set()
+
+    async def run(self) -> Outcome:
+        """Take part until the job ends or this node leaves; raises RendezvousError, EtcdError."""
+        stay = await self._enter()
+        if stay is None:
+            return Outcome(ExitCode.LEFT, "left before joining")
+        async with Mirror(self._etcd, self._keys.ctl, stay.ctl) as mirror:
+            self._mirror = mirror
+            mirror.on_change = self._wake.set
+            try:
+                return await self._live()
+            finally:
+                await self._end()
+
+    async def _end(self) -> None:
+        await self._stop_workers(soon=True)
+        await self._election.close()
+        if self.stay is not None:
+            await self.stay.close()
+
+    async def _enter(self) -> Stay | None:
+        stay = await self._entrance.enter(
+            master_port=self._workers.renew_master_port(),
+            timeout_s=self._join_timeout_s,
+            give_up=lambda: self._leave_requested,
+        )
+        self.stay = stay
+        if stay is not None:
+            stay.call_when_lost(self._wake.set)
+            self._trace.point("joined", 0)
+            log.info("joined as slot %d, incarnation %s", stay.me.member.slot, stay.me.member.incarnation)
+        return stay
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    async def _live(self) -> Outcome:
+        while self.stay is not None:
+            self._wake.clear()
+            if self._mirror.failure is not None:
+                raise self._mirror.failure
+            stay = self.stay
+            if stay.keeper.lost.is_set():
+                if not await self._recover(stay):
+                    return Outcome(ExitCode.LEFT, "left while etcd did not answer")
+                continue
+            self._look()
+            await self._election.update(
+                stay.me, self._mirror.items.get(self._keys.closer), may_stand=not self._leave_requested
+            )
+            step = next_step(self._situation(stay))
+            if step.do is Do.EXIT:
+                return await self._exit(stay, step)
+            if step.do is Do.DEPART:
+                return await self._depart(stay)
+            if step.do is Do.WAIT or self._world_revision == self._stale_revision:
+                await self._wake.wait()
+                continue
+            await self._perform(stay, step)
+        return Outcome(ExitCode.LEFT, "left")
+
+    def _look(self) -> None:
+        """Take in the newest world of the watch; an unreadable one is as if unchanged."""
+        kv = self._mirror.items.get(self._keys.world)
+        revision = _NO_WORLD if kv is None else kv.mod_revision
+        if revision == self._world_revision:
+            return
+        self._world_revision = revision
+        try:
+            self._world = None if kv is None else decode_world(kv.value)
+        except RecordError as error:
+            log.warning("ignored %s: %s", self._keys.world, error)
+            return
+        if self._world is not None:
+            self._world_was_seen = True
+            self._trace.point(f"saw {self._world.state.value}", self._world.round)
+            self.on_world(self._world)
+
+    def _situation(self, stay: Stay) -> Situation:
+        said = self._world is not None and self._world.nonce == stay.opened_nonce
+        return Situation(
+            me=stay.me.member,
+            world=self._world,
+            deleted=self._world is None and self._world_was_seen and not self._mirror.wiped,
+            workers=self._workers.phase,
+            started=stay.started,
+            unsaid_failures=len(self._workers.failures) > stay.failures_said and not said,
+            ready=stay.node.ready,
+            done_round=stay.done_round,
+            leave_requested=self._leave_requested,
+            leave_said=stay.leave_said,
+        )
+
+    async def _perform(self, stay: Stay, step: Step) -> None:
+        try:
+            result = await self._acts.perform(Scene(stay, self._world, self._world_revision), step)
+        except (Unavailable, LeaseNotFound) as error:
+            log.warning("could not %s, trying again: %s", step.do.value, error)
+            if self._leave_requested:
+                stay.leave_said = True  # peers learn it when the lease ends; the workers are stopped all the same
+            await asyncio.sleep(RETRY_S)
+            self._wake.set()
+            return
+        if result is Result.KEY_LOST:
+            stay.keeper.lost.set()
+        if result is Result.WORLD_MOVED:
+            self._stale_revision = self._world_revision  # nothing is decided again before the watch shows the new one
+
+    # -- a lost lease ----------------------------------------------------------------------------
+
+    async def _recover(self, stay: Stay) -> bool:
+        """Come back, or stop the workers and begin anew; False when told to leave meanwhile."""
+        log.warning("lost the lease of this stay (%s); coming back", stay.keeper.reason or "own key is gone")
+        self._trace.point("lost", self._world.round if self._world else 0)
+        await self._election.close()
+        while not self._leave_requested:
+            try:
+                if await self._entrance.come_back(stay):
+                    stay.call_when_lost(self._wake.set)
+                    log.info("came back under a new lease; the workers were not touched")
+                    return True
+                break
+            except (Unavailable, LeaseNotFound) as error:
+                log.warning("etcd does not answer; the workers go on: %s", error)
+                await asyncio.sleep(RETRY_S)
+        await self._stop_workers(soon=False)
+        await self._entrance.leave_nothing(stay)
+        self.stay = None
+        return not self._leave_requested and await self._enter() is not None
+
+    async def _stop_workers(self, *, soon: bool) -> None:
+        """Stop them all and wait for it; whoever calls this has no step to take until then."""
+        while self._workers.phase not in {Workers.NONE, Workers.SUCCEEDED}:
+            self._wake.clear()
+            if self._workers.phase is not Workers.STOPPING and self.stay is not None:
+                self._acts.stop(self.stay, soon=soon)
+            await self._wake.wait()
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    async def _depart(self, stay: Stay) -> Outcome:
+        await self._election.close()
+        try:
+            await self._etcd.txn(txns.farewell(stay.me))
+        except (Unavailable, LeaseNotFound) as error:
+            log.warning("could not say farewell; this node will count as lost when its lease ends: %s", error)
+        await self._entrance.leave_nothing(stay)
+        self.stay = None
+        return Outcome(ExitCode.LEFT, "left in order")
+
+    async def _exit(self, stay: Stay, step: Step) -> Outcome:
+        world = self._world
+        await self._election.close()
+        await self._entrance.leave_nothing(stay)
+        self.stay = None
+        if self._profile.own_spec is not None and world is not None:
+            await self._clear_away(self._world_revision)
+        if step.code is not None:
+            return Outcome(step.code, "the job was deleted" if world is None else world.cause.value, world)
+        if world is None:
+            raise AssertionError("a failed job has a world")
+        return Outcome(_failed_code(world, stay, self._workers.failures), world.detail, world)
+
+    async def _clear_away(self, revision: int) -> None:
+        """Without an operator the last to leave a finished run deletes it; a crash here leaves it to the next run."""
+        try:
+            if not (await self._etcd.range(self._keys.nodes)).kvs:
+                await self._etcd.txn(
+                    Txn((unchanged(self._keys.world, revision),), (Delete(self._keys.all, prefix=True),))
+                )
+        except Unavailable as error:
+            log.warning("could not clear the finished run away: %s", error)
+
+
+def _failed_code(world: World, stay: Stay, failures: list[FailureIn]) -> int:
+    """The root cause's own code if it was a worker of this node, else the table's."""
+    if world.cause is Cause.JOIN_TIMEOUT:
+        return ExitCode.JOIN_TIMEOUT
+    for failed in failures:
+        if world.root == f"{failed.round}/{stay.me.member.slot:04x}.{failed.local_rank}":
+            return from_worker(failed.failure.exit_code)
+    return ExitCode.PEER_FAILED

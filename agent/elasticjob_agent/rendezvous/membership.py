@@ -1,0 +1,115 @@
+"""PURE: who must be ready before a round may close, who is in it, and how long it waits for more.
+
+The barrier: every live, owned node that is not leaving, and every member of the last active round whose key
+still exists, leaving or not, must have said `ready` for this round: none of its workers is older. A node that
+has run nothing since it joined is ready as it is. No timer passes the barrier; it only evicts.
+"""
+
+from dataclasses import dataclass
+
+from elasticjob_agent.rendezvous import ranks
+from elasticjob_agent.rendezvous.view import LiveNode, View
+from elasticjob_api.records import IDLE, Slots
+from elasticjob_api.world import Member
+
+QUIET_S = 1.0
+"""A round above the minimum closes so long after the last newcomer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one closer has seen with its own monotonic clock; no other host's clock takes part."""
+
+    now_s: float
+    forming_since_s: float
+    """When this closer first saw the round that is forming."""
+    newest_key_s: float
+    """When it last saw a new node key."""
+    enough_since_s: float | None
+    """Since when at least `min` nodes are ready."""
+    joiner_since_s: float | None = None
+    """When it first saw a joiner that waits to be included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The members of the round, in rank order; or None, and the time at which to look again."""
+
+    nodes: tuple[LiveNode, ...] | None
+    until_s: float | None = None
+    why: str = ""
+
+
+def unready(view: View, round_: int) -> list[LiveNode]:
+    """Nodes that the barrier still waits for."""
+    previous = set(view.membership.members) if view.membership else set()
+    owned = view.owned()
+    return [
+        node
+        for member, node in sorted(view.nodes.items())
+        if ((member in owned and not node.record.leaving) or member in previous)
+        and not is_ready(node, round_, was_member=member in previous)
+    ]
+
+
+def is_ready(node: LiveNode, round_: int, *, was_member: bool) -> bool:
+    """None of this node's workers is older than `round_`."""
+    return node.record.ready == round_ or (node.record.ready == IDLE and not was_member)
+
+
+def candidates(view: View) -> list[LiveNode]:
+    """Nodes that may take part."""
+    return [n for m, n in view.owned().items() if not n.record.leaving and m not in view.gone]
+
+
+def decide(view: View, spec: Slots, round_: int, seen: Seen) -> Closing:
+    """Close now with these nodes, or wait; the barrier has been passed."""
+    ready = candidates(view)
+    target = min(spec.desired, spec.max)
+    if ready and (len(ready) >= target or _may_close_early(view, spec, ready, round_)):
+        return Closing(tuple(ranks.in_order(view, ranks.take(view, ready, target))))
+    if not ready or len(ready) < spec.min:
+        until = None if spec.operator else seen.forming_since_s + spec.join_timeout_s
+        return Closing(None, until, f"{len(ready)} of at least {spec.min} nodes are here")
+    return _last_call(view, spec, ready, seen)
+
+
+def _may_close_early(view: View, spec: Slots, ready: list[LiveNode], round_: int) -> bool:
+    if len(ready) < spec.min:
+        return False
+    if spec.slots and {node.member.slot for node in ready} >= {int(slot, 16) for slot in spec.slots}:
+        return True
+    previous = set(view.membership.members) if view.membership else set()
+    survivor = any(node.member in previous for node in ready)
+    nobody_comes = not missing_expected(view) if spec.operator else round_ > 1
+    return survivor and nobody_comes
+
+
+def missing_expected(view: View) -> set[int]:
+    """Slots that the operator expects and that have no live node; older than the last round: had their last call."""
+    if view.expected_revision < view.membership_revision:
+        return set()
+    here = {member.slot for member in view.owned()}
+    return {slot for slot in view.expected.slots if slot not in here}
+
+
+def _last_call(view: View, spec: Slots, ready: list[LiveNode], seen: Seen) -> Closing:
+    enough_since_s = seen.now_s if seen.enough_since_s is None else seen.enough_since_s
+    missing = missing_expected(view)
+    if missing:
+        until = enough_since_s + spec.last_call_s
+        why = f"last call for slots {sorted(missing)}"
+    else:
+        until = max(seen.newest_key_s, enough_since_s) + QUIET_S
+        why = "waiting for newcomers"
+    if seen.now_s < until:
+        return Closing(None, until, why)
+    target = min(spec.desired, spec.max)
+    return Closing(tuple(ranks.in_order(view, ranks.take(view, ready, target))))
+
+
+def who_is_missing(view: View, spec: Slots) -> str:
+    """Names for the sentence of a failed join: slots of the map without a node, else a count."""
+    here: set[Member] = set(view.owned())
+    absent = [owner.pod for slot, owner in sorted(spec.slots.items()) if int(slot, 16) not in {m.slot for m in here}]
+    return ", ".join(absent) if absent else f"{spec.min - len(here)} more"

@@ -1,0 +1,74 @@
+"""PURE: whether the active round must end, and why. What a worker's own failure opens is its agent's act.
+
+Order matters: success is tested before every other rule, a member that is missing before wishes, and joiners
+last. No rule here opens a round whose result would have the same members for no reason: that is the joiners'
+livelock, and a property test holds it away.
+"""
+
+from dataclasses import dataclass
+
+from elasticjob_agent.rendezvous import verdict
+from elasticjob_agent.rendezvous.view import LiveNode, View
+from elasticjob_api.records import Slots
+from elasticjob_api.world import Cause, Member, World
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Why a new round begins."""
+
+    cause: Cause
+    detail: str
+
+
+def all_done(view: View, spec: Slots, world: World) -> bool:
+    """Success: every member is done (or one, if the policy says so)."""
+    done = [(world.round, member) in view.done for member in world.members]
+    return any(done) if spec.success_policy == "AnyWorker" else all(done)
+
+
+def reason_to_open(view: View, spec: Slots, world: World) -> Opening | None:
+    """A reason to end the active round now, joiners apart."""
+    owned = view.owned()
+    for member in world.members:
+        if (world.round, member) in view.done:
+            continue
+        if (opening := _missing(view, owned, member)) is not None:
+            return opening
+    if spec.restart_id != world.restart_id:
+        return Opening(Cause.RESTART_REQUESTED, f"restart {spec.restart_id} was requested")
+    if spec.desired < len(world.members) and not _anyone_done(view, world):
+        return Opening(Cause.SCALED_DOWN, f"{spec.desired} of {len(world.members)} nodes are wanted")
+    return None
+
+
+def _missing(view: View, owned: dict[Member, LiveNode], member: Member) -> Opening | None:
+    node = view.nodes.get(member)
+    name = node.record.pod if node else f"slot {member.slot}"
+    if verdict.has_left(view, member):
+        return Opening(Cause.NODE_LEFT, f"{name} left")
+    if verdict.is_lost(view, member):
+        gone = view.gone.get(member)
+        return Opening(Cause.NODE_LOST, f"{name} was lost" + (f" ({gone.reason})" if gone else ""))
+    if member not in owned:
+        return Opening(Cause.SCALED_DOWN, f"{name} no longer owns its slot")
+    return None
+
+
+def joiners(view: View, spec: Slots, world: World) -> list[LiveNode]:
+    """Nodes outside the active round that a new round would include."""
+    if _anyone_done(view, world):
+        return []
+    owned = view.owned()
+    waiting = [n for m, n in owned.items() if m not in world.members and not n.record.leaving and m not in view.gone]
+    room = min(spec.desired, spec.max) - len(world.members)
+    return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
+
+
+def joiners_fill(view: View, spec: Slots, world: World) -> bool:
+    """The joiners bring the round to what is wanted, so nothing is gained by waiting."""
+    return len(world.members) + len(joiners(view, spec, world)) >= min(spec.desired, spec.max)
+
+
+def _anyone_done(view: View, world: World) -> bool:
+    return any((world.round, member) in view.done for member in world.members)

@@ -1,0 +1,188 @@
+"""PURE: what the closer does next, from the state alone: (view, what it has seen, a fresh nonce) → decision.
+
+It is asked again after every change of anything and at every `until_s`; it never looks at the event that woke
+it. Between two answers for the same state nothing is left to do: plan is idempotent. Only the closer writes
+`active` and the final states; an opener never charges.
+"""
+
+from dataclasses import dataclass, replace
+
+from elasticjob_agent.rendezvous import membership, opening, ranks, verdict
+from elasticjob_agent.rendezvous.membership import Seen
+from elasticjob_agent.rendezvous.view import LiveNode, View
+from elasticjob_api.records import GoneReason, Slots
+from elasticjob_api.world import Cause, Member, State, World
+
+STOP_MARGIN_S = 10.0
+"""Beyond the grace of the workers, until a node that is not ready counts as wedged."""
+
+SHORT_GRACE = {Cause.WORKER_FAILED, Cause.NODE_LOST}
+"""After these the other workers hang in a collective: the short grace, not the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before the next change, or `until_s` (monotonic)."""
+
+    until_s: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteWorld:
+    """Compare-and-swap this world; with members also `P/c/members`, and old rounds' records go."""
+
+    world: World
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Write `gone` if absent, then revoke the lease: every key of that incarnation goes in one revision."""
+
+    member: Member
+    lease: int
+    reason: GoneReason
+
+
+Decision = Wait | WriteWorld | Evict
+
+
+def plan(view: View, seen: Seen, nonce: str) -> Decision:
+    """The closer's next act."""
+    spec, world = view.spec, view.world
+    if spec is None:
+        return Wait(why="no spec yet")
+    if idle := _idle(spec, world):
+        return Wait(why=idle)
+    if (condemned := _condemned(view)) is not None:
+        return condemned
+    if world is None:
+        return WriteWorld(_first(spec, nonce))
+    plan_state = _plan_active if world.state is State.ACTIVE else _plan_forming
+    return plan_state(view, spec, world, seen, nonce)
+
+
+def _idle(spec: Slots, world: World | None) -> str | None:
+    """Why a closer writes nothing at all."""
+    if world is not None and world.state.final:
+        return "the job has ended"
+    if spec.suspended or (world is not None and world.state is State.SUSPENDED):
+        return "suspended"
+    return None
+
+
+def _first(spec: Slots, nonce: str) -> World:
+    round_ = max(1, spec.first_round)
+    restarts, restart_id = spec.first_restarts, spec.restart_id
+    return World(state=State.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id)
+
+
+def _condemned(view: View) -> Evict | None:
+    """A live key with proof against it: its lease goes first, whoever wrote the proof may be dead."""
+    for member, gone in sorted(view.gone.items()):
+        node = view.nodes.get(member)
+        if node is not None and gone.reason is not GoneReason.LEFT:
+            return Evict(member, node.record.lease, gone.reason)
+    return None
+
+
+def _plan_active(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
+    if opening.all_done(view, spec, world):
+        return WriteWorld(replace(world, state=State.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, detail=""))
+    reason = opening.reason_to_open(view, spec, world)
+    if reason is not None:
+        return WriteWorld(forming(world, nonce, reason.cause, reason.detail, restart_id=spec.restart_id))
+    return _plan_joiners(view, spec, world, seen, nonce)
+
+
+def _plan_joiners(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
+    new = opening.joiners(view, spec, world)
+    if not new:
+        return Wait(why="running")
+    since = seen.now_s if seen.joiner_since_s is None else seen.joiner_since_s
+    until = since + spec.scale_up_delay_s
+    if opening.joiners_fill(view, spec, world) or seen.now_s >= until:
+        detail = ", ".join(node.record.pod for node in new) + " joined"
+        return WriteWorld(forming(world, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
+    return Wait(until, "joiners wait for more")
+
+
+def forming(world: World, nonce: str, cause: Cause, detail: str, *, restart_id: str | None = None) -> World:
+    """The world that opens the round after `world`; counters unchanged: an opener never charges."""
+    return World(
+        state=State.FORMING,
+        round=world.round + 1,
+        nonce=nonce,
+        restarts=world.restarts,
+        losses=world.losses,
+        cause=cause,
+        detail=detail,
+        root=world.root,
+        restart_id=world.restart_id if restart_id is None else restart_id,
+    )
+
+
+def _plan_forming(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
+    if late := membership.unready(view, world.round):
+        return _await_barrier(spec, world, seen, late)
+    judged = _judged(view, spec, world, nonce)
+    if judged.state.final:
+        return WriteWorld(judged)
+    closing = membership.decide(view, spec, world.round, seen)
+    if closing.nodes is not None:
+        return WriteWorld(_active(spec, judged, closing.nodes, nonce))
+    if not world.judged and view.membership is not None:
+        return WriteWorld(judged)
+    if spec.operator is None and closing.until_s is not None and seen.now_s >= closing.until_s:
+        return WriteWorld(_nobody_came(view, spec, judged, nonce))
+    return Wait(closing.until_s, closing.why)
+
+
+def _await_barrier(spec: Slots, world: World, seen: Seen, late: list[LiveNode]) -> Decision:
+    grace_s = spec.failure_grace_s if world.cause in SHORT_GRACE else spec.stop_grace_s
+    until = seen.forming_since_s + grace_s + STOP_MARGIN_S
+    if seen.now_s < until:
+        names = ", ".join(node.record.pod for node in late[:3])
+        return Wait(until, f"{names} not ready" + (f" (and {len(late) - 3} more)" if len(late) > 3 else ""))  # noqa: PLR2004 -- three names are enough for a line
+    return Evict(late[0].member, late[0].record.lease, GoneReason.WEDGED)
+
+
+def _judged(view: View, spec: Slots, world: World, nonce: str) -> World:
+    """The world with the verdict on the last membership in it; unchanged if it had its verdict."""
+    if world.judged or view.membership is None:
+        return world
+    result = verdict.judge(view, spec, world.restarts)
+    said = verdict.describe(result.root) if result.root else world.detail
+    judged = replace(
+        world,
+        nonce=nonce,
+        judged=True,
+        restarts=world.restarts + result.restarts,
+        losses=world.losses + result.losses,
+        root=result.root.name if result.root else world.root,
+        detail=said if world.cause is Cause.WORKER_FAILED else world.detail,
+    )
+    if result.failed is None:
+        return judged
+    return replace(judged, state=State.FAILED, cause=result.failed, detail=result.detail)
+
+
+def _active(spec: Slots, world: World, nodes: tuple[LiveNode, ...], nonce: str) -> World:
+    nprocs, roles = ranks.code_shape(nodes)
+    return replace(
+        world,
+        state=State.ACTIVE,
+        nonce=nonce,
+        judged=False,
+        restart_id=spec.restart_id,
+        master=ranks.master_of(nodes[0]),
+        nprocs=nprocs,
+        roles=roles,
+        members=tuple(node.member for node in nodes),
+    )
+
+
+def _nobody_came(view: View, spec: Slots, world: World, nonce: str) -> World:
+    missing = membership.who_is_missing(view, spec)
+    detail = f"fewer than {spec.min} nodes within {spec.join_timeout_s:g} s; missing: {missing}"
+    return replace(world, state=State.FAILED, nonce=nonce, cause=Cause.JOIN_TIMEOUT, detail=detail)

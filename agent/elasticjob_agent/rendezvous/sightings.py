@@ -1,0 +1,62 @@
+"""What one closer has seen, and when by its own monotonic clock: the only timers of the rendezvous.
+
+A new closer starts with fresh sightings: every wait begins again with it, so that no other host's clock and no
+wall clock ever takes part. Fed with every view, in order; gives `Seen` for `plan`.
+"""
+
+from elasticjob_agent.rendezvous import membership, opening
+from elasticjob_agent.rendezvous.membership import Seen
+from elasticjob_agent.rendezvous.view import View
+from elasticjob_api.world import Member, State
+
+
+class Sightings:
+    """Since when things are as they are."""
+
+    def __init__(self) -> None:
+        self._round: tuple[int, bool] | None = None
+        self._round_since_s = 0.0
+        self._nodes: frozenset[Member] = frozenset()
+        self._newest_key_s = 0.0
+        self._enough_since_s: float | None = None
+        self._joiner_since_s: float | None = None
+
+    def update(self, view: View, now_s: float) -> Seen:
+        """Take in a view seen at `now_s`; returns what `plan` may know of time."""
+        self._update_round(view, now_s)
+        nodes = frozenset(view.nodes)
+        if nodes - self._nodes:
+            self._newest_key_s = now_s
+        self._nodes = nodes
+        self._enough_since_s = _since(self._enough_since_s, now_s, holds=_has_enough(view))
+        self._joiner_since_s = _since(self._joiner_since_s, now_s, holds=_has_joiner(view))
+        return Seen(
+            now_s=now_s,
+            forming_since_s=self._round_since_s,
+            newest_key_s=self._newest_key_s,
+            enough_since_s=self._enough_since_s,
+            joiner_since_s=self._joiner_since_s,
+        )
+
+    def _update_round(self, view: View, now_s: float) -> None:
+        # A verdict written into forming(r) is the same round still: its clock goes on.
+        current = (view.world.round, view.world.state is State.ACTIVE) if view.world else None
+        if current != self._round:
+            self._round, self._round_since_s = current, now_s
+            self._enough_since_s = self._joiner_since_s = None
+
+
+def _since(before_s: float | None, now_s: float, *, holds: bool) -> float | None:
+    if not holds:
+        return None
+    return now_s if before_s is None else before_s
+
+
+def _has_enough(view: View) -> bool:
+    return view.spec is not None and len(membership.candidates(view)) >= view.spec.min
+
+
+def _has_joiner(view: View) -> bool:
+    if view.spec is None or view.world is None or view.world.state is not State.ACTIVE:
+        return False
+    return bool(opening.joiners(view, view.spec, view.world))

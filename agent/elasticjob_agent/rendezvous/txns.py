@@ -1,0 +1,151 @@
+"""PURE: every transaction of an agent, with its fences; the only place where fences are written down.
+
+Every transaction but `ready` compares the world's mod revision; every one compares that the own node key
+exists under the own lease; the closer's also that the closer key does, and spec's mod revision. The else branch
+reads `P/c/ctl/`, so a loser learns in the same trip.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from elasticjob_api import records, world
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
+from elasticjob_api.world import Closer, Member, Membership, State, World
+from elasticjob_etcd.protocol import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who writes: one stay of one agent."""
+
+    keys: Keys
+    member: Member
+    lease: int
+
+    @property
+    def node_key(self) -> str:
+        """Its node key."""
+        return self.keys.node(self.member.slot, self.member.incarnation)
+
+    @property
+    def mine(self) -> Compare:
+        """The fence: my key lives, under my lease."""
+        return leased(self.node_key, self.lease)
+
+    def put_node(self, node: Node) -> Put:
+        """My record, under my lease."""
+        return Put(self.node_key, records.encode(node), self.lease)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureIn:
+    """A failure to be recorded, and where."""
+
+    round: int
+    local_rank: int
+    failure: Failure
+
+
+def create_spec(keys: Keys, spec: Slots) -> Txn:
+    """The first agent of a job without an operator says what is wanted."""
+    return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
+
+
+def join(me: Identity, node: Node) -> Txn:
+    """Create the node key, and read what is watched from then on, the spec, and the nodes for the choice of a slot."""
+    reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.spec), Get(me.keys.nodes, prefix=True))
+    gone = me.keys.gone(me.member.slot, me.member.incarnation)
+    return Txn((absent(me.node_key), absent(gone)), (me.put_node(node), *reads), reads)
+
+
+def put_back(me: Identity, node: Node, world_revision: int) -> Txn:
+    """After a lost lease: the same key under a new lease, if nobody moved on and nothing was proved against it."""
+    gone = me.keys.gone(me.member.slot, me.member.incarnation)
+    fences = (absent(me.node_key), absent(gone), unchanged(me.keys.world, world_revision))
+    return Txn(fences, (me.put_node(node),), (Get(me.keys.ctl, prefix=True),))
+
+
+def ready(me: Identity, node: Node) -> Txn:
+    """`ready` stays true for ever, so it needs no fence but the own key."""
+    return Txn((me.mine,), (me.put_node(node),), (Get(me.keys.ctl, prefix=True),))
+
+
+def open_round(me: Identity, seen: int, next_world: World, failures: Sequence[FailureIn]) -> Txn:
+    """Open the next round, with the failures that cause it."""
+    ops = (_put_world(me.keys, next_world), *_put_failures(me, failures))
+    return Txn((unchanged(me.keys.world, seen), me.mine), ops, (Get(me.keys.ctl, prefix=True),))
+
+
+def open_leaving(me: Identity, seen: int, next_world: World, node: Node, *, is_closer: bool) -> Txn:
+    """Open the next round because this member (`node` says leaving) goes; peers move at once."""
+    ops = (_put_world(me.keys, next_world), *leaving(me, node, is_closer=is_closer).success)
+    return Txn((unchanged(me.keys.world, seen), me.mine), ops, (Get(me.keys.ctl, prefix=True),))
+
+
+def late_failures(me: Identity, failures: Sequence[FailureIn]) -> Txn:
+    """Failures of one that lost the race to open: they count for the cause only."""
+    return Txn((me.mine,), tuple(_put_failures(me, failures)), (Get(me.keys.ctl, prefix=True),))
+
+
+def leaving(me: Identity, node: Node, *, is_closer: bool) -> Txn:
+    """Say that this node is on its way out, and stand down as closer; opens nothing."""
+    ops: tuple[Op, ...] = (me.put_node(node),)
+    if is_closer:
+        ops = (*ops, Delete(me.keys.closer))
+    return Txn((me.mine,), ops, (Get(me.keys.ctl, prefix=True),))
+
+
+def done(me: Identity, seen: int, round_: int) -> Txn:
+    """All workers of this member exited 0 in this round."""
+    record = Put(me.keys.done(round_, me.member.slot), records.encode(Done(me.member.incarnation)))
+    return Txn((unchanged(me.keys.world, seen), me.mine), (record,), (Get(me.keys.ctl, prefix=True),))
+
+
+def elect(me: Identity, link: str) -> Txn:
+    """Stand as closer; the first one wins."""
+    value = world.encode_closer(Closer(me.member, link))
+    return Txn(
+        (absent(me.keys.closer), me.mine), (Put(me.keys.closer, value, me.lease),), (Get(me.keys.ctl, prefix=True),)
+    )
+
+
+def report(me: Identity, said: Report) -> Txn:
+    """Worker states and samples; its failure tells an agent that it was evicted."""
+    key = me.keys.report(me.member.slot, me.member.incarnation)
+    return Txn((me.mine,), (Put(key, records.encode(said), me.lease),), (Get(me.keys.ctl, prefix=True),))
+
+
+def gone_if_absent(keys: Keys, member: Member, gone: Gone) -> Txn:
+    """Proof that an incarnation is gone; the first proof stands."""
+    key = keys.gone(member.slot, member.incarnation)
+    return Txn((absent(key),), (Put(key, records.encode(gone)),))
+
+
+def farewell(me: Identity) -> Txn:
+    """`left`, written before the lease is revoked."""
+    return gone_if_absent(me.keys, me.member, Gone(GoneReason.LEFT))
+
+
+def write_world(me: Identity, *, seen: int, spec_revision: int, next_world: World, garbage: Iterable[str] = ()) -> Txn:
+    """The closer's write; `active` also writes the members and drops `garbage` (prefixes of rounds long gone)."""
+    fences = (
+        unchanged(me.keys.world, seen),
+        unchanged(me.keys.spec, spec_revision),
+        me.mine,
+        leased(me.keys.closer, me.lease),
+    )
+    ops: list[Op] = [_put_world(me.keys, next_world)]
+    if next_world.state is State.ACTIVE:
+        membership = Membership(next_world.round, next_world.members)
+        ops.append(Put(me.keys.members, world.encode_membership(membership)))
+    ops.extend(Delete(key, prefix=True) for key in garbage)
+    return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
+
+
+def _put_world(keys: Keys, next_world: World) -> Put:
+    return Put(keys.world, world.encode_world(next_world))
+
+
+def _put_failures(me: Identity, failures: Sequence[FailureIn]) -> list[Op]:
+    return [Put(me.keys.failure(f.round, me.member.slot, f.local_rank), records.encode(f.failure)) for f in failures]

@@ -1,0 +1,156 @@
+"""PURE: what a closer sees of its job at one revision, parsed from the raw keys below `P/c/`.
+
+A record that cannot be read is left out and named in `unreadable`: it may cost its writer a place, never
+crash a reader. Nothing here decides anything.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from elasticjob_api import records, world
+from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import Keys, ParsedKey
+from elasticjob_api.records import Done, Expected, Failure, Gone, Node, Slots
+from elasticjob_api.world import Member, Membership, World
+from elasticjob_etcd.protocol import KeyValue
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """A node key that exists: the stay of one agent whose lease lives."""
+
+    member: Member
+    record: Node
+    create_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureAt:
+    """A failure record and the revision that orders it."""
+
+    failure: Failure
+    round: int
+    slot: int
+    local_rank: int
+    revision: int
+
+    @property
+    def name(self) -> str:
+        """Its key below `P/c/failures/`."""
+        return f"{self.round}/{self.slot:04x}.{self.local_rank}"
+
+
+@dataclass(slots=True)
+class View:
+    """One job at one revision; revisions are 0 for keys that do not exist."""
+
+    spec: Slots | None = None
+    spec_revision: int = 0
+    world: World | None = None
+    world_revision: int = 0
+    membership: Membership | None = None
+    membership_revision: int = 0
+    expected: Expected = field(default_factory=Expected)
+    expected_revision: int = 0
+    nodes: dict[Member, LiveNode] = field(default_factory=dict)
+    gone: dict[Member, Gone] = field(default_factory=dict)
+    failures: list[FailureAt] = field(default_factory=list)
+    done: set[tuple[int, Member]] = field(default_factory=set)
+    unreadable: list[str] = field(default_factory=list)
+
+    def failures_of(self, round_: int) -> list[FailureAt]:
+        """Failures of one round, in etcd's order."""
+        return sorted((f for f in self.failures if f.round == round_), key=lambda f: (f.revision, f.local_rank))
+
+    def owned(self) -> dict[Member, LiveNode]:
+        """The live key that counts for each slot.
+
+        With an operator: the newest key of the pod that the map names. Without: the oldest key of the slot.
+        """
+        best: dict[int, LiveNode] = {}
+        for node in sorted(self.nodes.values(), key=lambda n: n.create_revision):
+            if self._counts(node, best.get(node.member.slot)):
+                best[node.member.slot] = node
+        return {node.member: node for node in best.values()}
+
+    def _counts(self, node: LiveNode, other: LiveNode | None) -> bool:
+        if self.spec is None or self.spec.operator is None:
+            return other is None
+        owner = self.spec.owner(node.member.slot)
+        return owner is not None and owner.pod == node.record.pod
+
+    def topology(self, node: LiveNode) -> str:
+        """The operator's hint for this slot, else the node's own."""
+        owner = self.spec.owner(node.member.slot) if self.spec else None
+        return owner.topology if owner else node.record.topology
+
+
+def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -> View:
+    """The view in the raw keys of one mirror."""
+    view = View()
+    for kv in items.values() if isinstance(items, Mapping) else items:
+        parsed = keys.parse(kv.key)
+        if parsed is None:
+            continue
+        try:
+            _READERS[parsed.kind](view, parsed, kv)
+        except RecordError as error:
+            view.unreadable.append(f"{kv.key}: {error}")
+    return view
+
+
+def _single(name: str, decode: Callable[[bytes], Any]) -> Callable[[View, ParsedKey, KeyValue], None]:
+    def put(view: View, _parsed: ParsedKey, kv: KeyValue) -> None:
+        setattr(view, name, decode(kv.value))
+        setattr(view, f"{name}_revision", kv.mod_revision)
+
+    return put
+
+
+def _record(cls: type[T]) -> Callable[[bytes], T]:
+    return lambda data: records.decode(cls, data)
+
+
+def _member(parsed: ParsedKey) -> Member:
+    return Member(parsed.slot or 0, parsed.incarnation or "")
+
+
+def _put_node(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+    member = _member(parsed)
+    view.nodes[member] = LiveNode(member, records.decode(Node, kv.value), kv.create_revision)
+
+
+def _put_gone(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+    view.gone[_member(parsed)] = records.decode(Gone, kv.value)
+
+
+def _put_failure(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+    failure = records.decode(Failure, kv.value)
+    place = (parsed.round or 0, parsed.slot or 0, parsed.local_rank or 0)
+    view.failures.append(FailureAt(failure, *place, revision=kv.create_revision))
+
+
+def _put_done(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+    done = records.decode(Done, kv.value)
+    view.done.add((parsed.round or 0, Member(parsed.slot or 0, done.incarnation)))
+
+
+def _ignore(_view: View, _parsed: ParsedKey, _kv: KeyValue) -> None:
+    """Keys that decide nothing here."""
+
+
+_READERS: dict[str, Callable[[View, ParsedKey, KeyValue], None]] = {
+    "spec": _single("spec", _record(Slots)),
+    "expected": _single("expected", _record(Expected)),
+    "world": _single("world", world.decode_world),
+    "members": _single("membership", world.decode_membership),
+    "node": _put_node,
+    "gone": _put_gone,
+    "failure": _put_failure,
+    "done": _put_done,
+    "closer": _ignore,
+    "report": _ignore,
+}

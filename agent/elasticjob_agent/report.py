@@ -1,0 +1,104 @@
+"""Worker states and samples of one node, as `P/r/<slot>.<incarnation>`.
+
+A change of state is written at once (changes within 20 ms together), samples of memory, cpu and progress every
+report period. Reports decide nothing: one that cannot be written is replaced by the next. A refused one says
+that the own key is gone.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import psutil
+
+from elasticjob_agent.progress import ProgressFifo
+from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.member import RendezvousMember
+from elasticjob_agent.rendezvous.stay import Stay
+from elasticjob_agent.workers import NodeWorkers
+from elasticjob_api.records import Report, WorkerReport, WorkerState
+from elasticjob_etcd.errors import EtcdError, LeaseNotFound
+from elasticjob_etcd.protocol import Etcd
+
+_TOGETHER_S = 0.02
+_AGAIN_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Writes one node's reports until cancelled."""
+
+    def __init__(
+        self,
+        *,
+        etcd: Etcd,
+        member: RendezvousMember,
+        workers: NodeWorkers,
+        progress: ProgressFifo,
+        wall_ns: Callable[[], int],
+    ) -> None:
+        self._etcd = etcd
+        self._member = member
+        self._workers = workers
+        self._progress = progress
+        self._wall_ns = wall_ns
+        self._changed = asyncio.Event()
+        self._samples: dict[int, psutil.Process] = {}
+        workers.on_report = self._changed.set
+
+    async def run(self) -> None:
+        """Report on every change and every period."""
+        while True:
+            stay = self._member.stay
+            period_s = stay.spec.report_period_s if stay is not None else None
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), period_s)
+                await asyncio.sleep(_TOGETHER_S)
+            self._changed.clear()
+            if self._member.stay is not None and self._workers.place is not None:
+                await self._write(self._member.stay)
+
+    async def _write(self, stay: Stay) -> None:
+        try:
+            result = await self._etcd.txn(txns.report(stay.me, self._report(stay)))
+        except LeaseNotFound:
+            self._lost(stay)
+        except EtcdError as error:
+            log.debug("report not written, the next one replaces it: %s", error)
+            await asyncio.sleep(_AGAIN_S)
+            self._changed.set()
+        else:
+            if not result.succeeded:
+                self._lost(stay)
+
+    def _lost(self, stay: Stay) -> None:
+        # Only if that stay is still the one: a report under way while the node came back says nothing of the new one.
+        if self._member.stay is stay:
+            stay.keeper.lost.set()
+
+    def _report(self, stay: Stay) -> Report:
+        place = self._workers.place
+        return Report(
+            pod=stay.node.pod,
+            pod_uid=stay.node.pod_uid,
+            round=place.round if place else 0,
+            group_rank=place.group_rank if place else None,
+            workers=tuple(self._sampled(worker) for worker in self._workers.reports()),
+            progress=self._progress.last,
+            restart_count=place.restart_count if place else 0,
+            time_ns=self._wall_ns(),
+        )
+
+    def _sampled(self, worker: WorkerReport) -> WorkerReport:
+        if worker.state is not WorkerState.HEALTHY:
+            self._samples.pop(worker.pid, None)
+            return worker
+        try:
+            process = self._samples.setdefault(worker.pid, psutil.Process(worker.pid))
+            memory = process.memory_info().rss
+            return replace(worker, cpu_percent=process.cpu_percent(), memory_bytes=memory)
+        except psutil.Error:  # it ended in this moment; its exit is on the way
+            return worker

@@ -1,0 +1,258 @@
+"""The workers of one node as a group: start them for a round, see the first failure at once, stop them all.
+
+A gang: the first worker that fails by itself makes the group FAILED, and whoever drives it stops the rest.
+`SUCCEEDED` and `NONE` are said only when nothing of the workers' trees is left. A worker that cannot be started is
+a failure with its reason, not an exception: a missing command on one node is for the whole job to know.
+"""
+
+import asyncio
+import functools
+import logging
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_agent import error_file, logs
+from elasticjob_agent.environment import WorkerPaths, worker_arguments, worker_environment
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.supervisor import Child, Command, Exit, Inherit, Lines, Sink, StartError, Supervisor
+from elasticjob_api.records import Failure, Slots, WorkerReport, WorkerState
+
+_LAST_WORDS_S = 0.05
+"""How long a failure waits for the worker's last line of stderr; it is there already unless a grandchild writes."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is run on this node, the same in every round."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    """The environment in which the agent was started."""
+    cwd: str | None
+    run_id: str
+    pod: str
+    host: str
+    log_dir: Path
+    progress: Path
+    stdout: Callable[[bytes], None]
+    stderr: Callable[[bytes], None]
+
+
+@dataclass(slots=True)
+class _Worker:
+    child: Child
+    rank: int
+    local_rank: int
+    files: logs.WorkerLogs
+    tail: error_file.Tail
+    end: Exit | None = None
+
+
+class NodeWorkers:
+    """The workers of one node; implements `rendezvous.ports.WorkersPort`."""
+
+    def __init__(self, *, supervisor: Supervisor, job: Job, port: MasterPort, wall_ns: Callable[[], int]) -> None:
+        """`wall_ns` is the wall clock in nanoseconds, for reports only."""
+        self._supervisor = supervisor
+        self._job = job
+        self._port = port
+        self._wall_ns = wall_ns
+        self._workers: list[_Worker] = []
+        self._place: Assignment | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._settling: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.phase = Workers.NONE
+        self.failures: list[FailureIn] = []
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_report: Callable[[], None] = lambda: None
+
+    @property
+    def place(self) -> Assignment | None:
+        """This node's place in the round started last."""
+        return self._place
+
+    def renew_master_port(self) -> int:
+        """Hold a fresh port for the next round's rank 0."""
+        return self._port.renew()
+
+    # -- start -----------------------------------------------------------------------------------
+
+    async def start(self, place: Assignment, spec: Slots) -> None:
+        """Start all workers of `place`; what cannot be started makes the group FAILED."""
+        self._place, self.failures, self._workers, self._stopping = place, [], [], False
+        self._port.release()
+        logs.prune(self._job.log_dir, place.round)
+        drafts = [self._draft(place, spec, local_rank) for local_rank in range(place.nproc)]
+        self.phase = Workers.RUNNING
+        try:
+            children = await self._supervisor.spawn([command for command, _, _ in drafts])
+        except StartError as error:
+            self._could_not_start(place, error)
+            return
+        for local_rank, (child, (_, files, tail)) in enumerate(zip(children, drafts, strict=True)):
+            worker = _Worker(child, place.base_rank + local_rank, local_rank, files, tail)
+            self._workers.append(worker)
+            child.exit.add_done_callback(functools.partial(self._on_exit, worker))
+        log.info(
+            "round %d: ranks %d-%d of %d are running (restart %d)",
+            place.round,
+            place.base_rank,
+            place.base_rank + place.nproc - 1,
+            place.world_size,
+            place.restart_count,
+        )
+        self._changed()
+
+    def _draft(
+        self, place: Assignment, spec: Slots, local_rank: int
+    ) -> tuple[Command, logs.WorkerLogs, error_file.Tail]:
+        rank = place.base_rank + local_rank
+        files = logs.worker_logs(self._job.log_dir, place.round, rank)
+        prefix = f"[rank{rank}] ".encode() if place.nproc > 1 else b""
+        tail = error_file.Tail(prefix)
+        command = Command(
+            name=f"rank {rank}",
+            argv=worker_arguments(self._job.argv, local_rank),
+            env=worker_environment(
+                self._job.environment,
+                place,
+                local_rank=local_rank,
+                run_id=self._job.run_id,
+                max_restarts=spec.max_restarts,
+                paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._job.progress)),
+            ),
+            cwd=self._job.cwd,
+            stdout=self._stdout(place, files, prefix),
+            stderr=Lines(files.stderr, prefix, _both(self._job.stderr, tail.add)),
+        )
+        return command, files, tail
+
+    def _stdout(self, place: Assignment, files: logs.WorkerLogs, prefix: bytes) -> Sink:
+        """A single worker has the container's own stdout, terminal and all; several are told apart by prefixes."""
+        return Lines(files.stdout, prefix, self._job.stdout) if place.nproc > 1 else Inherit()
+
+    def _could_not_start(self, place: Assignment, error: StartError) -> None:
+        failure = self._failure(place.base_rank, error.exit_code, "", str(error), pid=0)
+        self.failures = [FailureIn(place.round, 0, failure)]
+        self.phase = Workers.FAILED
+        self._changed()
+
+    # -- ends ------------------------------------------------------------------------------------
+
+    def _on_exit(self, worker: _Worker, exited: "asyncio.Future[Exit]") -> None:
+        end = worker.end = exited.result()
+        if self._place is None or end.stopped_by_us or self._stopping:
+            self.on_report()
+        elif end.code != 0:
+            self._settling.append(self._spawn_task(self._settle_failure(worker, end)))
+        elif all(w.end is not None and w.end.code == 0 for w in self._workers):
+            self._spawn_task(self._settle_success())
+        else:
+            self.on_report()
+
+    async def _settle_failure(self, worker: _Worker, end: Exit) -> None:
+        """The worker's last words are part of the failure; they wait for nothing else."""
+        place = self._place
+        await asyncio.wait([worker.child.drained], timeout=_LAST_WORDS_S)
+        if place is None:
+            return
+        said = error_file.read_error_file(worker.files.error_file)
+        if not said and end.code > 0:
+            said = worker.tail.last_words()
+        failure = self._failure(worker.rank, end.code, end.signal_name or "", said, pid=worker.child.pid)
+        self.failures.append(FailureIn(place.round, worker.local_rank, failure))
+        if self.phase is Workers.RUNNING:
+            self.phase = Workers.FAILED
+        self._changed()
+
+    def _failure(self, rank: int, code: int, signal_name: str, message: str, *, pid: int) -> Failure:
+        return Failure(
+            incarnation="",
+            rank=rank,
+            exit_code=code,
+            signal=signal_name,
+            message=message,
+            pod=self._job.pod,
+            host=self._job.host,
+            pid=pid,
+            time_ns=self._wall_ns(),
+        )
+
+    async def _settle_success(self) -> None:
+        await self._supervisor.sweep([worker.child for worker in self._workers])
+        if self.phase is Workers.RUNNING:
+            self.phase = Workers.SUCCEEDED
+        self._changed()
+
+    def stop(self, *, grace_s: float, signal_name: str) -> None:
+        """Begin to stop them all; a second call may shorten the grace."""
+        if self.phase in {Workers.NONE, Workers.SUCCEEDED}:
+            return
+        self._stopping = True
+        self.phase = Workers.STOPPING
+        self._spawn_task(self._stop(grace_s, signal.Signals[signal_name]))
+
+    def kill(self) -> None:
+        """Stop them at once: told twice."""
+        self.stop(grace_s=0.0, signal_name=signal.SIGKILL.name)
+
+    async def _stop(self, grace_s: float, sig: signal.Signals) -> None:
+        await self._supervisor.stop([worker.child for worker in self._workers], sig=sig, grace_s=grace_s)
+        # Failures are recorded before this node says that it is ready: the barrier is the settle window.
+        await asyncio.gather(*self._settling)
+        self._settling.clear()
+        if self.phase is Workers.STOPPING:
+            self.phase = Workers.NONE
+        self._changed()
+
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def reports(self) -> tuple[WorkerReport, ...]:
+        """Each worker as it is now; memory and cpu are the reporter's to add."""
+        return tuple(
+            WorkerReport(
+                rank=worker.rank,
+                state=self._state(worker),
+                pid=worker.child.pid,
+                exit_code=None if worker.end is None else worker.end.code,
+            )
+            for worker in self._workers
+        )
+
+    def _state(self, worker: _Worker) -> WorkerState:
+        if worker.end is None:
+            return WorkerState.UNHEALTHY if worker.child.wedged else WorkerState.HEALTHY
+        if worker.end.stopped_by_us:
+            return WorkerState.STOPPED
+        return WorkerState.SUCCEEDED if worker.end.code == 0 else WorkerState.FAILED
+
+    def _changed(self) -> None:
+        self.on_change()
+        self.on_report()
+
+    def _spawn_task(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(coroutine)
+        self._ending.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._ending.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error  # reaches the loop's exception handler: a fault of ours ends the agent
+
+
+def _both(first: Callable[[bytes], None], second: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        first(data)
+        second(data)
+
+    return write
