@@ -6,6 +6,7 @@
     ├── Compacted            the wanted revision is gone: list again, then watch from the list's revision + 1
     ├── Wiped                another cluster id or an older revision: the store was wiped or restored
     ├── LeaseNotFound        a put named a lease that does not exist (any more)
+    ├── BadEndpoint          an address or certificate file that cannot be used; nothing was tried
     └── ServerError          an embedded etcd process could not be started
         └── BinaryNotFound   no etcd binary anywhere; the message names the cure
 
@@ -34,11 +35,19 @@ class Compacted(EtcdError):
 
 
 class Wiped(EtcdError):
-    """The store is not the one we knew: other cluster id, or a revision lower than one already seen."""
+    """The store is not the one we knew: other cluster id, or a revision lower than one already seen.
+
+    Raised once to every call and watch that spans the change; what follows speaks to the new store. A write
+    that raises it may have taken place, in the new store.
+    """
 
 
 class LeaseNotFound(EtcdError):
     """The lease named in a put does not exist."""
+
+
+class BadEndpoint(EtcdError):
+    """The endpoint cannot be used as written: an address that is not host:port, a certificate file unreadable."""
 
 
 class ServerError(EtcdError):

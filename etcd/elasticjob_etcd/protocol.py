@@ -6,7 +6,7 @@ tests. Everything is asyncio; nothing here retries a write: an unknown outcome i
 exactly as etcd compares it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -96,7 +96,11 @@ Op = Put | Delete | Get
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """All comparisons hold → `success` runs, else `failure`; either way in one revision. At most 128 operations."""
+    """All comparisons hold → `success` runs, else `failure`; either way in one revision.
+
+    At most 128 comparisons and 128 operations a branch. Operations run in their order, reads see the writes
+    before them; one branch may not write a key twice. Only the leases of the branch that runs must exist.
+    """
 
     compares: tuple[Compare, ...]
     success: tuple[Op, ...]
@@ -122,7 +126,10 @@ class WatchEvent:
 
 @dataclass(frozen=True, slots=True)
 class WatchBatch:
-    """All changes of one or more whole revisions, in order; a revision is never split over two batches."""
+    """All changes of one or more whole revisions, in order; a revision is never split over two batches.
+
+    `revision` is that of the last event: watching again from `revision + 1` misses and repeats nothing.
+    """
 
     events: tuple[WatchEvent, ...]
     revision: int
@@ -138,7 +145,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where etcd is and how to speak to it; several targets are tried in order by the channel."""
+    """Where etcd is and how to speak to it.
+
+    Targets are `host:port`; several must be IP addresses of one family (tried in order by the channel) — or
+    name one host that resolves to all. `ca_cert`, `cert` and `key` are PEM files; any of them means TLS.
+    `timeout_s` bounds every single call.
+    """
 
     targets: tuple[str, ...]
     ca_cert: str | None = None
@@ -148,7 +160,10 @@ class Endpoint:
 
 
 class Etcd(Protocol):
-    """One client's view of etcd. Every method may raise `errors.EtcdError` and nothing else of etcd's."""
+    """One client's view of etcd. Every method may raise `errors.EtcdError` and nothing else of etcd's.
+
+    After `close` every call raises `Unavailable`, and so do the watches that were running.
+    """
 
     async def get(self, key: str) -> KeyValue | None:
         """Read one key (linearizable)."""
@@ -159,18 +174,22 @@ class Etcd(Protocol):
     async def txn(self, txn: Txn) -> TxnResult:
         """Run one transaction. `Unavailable` leaves open whether it took place."""
 
-    def watch(self, prefix: str, *, start_revision: int) -> AsyncIterator[WatchBatch]:
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change of keys under `prefix` from `start_revision` on, each once, in order.
 
-        Survives reconnects (resumes after the last batch, back-off 0.1 to 2 s). Ends only by `aclose`, or by
-        `Compacted` (list again), `Wiped`, `Refused`.
+        `start_revision` is 1 + that of an answer; a store that is not that far raises `Wiped`. Survives
+        reconnects (resumes after the last batch, back-off 0.1 to 2 s). Ends only by `aclose`, or by
+        `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
         """
 
     async def lease_grant(self, ttl_s: float) -> Lease:
         """Make a lease that lives `ttl_s` seconds (rounded up to whole ones) beyond each refresh."""
 
     async def lease_keep_alive(self, lease_id: int) -> float:
-        """Refresh once, over a stream that is kept open; seconds granted, 0.0 when the lease is gone."""
+        """Refresh once, over a stream that is kept open; seconds granted, 0.0 when the lease is gone.
+
+        Keeping a lease alive for long is `leases.LeaseKeeper`'s.
+        """
 
     async def lease_revoke(self, lease_id: int) -> bool:
         """End a lease: all its keys go in one revision. False when it was gone already."""

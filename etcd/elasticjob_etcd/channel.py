@@ -1,0 +1,88 @@
+"""From an `Endpoint` to a gRPC channel: target, credentials and the measured options.
+
+Owns nothing after `open_channel` returned. Each option is there against a failure that was seen: without
+them a watch on a stalled etcd stays silent for ever, and a large read ends as an error.
+"""
+
+import ipaddress
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from elasticjob_etcd.errors import BadEndpoint
+from elasticjob_etcd.protocol import Endpoint
+
+OPTIONS: tuple[tuple[str, int], ...] = (
+    # A stalled server is noticed after 8 to 13 s. etcd refuses pings closer than 5 s ("too_many_pings").
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),  # without it keepalive waits 60 s for an answer
+    ("grpc.http2.max_pings_without_data", 0),  # else an idle stream is pinged twice and never again
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_receive_message_length", -1),  # a listing of all keys of a large job passes 4 MB
+    ("grpc.enable_http_proxy", 0),  # etcd is inside the cluster; http_proxy is meant for elsewhere
+)
+
+
+def open_channel(endpoint: Endpoint) -> grpc.aio.Channel:
+    """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`."""
+    target = target_of(endpoint.targets)
+    credentials = _credentials(endpoint)
+    if credentials is None:
+        return grpc.aio.insecure_channel(target, options=OPTIONS)
+    # The name that the certificate is checked against; by default that would be the whole list of targets.
+    authority = ("grpc.default_authority", endpoint.targets[0])
+    return grpc.aio.secure_channel(target, credentials, options=(*OPTIONS, authority))
+
+
+def target_of(targets: tuple[str, ...]) -> str:
+    """The gRPC target that names all of `targets`; raises `BadEndpoint` with what is wrong."""
+    if not targets:
+        raise BadEndpoint("no etcd address was given; write host:port")
+    families = {_family(target) for target in targets}
+    if len(targets) == 1 and families == {"dns"}:
+        return f"dns:///{targets[0]}"
+    if len(families) > 1 or families == {"dns"}:
+        message = (
+            f"etcd addresses {', '.join(targets)}: several must be IP addresses of one family; "
+            "otherwise give one host name that resolves to all of them"
+        )
+        raise BadEndpoint(message)
+    return f"{families.pop()}:{','.join(targets)}"
+
+
+def _family(target: str) -> str:
+    host, colon, port = target.rpartition(":")
+    if not colon or not host or not port.isdecimal() or "/" in host:
+        message = f"etcd address {target!r} is not host:port"
+        raise BadEndpoint(message)
+    try:
+        return f"ipv{ipaddress.ip_address(host.strip('[]')).version}"
+    except ValueError:
+        return "dns"
+
+
+def _credentials(endpoint: Endpoint) -> grpc.ChannelCredentials | None:
+    if not (endpoint.ca_cert or endpoint.cert or endpoint.key):
+        return None
+    if bool(endpoint.cert) != bool(endpoint.key):
+        raise BadEndpoint("an etcd client certificate needs both cert and key; one of them is missing")
+    return grpc.ssl_channel_credentials(
+        root_certificates=_read("ca_cert", endpoint.ca_cert),
+        private_key=_read("key", endpoint.key),
+        certificate_chain=_read("cert", endpoint.cert),
+    )
+
+
+def _read(what: str, path: str | None) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        message = f"etcd {what} file {path} cannot be read: {error.strerror}"
+        raise BadEndpoint(message) from error

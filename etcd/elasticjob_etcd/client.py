@@ -1,0 +1,75 @@
+"""The real `Etcd`: etcd3's messages and stubs on one grpc.aio channel, in the caller's event loop.
+
+One client is one connection; all of its calls, watches and lease refreshes share it, and no thread of ours
+exists. Nothing here retries a write. etcd3's own client, its watch threads and locks are never used.
+"""
+
+import math
+import random
+from collections.abc import AsyncGenerator
+
+from elasticjob_etcd.backoff import Random
+from elasticjob_etcd.connection import Connection
+from elasticjob_etcd.convert import encode_key, key_value, prefix_range, range_of, rpc, txn_request, txn_result
+from elasticjob_etcd.errors import LeaseNotFound
+from elasticjob_etcd.leases import KeepAliveStream
+from elasticjob_etcd.protocol import Endpoint, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.watching import watch
+
+
+class EtcdClient:
+    """A client of the etcd at `endpoint`; make it inside a running event loop, and close it.
+
+    It connects with the first call. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, rng: Random = random.random) -> None:
+        self.endpoint = endpoint
+        self._rng = rng
+        self._connection = Connection(endpoint)
+        self._keep_alive = KeepAliveStream(self._connection)
+
+    async def get(self, key: str) -> KeyValue | None:
+        """Read one key (linearizable)."""
+        request = rpc.RangeRequest(key=encode_key(key))
+        response = await self._connection.call(self._connection.kv.Range, request, tried=f"read of {key}")
+        return key_value(response.kvs[0]) if response.kvs else None
+
+    async def range(self, prefix: str) -> Range:
+        """Read all keys that start with `prefix` (linearizable)."""
+        request = rpc.RangeRequest(**prefix_range(prefix))
+        return range_of(await self._connection.call(self._connection.kv.Range, request, tried=f"list of {prefix}"))
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        """Run one transaction; after `Unavailable` it may or may not have taken place."""
+        keys = [part.key for part in (*txn.compares, *txn.success, *txn.failure)]
+        tried = f"transaction on {keys[0] if keys else 'nothing'}"
+        return txn_result(txn, await self._connection.call(self._connection.kv.Txn, txn_request(txn), tried=tried))
+
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """Yield every change under `prefix` from `start_revision` on; see the protocol."""
+        since = self._connection.identity.mark()
+        return watch(self._connection, prefix, start_revision=start_revision, since=since, rng=self._rng)
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        """Make a lease of at least `ttl_s` seconds; etcd may grant more."""
+        request = rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
+        response = await self._connection.call(self._connection.lease.LeaseGrant, request, tried="grant of a lease")
+        return Lease(id=response.ID, ttl_s=float(response.TTL))
+
+    async def lease_keep_alive(self, lease_id: int) -> float:
+        """Refresh once over the kept-open stream; seconds granted, 0.0 when the lease is gone."""
+        return await self._keep_alive.refresh(lease_id)
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        """End a lease and delete its keys in one revision; False when it was gone already."""
+        request = rpc.LeaseRevokeRequest(ID=lease_id)
+        try:
+            await self._connection.call(self._connection.lease.LeaseRevoke, request, tried="revoke of a lease")
+        except LeaseNotFound:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """End streams and the connection; idempotent."""
+        await self._connection.close()

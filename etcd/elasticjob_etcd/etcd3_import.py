@@ -1,0 +1,96 @@
+"""Lets etcd3 0.12.0 import under any protobuf from 4.25 to 7, at run time, with nothing vendored.
+
+etcd3's generated `*_pb2.py` files refuse to run on protobuf 4 or later. What matters in them is one bytes
+literal each: the serialized descriptor. `load` reads those literals from the installed package, builds the
+messages in a *private* DescriptorPool (the default one, which user code may fill with another `kv.proto`,
+stays untouched) and places modules of the same names in `sys.modules`; etcd3's own gRPC stubs then work
+unchanged. It must run before the first `import etcd3`; it starts no thread and sets no environment variable.
+Sound because etcd3 0.12.0 is its last release and pinned exactly.
+"""
+
+import ast
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.internal import enum_type_wrapper
+
+_PACKAGE = "etcd3.etcdrpc"
+_FILES = ("kv", "auth", "rpc")  # in the order of their imports
+_MARK = "__elasticjob_pool__"
+_LITERAL = re.compile(r"^ *serialized_pb=_b\((?P<literal>'.*')\)$", re.MULTILINE)
+
+
+def load() -> Any:
+    """Import `etcd3.etcdrpc`, its messages and stubs, and return it; idempotent.
+
+    Raises ImportError when etcd3 is missing, is not 0.12.0, or was imported before without this shim.
+    """
+    if not hasattr(sys.modules.get(f"{_PACKAGE}.rpc_pb2"), _MARK):
+        _refuse_if_imported()
+        folder = _package_folder()
+        _install(folder / "etcdrpc")
+        _import_stubs(folder)
+    return sys.modules[_PACKAGE]
+
+
+def _refuse_if_imported() -> None:
+    if any(name == "etcd3" or name.startswith("etcd3.") for name in sys.modules):
+        message = "etcd3 was imported before elasticjob_etcd; import elasticjob_etcd.client first"
+        raise ImportError(message, name="etcd3")
+
+
+def _package_folder() -> Path:
+    # find_spec of a top-level package looks it up without running it
+    spec = importlib.util.find_spec("etcd3")
+    if spec is None or spec.origin is None:
+        raise ImportError("etcd3 is not installed; pip install etcd3==0.12.0", name="etcd3")
+    return Path(spec.origin).parent
+
+
+def _install(folder: Path) -> None:
+    pool = descriptor_pool.DescriptorPool()
+    modules = {f"{_PACKAGE}.{file}_pb2": _build(pool, folder / f"{file}_pb2.py") for file in _FILES}
+    sys.modules.update(modules)  # only once all three could be built
+
+
+def _import_stubs(folder: Path) -> None:
+    # etcd3/__init__.py would import its own client, locks and tenacity, a fifth of the whole import, for nothing.
+    # A bare parent stands in for it meanwhile; a later `import etcd3` by anybody runs the real one as ever.
+    parent = ModuleType("etcd3")
+    parent.__path__ = [str(folder)]
+    sys.modules["etcd3"] = parent
+    try:
+        importlib.import_module(_PACKAGE)
+    finally:
+        del sys.modules["etcd3"]
+
+
+def _build(pool: descriptor_pool.DescriptorPool, source: Path) -> ModuleType:
+    pool.AddSerializedFile(_serialized(source))
+    descriptor = pool.FindFileByName(f"{source.stem.removesuffix('_pb2')}.proto")
+    module = ModuleType(f"{_PACKAGE}.{source.stem}")
+    setattr(module, _MARK, pool)
+    module.DESCRIPTOR = descriptor  # type: ignore[attr-defined]
+    for name, message in descriptor.message_types_by_name.items():
+        setattr(module, name, message_factory.GetMessageClass(message))
+    for name, enum in descriptor.enum_types_by_name.items():
+        setattr(module, name, enum_type_wrapper.EnumTypeWrapper(enum))
+        for value in enum.values:
+            setattr(module, value.name, value.number)
+    return module
+
+
+def _serialized(source: Path) -> bytes:
+    # Parsing all of rpc_pb2.py with ast takes 30 ms and more; its one interesting line takes none.
+    found = _LITERAL.search(source.read_text(encoding="utf-8")) if source.is_file() else None
+    if found is None:
+        message = f"{source} holds no descriptor of the form expected; etcd3 must be exactly 0.12.0"
+        raise ImportError(message, name="etcd3")
+    text: str = ast.literal_eval(found["literal"])
+    return text.encode("latin-1")

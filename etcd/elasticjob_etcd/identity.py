@@ -1,0 +1,60 @@
+"""Which store is at the other end, as its answers' headers tell: a wiped or restored etcd must be noticed.
+
+A watch in the "future" of a restored store stays silent for ever, and compare-and-swap on revisions of another
+life is meaningless. So every request takes a `Mark` when it is sent and hands it in with the answer. Another
+cluster id, or a revision below one known *when the request was sent*, is a new *generation*: the call raises
+`Wiped`, as does each other call and watch that began before, and the new store is accepted. Answers that
+overtook each other are no reason: only what was known at the sending counts.
+"""
+
+from dataclasses import dataclass
+
+from elasticjob_etcd.errors import Wiped
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What was known of the store at one moment."""
+
+    generation: int
+    revision: int
+
+
+class StoreIdentity:
+    """The store one client speaks to; one event loop, no locks."""
+
+    def __init__(self) -> None:
+        self._cluster_id = 0
+        self._revision = 0
+        self._generation = 0
+
+    def mark(self) -> Mark:
+        """What a request sent now must come back to."""
+        return Mark(self._generation, self._revision)
+
+    def check(self, cluster_id: int, revision: int, sent: Mark) -> None:
+        """Judge an answer that cannot lag behind (every linearizable one); raises `Wiped`."""
+        self.check_cluster(cluster_id, sent)
+        if revision < sent.revision:
+            self._accept(cluster_id, revision)
+            message = f"etcd is at revision {revision} after {sent.revision}: it was restored or wiped"
+            raise Wiped(message)
+        self._cluster_id = cluster_id
+        self._revision = max(self._revision, revision)
+
+    def check_cluster(self, cluster_id: int, sent: Mark) -> None:
+        """Judge an answer whose revision may lag: that of a stream, from a member not yet up to date."""
+        if sent.generation != self._generation:
+            raise Wiped("etcd was wiped, restored or replaced while an answer was awaited")
+        if self._cluster_id not in {0, cluster_id}:
+            message = f"etcd answers as cluster {cluster_id:x}, before it was {self._cluster_id:x}: another store"
+            self._accept(cluster_id, 0)
+            raise Wiped(message)
+
+    def saw(self, revision: int) -> None:
+        """An event of this revision was watched: no later answer may be older."""
+        self._revision = max(self._revision, revision)
+
+    def _accept(self, cluster_id: int, revision: int) -> None:
+        self._cluster_id, self._revision = cluster_id, revision
+        self._generation += 1

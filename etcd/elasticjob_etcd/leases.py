@@ -1,0 +1,118 @@
+"""Keeping leases alive: the one kept-open stream of a client, and the keeper of a single lease.
+
+A refresh counts from the moment it was *sent*: that is the least etcd can have granted. `LeaseKeeper` says
+`lost` when etcd says so or when no refresh succeeded for a whole TTL by the monotonic clock, whichever is
+first; the other side has then every right to act as if its owner were gone. It never grants or revokes.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+
+from elasticjob_etcd.backoff import Backoff, Random
+from elasticjob_etcd.connection import Connection, Stream
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.errors import EtcdError, Unavailable
+from elasticjob_etcd.protocol import Etcd, Lease
+
+_TRIED = "keeping a lease alive"
+
+
+class KeepAliveStream:
+    """All leases of a client share one stream, a question and its answer at a time; opened when first needed.
+
+    A stream per refresh takes five times as long. A question without an answer in time ends the stream, so a
+    late answer can never be taken for that of a later question.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._turn = asyncio.Lock()
+        self._stream: Stream | None = None
+
+    async def refresh(self, lease_id: int) -> float:
+        """`Etcd.lease_keep_alive`."""
+        try:
+            async with asyncio.timeout(self._connection.timeout_s), self._turn:
+                return await self._ask(lease_id)
+        except TimeoutError as error:
+            message = f"etcd at {self._connection.where}: {_TRIED}: no answer in {self._connection.timeout_s} s"
+            raise Unavailable(message) from error
+
+    async def _ask(self, lease_id: int) -> float:
+        sent = self._connection.identity.mark()
+        stream = self._stream or self._connection.open_stream(
+            self._connection.lease.LeaseKeepAlive, tried=_TRIED, wait_for_ready=False
+        )
+        self._stream = None
+        try:
+            await stream.send(rpc.LeaseKeepAliveRequest(ID=lease_id))
+            response = await stream.receive()
+        except BaseException:
+            stream.cancel()
+            raise
+        self._stream = stream  # kept only after a whole exchange
+        self._connection.identity.check_cluster(response.header.cluster_id, sent)
+        return float(response.TTL)
+
+
+class LeaseKeeper:
+    """Refreshes one lease every third of its TTL, in a task of its own, until it is lost or `close` is called.
+
+    `lost` is set once and for ever; `reason` then says why. Make it right after the grant, inside the loop.
+    """
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        lease: Lease,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        rng: Random = random.random,
+    ) -> None:
+        self.lease = lease
+        self.lost = asyncio.Event()
+        self.reason = ""
+        self._etcd = etcd
+        self._clock = clock
+        self._backoff = Backoff(rng, most_s=lease.ttl_s / 3)
+        self._alive_until = clock() + lease.ttl_s
+        self._task = asyncio.create_task(self._keep(), name=f"lease {lease.id:x}")
+
+    async def close(self) -> None:
+        """Stop refreshing; the lease is left to itself. Idempotent."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _keep(self) -> None:
+        pause_s = self.lease.ttl_s / 3
+        try:
+            while not self.lost.is_set():
+                await asyncio.sleep(min(pause_s, max(0.0, self._alive_until - self._clock())))
+                pause_s = await self._refresh()
+        except Exception:
+            self._lose("its keeper failed")  # a bug; the owner must not live on as if all were well
+            raise
+
+    async def _refresh(self) -> float:
+        """One attempt; the seconds to wait before the next."""
+        sent = self._clock()
+        try:
+            async with asyncio.timeout(max(0.0, self._alive_until - sent)):
+                granted_s = await self._etcd.lease_keep_alive(self.lease.id)
+        except (EtcdError, TimeoutError) as error:
+            if self._clock() >= self._alive_until:
+                self._lose(f"no refresh for {self.lease.ttl_s:g} s; the last: {error or 'no answer'}")
+            return self._backoff.next_s()
+        if granted_s <= 0:
+            self._lose("etcd says that it does not exist any more")
+        self._alive_until = sent + granted_s
+        self._backoff.reset()
+        return granted_s / 3
+
+    def _lose(self, why: str) -> None:
+        self.reason = f"lease {self.lease.id:x} is lost: {why}"
+        self.lost.set()

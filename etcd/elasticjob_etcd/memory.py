@@ -1,0 +1,141 @@
+"""The in-memory `Etcd`, for tests and models: shipped, and held to the same contract tests as the real one.
+
+A `MemoryEtcd` is one client of a shared `MemoryStore`. Leases run out by the event loop's clock unless they are
+kept alive, whether or not the client that made them is still there. Nothing is ever lost on the way, so every
+outcome is known; `disconnect` cuts one client off, as a partition would.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from elasticjob_etcd.errors import Unavailable, Wiped
+from elasticjob_etcd.identity import Mark, StoreIdentity
+from elasticjob_etcd.memory_store import MemoryStore
+from elasticjob_etcd.protocol import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+
+__all__ = ["MemoryEtcd", "MemoryStore"]
+
+
+class MemoryEtcd:
+    """One client of `store`; everything of the protocol, in the running event loop."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self._identity = StoreIdentity()
+        self._closed = False
+        self._connected = True
+        self._wakers: set[asyncio.Event] = set()  # of the watches that wait
+
+    async def get(self, key: str) -> KeyValue | None:
+        """Read one key."""
+        sent = await self._send()
+        kv = self.store.get(key)
+        self._judge(sent)
+        return kv
+
+    async def range(self, prefix: str) -> Range:
+        """Read all keys that start with `prefix`."""
+        sent = await self._send()
+        found = self.store.range(prefix)
+        self._judge(sent)
+        return found
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        """Run one transaction."""
+        sent = await self._send()
+        result = self.store.txn(txn)
+        self._judge(sent)
+        return result
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        """Make a lease; it runs out by the loop's clock."""
+        sent = await self._send()
+        lease = self.store.grant(ttl_s)
+        self._run_out_later(lease.id, lease.ttl_s)
+        self._judge(sent)
+        return lease
+
+    async def lease_keep_alive(self, lease_id: int) -> float:
+        """Refresh once; seconds granted, 0.0 when the lease is gone."""
+        sent = await self._send()
+        granted_s = self.store.keep_alive(lease_id)
+        if granted_s:
+            self._run_out_later(lease_id, granted_s)
+        self._identity.check_cluster(self.store.cluster_id, sent)
+        return granted_s
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        """End a lease and delete its keys in one revision."""
+        sent = await self._send()
+        revoked = self.store.revoke(lease_id)
+        self._judge(sent)
+        return revoked
+
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """Yield every change under `prefix` from `start_revision` on; see the protocol."""
+        return self._watch(prefix, start_revision, self._identity.mark())
+
+    async def _watch(self, prefix: str, next_revision: int, since: Mark) -> AsyncGenerator[WatchBatch, None]:
+        changed = asyncio.Event()
+        self.store.listeners.add(changed.set)
+        self._wakers.add(changed)
+        try:
+            while True:
+                changed.clear()
+                if self._is_reachable():
+                    self._judge(since)
+                    self._require_reached(next_revision - 1)
+                    if events := self.store.events_since(next_revision, prefix):
+                        next_revision = events[-1].kv.mod_revision + 1
+                        yield WatchBatch(events, next_revision - 1)
+                        continue
+                await changed.wait()
+        finally:
+            self.store.listeners.discard(changed.set)
+            self._wakers.discard(changed)
+
+    def _require_reached(self, revision: int) -> None:
+        if self.store.revision < revision:
+            message = f"the in-memory etcd is at revision {self.store.revision}, a watch already knows {revision}"
+            raise Wiped(message)
+
+    async def close(self) -> None:
+        """End watches; leases are left to themselves. Idempotent."""
+        self._closed = True
+        self._wake()
+
+    def disconnect(self) -> None:
+        """Cut this client off: calls raise `Unavailable`, watches fall silent."""
+        self._connected = False
+
+    def reconnect(self) -> None:
+        """End what `disconnect` began; watches go on where they were."""
+        self._connected = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for changed in self._wakers:
+            changed.set()
+
+    async def _send(self) -> Mark:
+        sent = self._identity.mark()
+        await asyncio.sleep(0)  # others have their turn, as they would while a request travels
+        if not self._is_reachable():
+            raise Unavailable("the in-memory etcd is disconnected")
+        return sent
+
+    def _is_reachable(self) -> bool:
+        if self._closed:
+            raise Unavailable("the client of the in-memory etcd is closed")
+        return self._connected
+
+    def _judge(self, sent: Mark) -> None:
+        self._identity.check(self.store.cluster_id, self.store.revision, sent)
+
+    def _run_out_later(self, lease_id: int, ttl_s: float) -> None:
+        refreshes = self.store.refreshes(lease_id)
+        asyncio.get_running_loop().call_later(ttl_s, self._run_out, lease_id, refreshes)
+
+    def _run_out(self, lease_id: int, refreshes: int | None) -> None:
+        if self.store.refreshes(lease_id) == refreshes:  # nobody refreshed it since
+            self.store.expire(lease_id)

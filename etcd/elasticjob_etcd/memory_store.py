@@ -1,0 +1,208 @@
+"""The store behind the in-memory etcd: revisions, transactions, leases, history. Synchronous and deterministic.
+
+It answers as etcd does, down to which malformed transactions are refused; a state machine in the tests compares
+the two. There is no clock in it: a lease ends by `revoke` or `expire`, in one revision for all its keys. A
+transaction is checked as a whole before anything is changed, so it never takes place in part.
+"""
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from elasticjob_etcd.errors import Compacted, LeaseNotFound, Refused
+from elasticjob_etcd.memory_checks import check_request, holds
+from elasticjob_etcd.protocol import (
+    Delete,
+    Get,
+    KeyValue,
+    Lease,
+    Op,
+    Put,
+    Range,
+    Txn,
+    TxnResult,
+    WatchEvent,
+)
+
+_MOST_TTL_S = 9_000_000_000
+
+
+@dataclass(slots=True)
+class _LeaseState:
+    ttl_s: float
+    refreshes: int = 0
+    keys: set[str] = field(default_factory=set)
+
+
+class MemoryStore:
+    """One etcd's worth of data; any number of `MemoryEtcd` clients share it. Use it from one thread.
+
+    `listeners` are called after each change that a watch may have to tell of, and must not raise.
+    """
+
+    def __init__(self, *, min_ttl_s: float = 2.0) -> None:
+        self.cluster_id = 1
+        self.revision = 1
+        self.compact_revision = 0
+        self.listeners: set[Callable[[], None]] = set()
+        self._min_ttl_s = min_ttl_s
+        self._lease_ids = itertools.count(0x10)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._items: dict[str, KeyValue] = {}
+        self._leases: dict[int, _LeaseState] = {}
+        self._revisions: list[int] = []  # of _history, for bisecting
+        self._history: list[tuple[WatchEvent, ...]] = []
+
+    # Reading.
+
+    def get(self, key: str) -> KeyValue | None:
+        """One key as it is now."""
+        return self._items.get(key)
+
+    def range(self, prefix: str) -> Range:
+        """All keys that start with `prefix`, sorted."""
+        return Range(self._select(Get(prefix, prefix=True)), self.revision)
+
+    def events_since(self, revision: int, prefix: str) -> tuple[WatchEvent, ...]:
+        """Every change under `prefix` from `revision` on, in order; raises `Compacted`."""
+        if revision < self.compact_revision:
+            raise Compacted(self.compact_revision)
+        first = bisect.bisect_left(self._revisions, revision)
+        changes = itertools.chain.from_iterable(self._history[first:])
+        return tuple(event for event in changes if event.kv.key.startswith(prefix))
+
+    # Writing.
+
+    def txn(self, txn: Txn) -> TxnResult:
+        """Run one transaction; raises `Refused` or `LeaseNotFound` and then has changed nothing."""
+        check_request(txn)
+        succeeded = all(holds(compare, self._items.get(compare.key)) for compare in txn.compares)
+        branch = txn.success if succeeded else txn.failure
+        self._require_leases(branch)
+        revision = self.revision + 1
+        events: list[WatchEvent] = []
+        reads = tuple(self._run(op, revision, events) for op in branch)
+        self._commit(events)
+        answers = tuple(read for op, read in zip(branch, reads, strict=True) if isinstance(op, Get))
+        return TxnResult(succeeded=succeeded, revision=self.revision, reads=answers)
+
+    def _require_leases(self, branch: tuple[Op, ...]) -> None:
+        for op in branch:
+            if isinstance(op, Put) and op.lease and op.lease not in self._leases:
+                message = f"put of {op.key}: requested lease {op.lease:x} not found"
+                raise LeaseNotFound(message)
+
+    def _run(self, op: Op, revision: int, events: list[WatchEvent]) -> tuple[KeyValue, ...]:
+        match op:
+            case Get():
+                return self._select(op)
+            case Put():
+                events.append(self._put(op, revision))
+            case Delete():
+                events.extend(self._remove(kv.key, revision) for kv in self._select(op))
+        return ()
+
+    def _select(self, op: Get | Delete) -> tuple[KeyValue, ...]:
+        if not op.prefix:
+            kv = self._items.get(op.key)
+            return (kv,) if kv else ()
+        found = [kv for key, kv in self._items.items() if key.startswith(op.key)]
+        return tuple(sorted(found, key=lambda kv: kv.key.encode("utf-8", "surrogateescape")))
+
+    def _put(self, op: Put, revision: int) -> WatchEvent:
+        old = self._items.get(op.key)
+        self._detach(old)
+        self._items[op.key] = new = KeyValue(
+            key=op.key,
+            value=op.value,
+            create_revision=old.create_revision if old else revision,
+            mod_revision=revision,
+            version=old.version + 1 if old else 1,
+            lease=op.lease,
+        )
+        if op.lease:
+            self._leases[op.lease].keys.add(op.key)
+        return WatchEvent(new)
+
+    def _remove(self, key: str, revision: int) -> WatchEvent:
+        self._detach(self._items.pop(key))
+        gone = KeyValue(key=key, value=b"", create_revision=0, mod_revision=revision, version=0)
+        return WatchEvent(gone, deleted=True)
+
+    def _detach(self, kv: KeyValue | None) -> None:
+        if kv is not None and kv.lease:
+            self._leases[kv.lease].keys.discard(kv.key)
+
+    def _commit(self, events: list[WatchEvent]) -> None:
+        if not events:
+            return
+        self.revision += 1
+        self._revisions.append(self.revision)
+        self._history.append(tuple(events))
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()
+
+    # Leases.
+
+    def grant(self, ttl_s: float) -> Lease:
+        """A new lease; its id is the next of a fixed sequence."""
+        if ttl_s > _MOST_TTL_S:
+            raise Refused("grant of a lease: too large lease TTL")
+        lease = Lease(id=next(self._lease_ids), ttl_s=max(float(math.ceil(ttl_s)), self._min_ttl_s))
+        self._leases[lease.id] = _LeaseState(lease.ttl_s)
+        return lease
+
+    def keep_alive(self, lease_id: int) -> float:
+        """Note a refresh; the seconds granted, 0.0 when the lease is gone."""
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return 0.0
+        lease.refreshes += 1
+        return lease.ttl_s
+
+    def refreshes(self, lease_id: int) -> int | None:
+        """How often a lease was refreshed; None when it is gone. Who keeps the time compares this."""
+        lease = self._leases.get(lease_id)
+        return lease.refreshes if lease else None
+
+    def revoke(self, lease_id: int) -> bool:
+        """End a lease: its keys go in one revision, in key order. False when it was gone already."""
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return False
+        keys = sorted(lease.keys, key=lambda key: key.encode("utf-8", "surrogateescape"))
+        events = [self._remove(key, self.revision + 1) for key in keys]
+        del self._leases[lease_id]
+        self._commit(events)
+        return True
+
+    def expire(self, lease_id: int) -> bool:
+        """What etcd does to a lease whose time is over: the same as `revoke`."""
+        return self.revoke(lease_id)
+
+    # What befalls a store.
+
+    def compact(self, revision: int) -> None:
+        """Forget all changes before `revision`; raises as etcd does for one compacted already or yet to come."""
+        if revision <= self.compact_revision:
+            raise Compacted(self.compact_revision)
+        if revision > self.revision:
+            raise Refused("compaction: required revision is a future revision")
+        self.compact_revision = revision
+        first = bisect.bisect_left(self._revisions, revision)
+        del self._revisions[:first], self._history[:first]
+        self._tell()
+
+    def wipe(self) -> None:
+        """Lose everything, and be another cluster from now on."""
+        self.cluster_id += 1
+        self.revision, self.compact_revision = 1, 0
+        self._reset()
+        self._tell()

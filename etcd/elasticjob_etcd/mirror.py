@@ -1,0 +1,141 @@
+"""A prefix of etcd held in memory and kept current: list once, then watch from the next revision, for ever.
+
+`items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
+or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
+reaches the owner, and a wipe, which changes the meaning of everything remembered. One task, no polling.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from elasticjob_etcd.backoff import Backoff, Random
+from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
+from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
+
+
+class Mirror:
+    """The keys under `prefix` as of `revision`; use it as an async context manager.
+
+    Entering waits for the first list, however long etcd takes, unless `initial` gives it. `on_change` is called
+    after every change of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise.
+    `wiped` counts the wipes seen.
+    """
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        prefix: str,
+        initial: Range | None = None,
+        *,
+        on_change: Callable[[], None] | None = None,
+        rng: Random = random.random,
+    ) -> None:
+        self.prefix = prefix
+        self.items: dict[str, KeyValue] = {}
+        self.revision = 0
+        self.wiped = 0
+        self.on_change = on_change
+        self._etcd = etcd
+        self._backoff = Backoff(rng)
+        self._initial = initial
+        self.failure: Exception | None = None
+        self._untold_wipe = False
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start, and wait until `items` holds a first list."""
+        if self._initial is not None:
+            self._take(self._initial)
+        self._task = asyncio.create_task(self._follow(), name=f"mirror of {self.prefix}")
+        try:
+            await self._next_change(lambda: self.revision > 0)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop following; `items` stays as it is. Idempotent."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def wait_change(self, seen_revision: int) -> int:
+        """Wait until `revision` is beyond `seen_revision`, and return it; several changes may have been one.
+
+        Raises `Wiped` once after each wipe (`items` is of the new store by then), and always what ended the
+        mirror for good, such as `Refused`. For one waiter at a time.
+        """
+        await self._next_change(lambda: self.revision > seen_revision or self._untold_wipe)
+        if self._untold_wipe:
+            self._untold_wipe = False
+            message = f"etcd was wiped or restored; {self.prefix} was listed again at revision {self.revision}"
+            raise Wiped(message)
+        return self.revision
+
+    async def _next_change(self, has_come: Callable[[], bool]) -> None:
+        while not has_come():
+            if self.failure is not None:
+                raise self.failure
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _follow(self) -> None:
+        listed, after_wipe = self._initial is not None, False
+        try:
+            while True:
+                try:
+                    if not listed:
+                        self._take(await self._etcd.range(self.prefix), after_wipe=after_wipe)
+                        listed, after_wipe = True, False
+                    await self._watch()
+                except Unavailable:
+                    await self._backoff.pause()
+                except Compacted:
+                    listed = False
+                except Wiped:
+                    listed, after_wipe = False, True
+        except Exception as error:  # noqa: BLE001  # told to the owner, who waits for changes, not for this task
+            self.failure = error
+            self._tell()
+
+    async def _watch(self) -> None:
+        watch = self._etcd.watch(self.prefix, start_revision=self.revision + 1)
+        async with contextlib.aclosing(watch):
+            async for batch in watch:
+                self._apply(batch)
+
+    def _apply(self, batch: WatchBatch) -> None:
+        for event in batch.events:
+            if event.deleted:
+                self.items.pop(event.kv.key, None)
+            else:
+                self.items[event.kv.key] = event.kv
+        self.revision = batch.revision
+        self._backoff.reset()
+        self._tell()
+
+    def _take(self, listed: Range, *, after_wipe: bool = False) -> None:
+        self.items = {kv.key: kv for kv in listed.kvs}
+        self.revision = listed.revision
+        self.wiped += after_wipe
+        self._untold_wipe = self._untold_wipe or after_wipe
+        self._backoff.reset()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        if self.on_change is not None:
+            self.on_change()

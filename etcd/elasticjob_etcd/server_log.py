@@ -1,0 +1,38 @@
+"""What an etcd that did not start has to say, read from its log and put into one sentence."""
+
+import json
+from pathlib import Path
+
+_TAIL_BYTES = 65_536
+
+
+def explain(log: Path, *, port: int, otherwise: str) -> str:
+    """Why etcd did not start; `otherwise` is what is known without its log."""
+    text = _tail(log)
+    if "address already in use" in text:
+        return f"etcd cannot listen on port {port} of this machine: another program does; choose another port"
+    last = _last_words(text)
+    return f"{otherwise}; it said last: {last} (all of it: {log})" if last else f"{otherwise}; it said nothing"
+
+
+def rejects_flag(log: Path, flag: str) -> bool:
+    """True if this etcd ended because it does not know `flag`."""
+    return f"flag provided but not defined: -{flag}" in _tail(log)
+
+
+def _tail(log: Path) -> str:
+    try:
+        return log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _last_words(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    try:
+        record = json.loads(lines[-1])
+        return ": ".join(str(record[name]) for name in ("msg", "error") if name in record)
+    except (ValueError, TypeError):
+        return lines[-1].strip()

@@ -1,0 +1,77 @@
+"""gRPC's errors into ours, in one place; nothing of gRPC leaves the package.
+
+What decides is whether asking again can help. A definite no is `Refused`; anything that may heal by itself is
+`Unavailable`, and so is an error that nobody can classify: its outcome is unknown, which is the safe reading.
+Each message says what was tried, where, and what the other side said.
+"""
+
+from typing import Any
+
+import grpc
+
+from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, Refused, Unavailable
+
+_Code = grpc.StatusCode
+
+_DEFINITE = frozenset(
+    {
+        _Code.INVALID_ARGUMENT,
+        _Code.NOT_FOUND,
+        _Code.ALREADY_EXISTS,
+        _Code.PERMISSION_DENIED,
+        _Code.UNAUTHENTICATED,
+        _Code.RESOURCE_EXHAUSTED,
+        _Code.FAILED_PRECONDITION,
+        _Code.OUT_OF_RANGE,
+        _Code.UNIMPLEMENTED,
+        _Code.DATA_LOSS,
+    }
+)
+_LEASE_GONE = "requested lease not found"
+_COMPACTED = "required revision has been compacted"
+_TOO_BUSY = "too many requests"
+_STALE_AUTH = ("revision in header is old", "revision of auth store is old")
+_TLS_SENTENCES = {
+    "CERTIFICATE_VERIFY_FAILED": "we do not trust the certificate of etcd (see ca_cert)",
+    "Hostname Verification Check failed": "the certificate of etcd is for another host name",
+    "Peer name": "the certificate of etcd is for another host name",
+    "WRONG_VERSION_NUMBER": "etcd does not speak TLS at this port",
+    "alert": "etcd refused our certificate (see cert and key)",
+}
+
+
+def translate(error: grpc.RpcError, *, tried: str, where: str) -> EtcdError:
+    """Our error for one of gRPC's; `tried` and `where` begin its sentence."""
+    code, details = error.code(), error.details() or "no reason given"
+    if code is _Code.DEADLINE_EXCEEDED:
+        details = "no answer in time"  # gRPC says "Deadline Exceeded" and nothing more
+    sentence = f"etcd at {where}: {tried}: {details}"
+    if _LEASE_GONE in details:
+        return LeaseNotFound(sentence)
+    if _COMPACTED in details:
+        return Compacted(0)
+    if code is _Code.UNAVAILABLE and (reason := _tls_reason(details)):
+        return Refused(f"etcd at {where}: {tried}: {reason}; {details}")
+    if code not in _DEFINITE or _TOO_BUSY in details or is_stale_auth(details):
+        return Unavailable(sentence)
+    return Refused(sentence)
+
+
+def translate_cancel(response: Any, *, tried: str, where: str) -> EtcdError:
+    """Our error for a watch that etcd ended by an answer."""
+    if response.compact_revision:
+        return Compacted(response.compact_revision)
+    reason = response.cancel_reason or "it was canceled, no reason given"
+    sentence = f"etcd at {where}: {tried}: {reason}"
+    return Unavailable(sentence) if is_stale_auth(reason) else Refused(sentence)
+
+
+def is_stale_auth(details: str | None) -> bool:
+    """Users or roles changed between etcd's check of the request and its turn: not applied, ask again."""
+    return any(text in (details or "") for text in _STALE_AUTH)
+
+
+def _tls_reason(details: str) -> str | None:
+    if "handshake" not in details and "SSL" not in details:
+        return None
+    return next((sentence for text, sentence in _TLS_SENTENCES.items() if text in details), None)

@@ -1,0 +1,100 @@
+"""The watch: an endless stream of whole revisions that survives what happens between us and etcd.
+
+Each attempt is one gRPC stream that begins after the last revision handed out, so nothing is lost or repeated.
+etcd never splits a revision over two answers, because fragments are not asked for. The header of an answer may
+be ahead of its events (etcd catches a late watch up in steps), so events move the position, and progress notes,
+which etcd sends only to watches that have caught up.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from elasticjob_etcd.backoff import Backoff, Random
+from elasticjob_etcd.connection import Connection, Stream
+from elasticjob_etcd.convert import prefix_range, rpc, watch_event
+from elasticjob_etcd.errors import Unavailable, Wiped
+from elasticjob_etcd.identity import Mark
+from elasticjob_etcd.protocol import WatchBatch
+from elasticjob_etcd.translate import translate_cancel
+
+
+async def watch(
+    connection: Connection, prefix: str, *, start_revision: int, since: Mark, rng: Random
+) -> AsyncGenerator[WatchBatch, None]:
+    """`Etcd.watch` over one connection; `since` is the store that `start_revision` is of."""
+    backoff = Backoff(rng)
+    attempt = _Attempt(connection, prefix, start_revision, since)
+    while True:
+        try:
+            await attempt.begin()
+            backoff.reset()
+            while True:
+                if batch := await attempt.next_batch():
+                    yield batch
+        except Unavailable:
+            connection.require_open()
+            await backoff.pause()
+        finally:
+            attempt.end()
+
+
+class _Attempt:
+    """The current stream of one watch, and the revision at which the next one goes on."""
+
+    def __init__(self, connection: Connection, prefix: str, next_revision: int, since: Mark) -> None:
+        self._connection = connection
+        self._prefix = prefix
+        self._next_revision = next_revision
+        self._since = since
+        self._tried = f"watch of {prefix} from revision {next_revision}"
+        self._stream: Stream | None = None
+
+    async def begin(self) -> None:
+        """Open a stream and have etcd confirm the watch; raises as `Etcd.watch` does."""
+        known = self._connection.identity.mark()
+        self._stream = self._connection.open_stream(
+            self._connection.watch.Watch, tried=self._tried, wait_for_ready=True
+        )
+        request = rpc.WatchCreateRequest(
+            start_revision=self._next_revision, progress_notify=True, **prefix_range(self._prefix)
+        )
+        await self._stream.send(rpc.WatchRequest(create_request=request))
+        created = self._judged(await self._stream.receive())
+        if created.header.revision < max(known.revision, self._next_revision - 1):
+            await self._confirm_position()
+
+    async def next_batch(self) -> WatchBatch | None:
+        """What etcd says next; None for a progress note."""
+        assert self._stream is not None
+        response = self._judged(await self._stream.receive())
+        if not response.events:
+            self._next_revision = max(self._next_revision, response.header.revision + 1)
+            return None
+        events = tuple(watch_event(event) for event in response.events)
+        revision = events[-1].kv.mod_revision
+        self._next_revision = revision + 1
+        self._connection.identity.saw(revision)
+        return WatchBatch(events, revision)
+
+    def end(self) -> None:
+        """Close the current stream, if there is one."""
+        if self._stream is not None:
+            self._stream.cancel()
+            self._stream = None
+
+    def _judged(self, response: Any) -> Any:
+        self._connection.identity.check_cluster(response.header.cluster_id, self._since)
+        if response.canceled:
+            raise translate_cancel(response, tried=self._tried, where=self._connection.where)
+        return response
+
+    async def _confirm_position(self) -> None:
+        # The member that answers may merely lag behind. A linearizable read cannot: it tells a wipe from a lag.
+        probe = rpc.RangeRequest(key=prefix_range(self._prefix)["key"], count_only=True)
+        response = await self._connection.call(self._connection.kv.Range, probe, tried=self._tried)
+        if response.header.revision < self._next_revision - 1:
+            message = (
+                f"etcd at {self._connection.where} is at revision {response.header.revision}, "
+                f"a watch of {self._prefix} would go on at {self._next_revision}: it was restored or wiped"
+            )
+            raise Wiped(message)
