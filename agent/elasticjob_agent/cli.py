@@ -66,6 +66,7 @@ def _after_separator(argv: list[str]) -> list[str]:
 async def _run(namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path) -> Outcome:
     if namespace.pod:
         return await run_node(settings.from_pod(namespace, environment, log_dir))
+    settings.check(namespace, environment)
     if namespace.rdzv_backend != "etcd" and not namespace.standalone:
         raise UsageError(f"--rdzv-backend {namespace.rdzv_backend}: only etcd is known (or --standalone)")
     async with _etcd(namespace, log_dir) as targets:

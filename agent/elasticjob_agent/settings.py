@@ -95,6 +95,17 @@ def from_command_line(
     )
 
 
+def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> None:
+    """Raise UsageError for a wrong command line before anything is started."""
+    arguments.parse_nnodes(namespace.nnodes)
+    arguments.parse_conf(namespace.rdzv_conf)
+    arguments.parse_nproc(namespace.nproc_per_node, environment)
+    arguments.parse_whole("max-restarts", namespace.max_restarts)
+    arguments.parse_whole("shutdown-timeout", namespace.shutdown_timeout)
+    arguments.worker_argv(namespace, sys.executable)
+    _run_id(namespace)
+
+
 def _run_id(namespace: argparse.Namespace) -> str:
     if "/" in namespace.rdzv_id or not namespace.rdzv_id:
         raise UsageError(f"--rdzv-id {namespace.rdzv_id!r}: it must be a name without a slash")

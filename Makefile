@@ -1,0 +1,58 @@
+# Everything a person or a CI does here, one line each: `make help`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE ?=
+
+##@ First steps
+.PHONY: help quickstart
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine, with a worker killed in the middle
+	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
+
+##@ Tests
+.PHONY: test lint type unit integration e2e nightly
+test: lint unit integration ## everything that needs no cluster: lint, unit, integration
+lint: .venv/dev ## ruff, mypy, import-linter, shellcheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/shellcheck -x $$(git ls-files | xargs grep -lE '^#!/(bin/|usr/bin/env )(ba)?sh' )
+unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
+	$(BIN)/pytest tests/unit
+integration: .venv/dev ## real etcd, real processes, real kube-apiserver
+	$(BIN)/pytest tests/integration
+nightly: .venv/dev ## the long versions: large state machines
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
+
+##@ Measurements
+.PHONY: bench-recovery
+bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
+	$(BIN)/python -m benchmarks.recovery
+
+##@ Upkeep
+.PHONY: requirements format clean
+requirements: .venv/dev ## pin every dependency anew, with hashes
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
+format: .venv/dev ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+clean: ## remove .venv, caches and runs
+	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+# The package itself without its dependencies: those come from the pinned files alone.
+.venv/run: requirements/run.txt requirements/build.txt pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+.venv/dev: requirements/dev.txt .venv/run
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""Measurements: what each prints is measured in that run; nothing here is a test."""
