@@ -1,0 +1,133 @@
+"""What a container becomes on this machine: words, environment, working directory, files. Pure, but for `make_files`.
+
+The image is ignored: a container's own environment is that of this program, with this Python's folder first in
+PATH, so that `python` and `elasticjob-agent` are the ones of this installation. Of a surrounding job's own
+variables nothing is passed on.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_api import names
+from elasticjob_cli.local.environment import PodFacts, expand, resolve
+from elasticjob_cli.local.template import Json
+from elasticjob_cli.local.volumes import PathMap, Places, path_map, prepare, volume_folders
+
+_OF_A_SURROUNDING_POD = {
+    names.ENV_PREFIX,
+    names.ENV_ENDPOINTS,
+    names.ENV_SLOT,
+    names.ENV_JOB,
+    names.ENV_JOB_UID,
+    names.ENV_POD_NAME,
+    names.ENV_POD_UID,
+    names.ENV_POD_IP,
+    names.ENV_NODE_NAME,
+    names.ENV_NPROC,
+    names.ENV_LOG_DIR,
+    names.ENV_TERMINATION_LOG,
+    names.ENV_ROUND,
+    names.ENV_PROGRESS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What this machine offers every pod."""
+
+    environ: Mapping[str, str]
+    """The environment that stands for an image's own."""
+    bin: Path
+    """Comes first in PATH."""
+    cwd: Path
+    """Where containers run, unless their workingDir lies in a volume."""
+    pods: Path
+    """Folders of pods: volumes and termination logs."""
+    volumes: Path
+    """hostPaths that this machine does not have; shared by all pods."""
+    logs: Path
+    """Folders of pods with what their containers wrote."""
+    ip: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """One container, ready to be started."""
+
+    name: str
+    image: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: Path
+    stdout: Path
+    stderr: Path
+    termination_log: Path
+    logs_on_error: bool
+    """An empty termination log of a failure is replaced by the end of its output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    """One pod, ready to be started."""
+
+    folders: tuple[Path, ...]
+    init: tuple[ContainerPlan, ...]
+    containers: tuple[ContainerPlan, ...]
+
+
+def plan_pod(facts: PodFacts, host: Host, folder: str) -> PodPlan:
+    """Everything that is to be made and started for a pod; `folder` is its name among the pods' folders."""
+    spec = facts.pod["spec"]
+    folders = volume_folders(spec, Places(pod=host.pods / folder, host=host.volumes))
+
+    def planned(kind: str) -> tuple[ContainerPlan, ...]:
+        return tuple(_plan(container, facts, host, folder, folders) for container in spec.get(kind) or [])
+
+    return PodPlan(folders=tuple(folders.values()), init=planned("initContainers"), containers=planned("containers"))
+
+
+def _plan(container: Json, facts: PodFacts, host: Host, folder: str, folders: Mapping[str, Path]) -> ContainerPlan:
+    name = str(container["name"])
+    termination_log = host.pods / folder / f"{name}.termination-log"
+    paths = path_map(container, folders, termination_log)
+    own = resolve(container, facts)
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    return ContainerPlan(
+        name=name,
+        image=str(container.get("image") or ""),
+        argv=tuple(paths.rewrite(expand(word, own)) for word in words),
+        env=_environment(own, facts, host, paths, termination_log),
+        cwd=_cwd(container, host, paths),
+        stdout=host.logs / folder / name / "stdout.log",
+        stderr=host.logs / folder / name / "stderr.log",
+        termination_log=termination_log,
+        logs_on_error=container.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+    )
+
+
+def _environment(
+    own: Mapping[str, str], facts: PodFacts, host: Host, paths: PathMap, termination_log: Path
+) -> dict[str, str]:
+    env = {name: value for name, value in host.environ.items() if name not in _OF_A_SURROUNDING_POD}
+    env["HOSTNAME"] = str(facts.pod["spec"].get("hostname") or facts.pod["metadata"]["name"])
+    env[names.ENV_TERMINATION_LOG] = str(termination_log)
+    env |= {name: paths.rewrite(value) for name, value in own.items()}
+    env["PATH"] = os.pathsep.join([str(host.bin), *filter(None, [env.get("PATH", os.defpath)])])
+    return env
+
+
+def _cwd(container: Json, host: Host, paths: PathMap) -> Path:
+    """A workingDir in a volume is that folder; one in the image is nowhere here."""
+    wanted = container.get("workingDir") or ""
+    mapped = paths.rewrite(wanted)
+    return Path(mapped) if mapped != wanted else host.cwd
+
+
+def make_files(plan: PodPlan) -> None:
+    """Make volumes, log folders and empty termination logs; OSError when one cannot be made."""
+    prepare(plan.folders)
+    for container in (*plan.init, *plan.containers):
+        prepare([container.stdout.parent, container.termination_log.parent, container.cwd])
+        container.termination_log.touch()

@@ -1,0 +1,178 @@
+"""From a file to one valid ElasticJob that this machine can run, or one sentence for every fault.
+
+Every sentence begins with file and line, names the field, and ends with the cure. Nothing is started here and
+nothing is changed: what a manifest means is `elasticjob_api.job`'s, what a machine alone cannot do is said by
+`volumes` and `environment`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from elasticjob_api import names
+from elasticjob_api.errors import FieldFault, InvalidSpec
+from elasticjob_api.job import ElasticJob, parse_job
+from elasticjob_cli.errors import InvalidManifest
+from elasticjob_cli.local.support import pod_faults
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
+_TEMPLATE = "spec.template.spec"
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(yaml.SafeLoader):
+    """As Kubernetes reads YAML: what looks like a date stays text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML reads this very class attribute
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One manifest that can be run here: the object as written, and what it means."""
+
+    path: Path
+    object: Mapping[str, Any]
+    job: ElasticJob
+
+    @property
+    def folder(self) -> Path:
+        """Where the workers run: relative paths in their command mean files beside the manifest."""
+        return self.path.resolve().parent
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The one ElasticJob in the file; raises InvalidManifest with a line for every fault found."""
+    document = _only_document(path, _text(path))
+    if document is None:
+        raise InvalidManifest(f"{path}: the file is empty; it must hold one {names.KIND}")
+    if faults := list(_duplicates(document)):
+        raise _invalid(path, document, faults)
+    value = _constructed(path, document)
+    try:
+        job = parse_job(value)
+    except InvalidSpec as error:
+        raise _invalid(path, document, error.faults) from error
+    if faults := [*_name_faults(job), *_local_faults(job)]:
+        raise _invalid(path, document, faults)
+    return Manifest(path, value, job)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InvalidManifest(f"{path}: there is no such file; give the path of a manifest") from error
+    except IsADirectoryError as error:
+        raise InvalidManifest(f"{path}: is a folder; give the path of a manifest in it") from error
+    except UnicodeDecodeError as error:
+        raise InvalidManifest(f"{path}: is not YAML: it is not UTF-8 text; give the path of a manifest") from error
+    except OSError as error:
+        raise InvalidManifest(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _only_document(path: Path, text: str) -> yaml.Node | None:
+    try:
+        documents = [node for node in yaml.compose_all(text, Loader=_Loader) if not _is_null(node)]
+    except yaml.YAMLError as error:
+        raise InvalidManifest(_yaml_sentence(path, error)) from error
+    except RecursionError as error:
+        raise InvalidManifest(f"{path}: is not YAML that can be read: it is nested too deeply") from error
+    if len(documents) > 1:
+        raise InvalidManifest(
+            f"{path}:{_line(documents[1])}: a second document begins here; `elasticjob run` takes one {names.KIND}: "
+            "move the others to files of their own"
+        )
+    return documents[0] if documents else None
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
+def _yaml_sentence(path: Path, error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{path}:{mark.line + 1}" if mark else f"{path}"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
+    return f"{place}: is not YAML: {problem}; check indentation, colons and quotes there"
+
+
+def _constructed(path: Path, document: yaml.Node) -> Any:
+    loader = _Loader("")
+    try:
+        return loader.construct_document(document)
+    except (yaml.YAMLError, ValueError) as error:
+        problem = getattr(error, "problem", None) or error
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise InvalidManifest(f"{place}: is not YAML that a manifest may use: {problem}") from error
+    finally:
+        loader.dispose()
+
+
+def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldFault]:
+    """YAML's silent trap: of two equal keys the last would win."""
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            yield from _duplicates(item, f"{path}[{i}]")
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, item in node.value:
+            name = str(key.value)
+            field = f"{path}.{name}" if path else name
+            if name in seen:
+                yield FieldFault(field, "is given twice; keep one of them")
+            seen.add(name)
+            yield from _duplicates(item, field)
+
+
+def _name_faults(job: ElasticJob) -> Iterator[FieldFault]:
+    for field, name in (("name", job.metadata.name), ("namespace", job.metadata.namespace)):
+        if not _NAME.fullmatch(name):
+            yield FieldFault(
+                f"metadata.{field}", f"is {name!r}; it must be lower-case letters, digits and '-', 63 at most"
+            )
+
+
+def _local_faults(job: ElasticJob) -> Iterator[FieldFault]:
+    """What a cluster could do and one machine cannot."""
+    yield from pod_faults(job.spec.template["spec"], _TEMPLATE)
+    if job.spec.suspend:
+        yield FieldFault("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
+
+
+def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldFault]) -> InvalidManifest:
+    lines = [f"{path}:{_line_of(document, fault.path)}: {fault}" for fault in faults]
+    return InvalidManifest("\n".join(lines))
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _line_of(document: yaml.Node, field: str) -> int:
+    """The line of `field`, or of the deepest part of its path that is there."""
+    node, line = document, _line(document)
+    for step in _STEP.findall(field):
+        entry = _entry(node, step)
+        if entry is None:
+            break
+        line, node = entry
+    return line
+
+
+def _entry(node: yaml.Node, step: str) -> tuple[int, yaml.Node] | None:
+    if isinstance(node, yaml.SequenceNode) and step.startswith("["):
+        index = int(step[1:-1])
+        return (_line(node.value[index]), node.value[index]) if index < len(node.value) else None
+    if isinstance(node, yaml.MappingNode):
+        # The last of equal keys: of a key given twice, that is the one too many.
+        return next(((_line(key), value) for key, value in reversed(node.value) if key.value == step), None)
+    return None

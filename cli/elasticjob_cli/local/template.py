@@ -1,0 +1,90 @@
+"""The shape of those parts of a pod template that a kubelet reads, so that nothing after it meets a surprise. Pure.
+
+The contract keeps the template as a plain dictionary, because unknown fields must reach the pod untouched. An API
+server checks the known ones; here this module does. Everything not named in the schema passes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from elasticjob_api.errors import FieldFault
+
+Json = Mapping[str, Any]
+
+_WORDS: dict[type, str] = {str: "a text; put it in quotes", int: "a whole number"}
+_ENV = {
+    "name": str,
+    "value": str,
+    "valueFrom": {
+        "fieldRef": {"fieldPath": str},
+        "resourceFieldRef": {"resource": str, "containerName": str},
+        "configMapKeyRef": {"name": str},
+        "secretKeyRef": {"name": str},
+    },
+}
+_CONTAINER = {
+    "name": str,
+    "image": str,
+    "command": [str],
+    "args": [str],
+    "workingDir": str,
+    "terminationMessagePath": str,
+    "env": [_ENV],
+    "envFrom": [{"configMapRef": {"name": str}, "secretRef": {"name": str}}],
+    "volumeMounts": [{"name": str, "mountPath": str, "subPath": str}],
+    "resources": {"limits": {}, "requests": {}},
+}
+_POD = {
+    "volumes": [{"name": str, "emptyDir": {}, "hostPath": {"path": str}}],
+    "initContainers": [_CONTAINER],
+    "containers": [_CONTAINER],
+    "terminationGracePeriodSeconds": int,
+}
+
+
+def shape_faults(pod_spec: Any, path: str) -> Iterator[FieldFault]:
+    """Every known part of the pod's spec that is not what Kubernetes says it is."""
+    faults = list(_faults(_POD, pod_spec, path))
+    yield from faults
+    if faults:
+        return
+    for place, container in containers_of(pod_spec):
+        if not container.get("name"):
+            yield FieldFault(f"{path}.{place}.name", "is required")
+        if place.startswith("init") and container.get("restartPolicy"):
+            yield FieldFault(
+                f"{path}.{place}.restartPolicy", "makes it a sidecar, which is not run here; move it to containers"
+            )
+
+
+def _faults(schema: Any, value: Any, path: str) -> Iterator[FieldFault]:
+    if isinstance(schema, dict):
+        yield from _object_faults(schema, value, path)
+    elif isinstance(schema, list):
+        yield from _list_faults(schema[0], value, path)
+    elif not isinstance(value, schema) or isinstance(value, bool):
+        yield FieldFault(path, f"{value!r:.60} is not {_WORDS[schema]}")
+
+
+def _object_faults(schema: Json, value: Any, path: str) -> Iterator[FieldFault]:
+    if not isinstance(value, dict):
+        yield FieldFault(path, f"{value!r:.60} is not an object")
+        return
+    for name, below in schema.items():
+        if value.get(name) is not None:  # an explicit null is as good as nothing
+            yield from _faults(below, value[name], f"{path}.{name}")
+
+
+def _list_faults(schema: Any, value: Any, path: str) -> Iterator[FieldFault]:
+    if not isinstance(value, list):
+        yield FieldFault(path, f"{value!r:.60} is not a list")
+        return
+    for i, item in enumerate(value):
+        yield from _faults(schema, item, f"{path}[{i}]")
+
+
+def containers_of(pod_spec: Json) -> Iterator[tuple[str, Json]]:
+    """All containers of a pod, the initial ones first, with their place below the pod's spec."""
+    for kind in ("initContainers", "containers"):
+        for i, container in enumerate(pod_spec.get(kind) or []):
+            yield f"{kind}[{i}]", container

@@ -1,0 +1,135 @@
+"""A pod's volumes as folders of this machine, and mount paths in words rewritten to them. Pure, but for `prepare`.
+
+A process sees no mounts. So wherever a container's command, args or variables name a mount path (`/ckpt`,
+`--out=/ckpt/last`, `sh -c "ls /ckpt"`), the folder's path is put in its place; `/ckpts` and `s3://b/ckpt` are other
+words and stay. A path that a program has inside it cannot be changed: it must take it as an argument or variable.
+
+emptyDir is a folder of the pod, whatever its medium. hostPath is that very path if it exists; if not, a folder
+of the run that all pods share, as pods of one host do: nothing is ever made outside the run folder. /dev/shm is
+the machine's own. Everything else a cluster must have: it is refused by a sentence that names the volume.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_api.errors import FieldFault
+from elasticjob_cli.local.template import Json, containers_of
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount path in a manifest, not a file that we make
+TERMINATION_LOG = "/dev/termination-log"
+"""Where a container writes its last words unless `terminationMessagePath` says otherwise."""
+
+_SUPPORTED = ("emptyDir", "hostPath")
+_KINDS = {
+    "persistentVolumeClaim": "a PersistentVolumeClaim",
+    "configMap": "a ConfigMap",
+    "secret": "a Secret",
+    "nfs": "an NFS share",
+    "csi": "a CSI volume",
+    "ephemeral": "a claim of a storage class",
+    "downwardAPI": "a downward API volume",
+    "image": "an image volume",
+}
+_BEFORE = r"(?<![\w./~)}-])"
+"""A path begins here: not in the middle of a name, of a longer path, or behind `${HOME}`."""
+_AFTER = r"(?![\w.-])"
+
+
+@dataclass(frozen=True, slots=True)
+class PathMap:
+    """Mount path → folder, for one container."""
+
+    folders: Mapping[str, Path]
+
+    def rewrite(self, text: str) -> str:
+        """`text` with every mount path replaced; of nested mounts the innermost counts."""
+        if not self.folders:
+            return text
+        # Longest first: of two alternatives that both match, the first one is taken.
+        paths = "|".join(re.escape(path) for path in sorted(self.folders, key=len, reverse=True))
+        return re.sub(f"{_BEFORE}(?:{paths}){_AFTER}", lambda match: str(self.folders[match[0]]), text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Folders of the run that volumes are put in."""
+
+    pod: Path
+    """The pod's own; its emptyDirs are in `volumes` below."""
+    host: Path
+    """Shared by all pods: hostPaths that this machine does not have."""
+
+
+# --- refusing ----------------------------------------------------------------------------------------------------
+
+
+def volume_faults(pod_spec: Json, path: str) -> Iterator[FieldFault]:
+    """Every volume and mount that this machine cannot give."""
+    names: set[str] = set()
+    for i, volume in enumerate(pod_spec.get("volumes") or []):
+        if not volume.get("name"):
+            yield FieldFault(f"{path}.volumes[{i}].name", "is required")
+            continue
+        names.add(volume["name"])
+        yield from _one_volume_faults(volume, f"{path}.volumes[{i}]")
+    for place, container in containers_of(pod_spec):
+        for i, mount in enumerate(container.get("volumeMounts") or []):
+            yield from _mount_faults(mount, names, f"{path}.{place}.volumeMounts[{i}]")
+
+
+def _one_volume_faults(volume: Json, path: str) -> Iterator[FieldFault]:
+    name = volume["name"]
+    kinds = [kind for kind in volume if kind != "name"]
+    for kind in kinds:
+        if kind not in _SUPPORTED and not (volume[kind] or {}).get("optional"):
+            yield FieldFault(
+                f"{path}.{kind}",
+                f"volume {name!r} is {_KINDS.get(kind, kind)}, which only a cluster has; "
+                "use an emptyDir or a hostPath to run here",
+            )
+    if "hostPath" in kinds and not str((volume["hostPath"] or {}).get("path", "")).startswith("/"):
+        yield FieldFault(f"{path}.hostPath.path", f"volume {name!r} needs an absolute path")
+
+
+def _mount_faults(mount: Json, names: set[str], path: str) -> Iterator[FieldFault]:
+    mount_path = str(mount.get("mountPath") or "")
+    if mount.get("name") not in names:
+        yield FieldFault(f"{path}.name", f"is {mount.get('name')!r}; no volume has that name")
+    if not mount_path.startswith("/") or not mount_path.strip("/"):
+        yield FieldFault(f"{path}.mountPath", f"is {mount_path!r}; it must be an absolute path below /")
+    if ".." in str(mount.get("subPath") or "").split("/"):
+        yield FieldFault(f"{path}.subPath", "must not contain '..'")
+
+
+# --- mapping -----------------------------------------------------------------------------------------------------
+
+
+def volume_folders(pod_spec: Json, places: Places) -> dict[str, Path]:
+    """Volume name → folder; nothing is made yet."""
+    return {volume["name"]: _folder(volume, places) for volume in pod_spec.get("volumes") or []}
+
+
+def _folder(volume: Json, places: Places) -> Path:
+    host_path = (volume.get("hostPath") or {}).get("path")
+    if host_path is None:
+        return places.pod / "volumes" / str(volume["name"])
+    return Path(host_path) if Path(host_path).exists() else places.host / str(host_path).strip("/")
+
+
+def path_map(container: Json, folders: Mapping[str, Path], termination_log: Path) -> PathMap:
+    """What each path of this container is here."""
+    mounts = {
+        str(mount["mountPath"]).rstrip("/"): folders[mount["name"]] / str(mount.get("subPath") or "")
+        for mount in container.get("volumeMounts") or []
+    }
+    mounts.pop(SHARED_MEMORY, None)
+    return PathMap({**mounts, container.get("terminationMessagePath") or TERMINATION_LOG: termination_log})
+
+
+def prepare(folders: Iterable[Path]) -> None:
+    """Make the folders that are not there; OSError when one cannot be made."""
+    for folder in folders:
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)

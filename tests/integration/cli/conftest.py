@@ -1,0 +1,108 @@
+"""What tests of the command line share: a census around each, a kubelet over a cluster in memory, plain pods."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_cli.local.containers import Host
+from elasticjob_cli.local.kubelet import Kubelet
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.timestamps import to_rfc3339
+from tests.faults.waiting import aeventually
+from tests.integration.supervisor.census import MARKER, Census
+
+
+@pytest.fixture
+def census() -> Iterator[Census]:
+    """Nothing may be left when the test and its fixtures have ended."""
+    with Census() as census:
+        yield census
+        assert census.found() == []
+
+
+@dataclass
+class Pods:
+    """A kubelet at work, and the pods it has been given."""
+
+    cluster: MemoryCluster
+    kubelet: Kubelet
+    root: Path
+    token: str
+    lines: list[tuple[str, str]]
+
+    async def create(self, script: str, name: str = "plain", **spec: Any) -> str:
+        """A pod whose one container runs this script in a shell; returns its name."""
+        env = [{"name": MARKER, "value": self.token}]
+        container = {"name": "trainer", "command": ["sh", "-c", script], "env": env, **spec.pop("container", {})}
+        body = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+        await self.cluster.create(Resource.POD, body)
+        return name
+
+    def get(self, name: str = "plain") -> Object | None:
+        return next((pod for pod in self.cluster.objects(Resource.POD) if pod["metadata"]["name"] == name), None)
+
+    def status(self, name: str = "plain") -> dict[str, Any]:
+        return (self.get(name) or {}).get("status") or {}
+
+    async def phase(self, phase: str, name: str = "plain") -> dict[str, Any]:
+        """Wait for this phase; the status then."""
+        await aeventually(lambda: self.status(name).get("phase") == phase, what=f"pod {name} {phase}")
+        return self.status(name)
+
+    async def said(self, text: str) -> None:
+        """Wait until a container has written this line."""
+        await aeventually(lambda: text in [line for _, line in self.lines], what=f"line {text!r}")
+
+    async def gone(self, name: str = "plain") -> None:
+        """Wait until the object is gone."""
+        await aeventually(lambda: self.get(name) is None, what=f"pod {name} gone")
+
+    def end(self, status: dict[str, Any]) -> dict[str, Any]:
+        """How the trainer ended."""
+        terminated: dict[str, Any] = status["containerStatuses"][0]["state"]["terminated"]
+        return terminated
+
+
+@pytest.fixture
+async def pods(census: Census, tmp_path: Path) -> AsyncIterator[Pods]:
+    """A kubelet that runs until the end of the test."""
+    cluster = MemoryCluster(ids=iter(lambda: str(uuid.uuid4()), ""))
+    supervisor = await Supervisor.create()
+    host = Host(
+        environ=dict(os.environ),
+        bin=Path(sys.executable).parent,
+        cwd=tmp_path,
+        pods=tmp_path / "pods",
+        volumes=tmp_path / "host",
+        logs=tmp_path / "logs",
+    )
+    lines: list[tuple[str, str]] = []
+
+    def write(pod: str, text: bytes) -> None:
+        lines.extend((pod, line) for line in text.decode().splitlines())
+
+    kubelet = Kubelet(
+        cluster,
+        supervisor=supervisor,
+        host=host,
+        now=lambda: to_rfc3339(time.time()),
+        write=write,
+    )
+    running = asyncio.create_task(kubelet.run())
+    yield Pods(cluster, kubelet, tmp_path, census.token, lines)
+    await kubelet.stop(0.0)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    await supervisor.close()

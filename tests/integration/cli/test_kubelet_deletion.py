@@ -1,0 +1,105 @@
+"""How pods end when somebody wants them gone."""
+
+from typing import Any
+
+from elasticjob_operator.cluster.protocol import Change, Resource
+from tests.faults.waiting import aeventually
+from tests.integration.cli.conftest import Pods
+from tests.integration.supervisor.census import Census
+
+_POLITE = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"
+_STUBBORN = "trap '' TERM; echo up; while :; do sleep 1000; done"
+
+
+async def _delete(pods: Pods, grace_s: float | None = None) -> None:
+    await pods.cluster.delete(Resource.POD, "default", "plain", grace_s=grace_s)
+
+
+async def _last_status(pods: Pods) -> dict[str, Any]:
+    """The status in the moment of the object's end."""
+    async for event in pods.cluster.watch(Resource.POD):
+        if event.change is Change.DELETED:
+            status: dict[str, Any] = event.object["status"]
+            return status
+    raise AssertionError
+
+
+async def test_a_deleted_pod_may_end_in_its_own_way(pods: Pods) -> None:
+    await pods.create(_POLITE)
+    await pods.said("up")
+    await _delete(pods, 30)
+    await pods.gone()
+    assert ("plain", "bye") in pods.lines
+
+
+async def test_its_end_is_told_before_it_goes(pods: Pods) -> None:
+    await pods.create(_POLITE)
+    await pods.said("up")
+    await _delete(pods, 30)
+    assert pods.end(await _last_status(pods))["exitCode"] == 0
+
+
+async def test_one_that_ignores_the_signal_is_killed_after_its_grace(pods: Pods) -> None:
+    await pods.create(_STUBBORN)
+    await pods.said("up")
+    await _delete(pods, 1)
+    assert pods.end(await _last_status(pods))["exitCode"] == 137
+
+
+async def test_a_second_request_may_shorten_the_grace(pods: Pods) -> None:
+    await pods.create(_STUBBORN)
+    await pods.said("up")
+    await _delete(pods, 1000)
+    await _delete(pods, 1)
+    await pods.gone()
+
+
+async def test_it_stays_until_nothing_of_it_runs(pods: Pods, census: Census) -> None:
+    await pods.create(_STUBBORN)
+    await pods.said("up")
+    await _delete(pods, 1)
+    await pods.gone()
+    assert [p for p in census.found() if "sh" in p.name()] == []
+
+
+async def test_a_pod_removed_by_force_is_stopped_at_once(pods: Pods, census: Census) -> None:
+    await pods.create(_STUBBORN)
+    await pods.said("up")
+    await _delete(pods, 0)
+    await aeventually(lambda: not [p for p in census.found() if p.name() == "sh"])
+
+
+async def test_a_pod_deleted_as_it_starts_does_not_stay(pods: Pods) -> None:
+    await pods.create(_STUBBORN)
+    await aeventually(lambda: _is_bound(pods))
+    await _delete(pods, 1)
+    await pods.gone()
+
+
+def _is_bound(pods: Pods) -> bool:
+    pod = pods.get()
+    return pod is not None and bool(pod["spec"].get("nodeName"))
+
+
+async def test_a_pod_that_has_ended_goes_at_once(pods: Pods) -> None:
+    await pods.create("exit 0")
+    await pods.phase("Succeeded")
+    await _delete(pods)
+    await pods.gone()
+
+
+async def test_stopping_the_kubelet_stops_all_and_takes_no_more(pods: Pods) -> None:
+    await pods.create(_STUBBORN)
+    await pods.said("up")
+    await pods.kubelet.stop(0.1)
+    assert pods.end(pods.status())["exitCode"] == 137
+    await pods.create("echo late", "late")
+    assert pods.status("late") == {}
+
+
+async def test_stopping_shortens_a_deletion_under_way(pods: Pods) -> None:
+    await pods.create(_STUBBORN)
+    await pods.said("up")
+    await _delete(pods, 1000)
+    await pods.kubelet.stop(0.1)
+    await pods.gone()

@@ -1,0 +1,92 @@
+"""From a pod to words, environment and files of processes."""
+
+from pathlib import Path
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_cli.local.containers import Host, PodPlan, make_files, plan_pod
+from elasticjob_cli.local.environment import PodFacts
+
+
+def _plan(container: dict[str, Any], root: Path = Path("/run"), environ: dict[str, str] | None = None) -> PodPlan:
+    pod = {
+        "metadata": {"name": "digits-0-abcde", "uid": "u"},
+        "spec": {
+            "hostname": "digits-0",
+            "volumes": [{"name": "ckpt", "emptyDir": {}}],
+            "containers": [{"name": "trainer", **container}],
+        },
+    }
+    host = Host(
+        environ={"PATH": "/usr/bin", "HOME": "/home/me"} if environ is None else environ,
+        bin=Path("/venv/bin"),
+        cwd=root / "manifests",
+        pods=root / "pods",
+        volumes=root / "host",
+        logs=root / "logs",
+    )
+    facts = PodFacts(pod=pod, node_name="local-0", pod_ip="127.0.0.1", host_ip="127.0.0.1")
+    return plan_pod(facts, host, "digits-0-abcde")
+
+
+_MOUNT = [{"name": "ckpt", "mountPath": "/ckpt"}]
+
+
+def test_command_and_args_become_words_with_variables_and_folders() -> None:
+    container = {
+        "command": ["python", "train.py"],
+        "args": ["--out=$(OUT)", "/ckpt/x"],
+        "env": [{"name": "OUT", "value": "/ckpt/last"}],
+        "volumeMounts": _MOUNT,
+    }
+    folder = "/run/pods/digits-0-abcde/volumes/ckpt"
+    [plan] = _plan(container).containers
+    assert plan.argv == ("python", "train.py", f"--out={folder}/last", f"{folder}/x")
+    assert plan.env["OUT"] == f"{folder}/last"
+
+
+def test_this_installations_programs_come_first() -> None:
+    assert _plan({}).containers[0].env["PATH"] == "/venv/bin:/usr/bin"
+
+
+def test_they_come_first_also_when_the_manifest_sets_path() -> None:
+    container = {"env": [{"name": "PATH", "value": "/opt/bin"}]}
+    assert _plan(container).containers[0].env["PATH"] == "/venv/bin:/opt/bin"
+
+
+def test_an_empty_path_adds_no_working_directory() -> None:
+    assert _plan({}, environ={"PATH": ""}).containers[0].env["PATH"] == "/venv/bin"
+
+
+def test_a_surrounding_jobs_variables_are_not_passed_on() -> None:
+    environ = {names.ENV_SLOT: "7", names.ENV_ROUND: "3", names.ENV_LOG_LEVEL: "debug", "HOME": "/home/me"}
+    env = _plan({}, environ=environ).containers[0].env
+    assert not {names.ENV_SLOT, names.ENV_ROUND} & set(env)
+    assert (env[names.ENV_LOG_LEVEL], env["HOME"]) == ("debug", "/home/me")
+
+
+def test_the_hostname_is_the_pods() -> None:
+    assert _plan({}).containers[0].env["HOSTNAME"] == "digits-0"
+
+
+def test_the_agent_learns_where_its_last_words_go() -> None:
+    [plan] = _plan({}).containers
+    assert plan.env[names.ENV_TERMINATION_LOG] == str(plan.termination_log)
+
+
+def test_it_runs_beside_the_manifest() -> None:
+    assert _plan({"workingDir": "/app"}).containers[0].cwd == Path("/run/manifests")
+
+
+def test_a_working_directory_in_a_volume_is_that_folder() -> None:
+    [plan] = _plan({"workingDir": "/ckpt/a", "volumeMounts": _MOUNT}).containers
+    assert plan.cwd == Path("/run/pods/digits-0-abcde/volumes/ckpt/a")
+
+
+def test_all_folders_and_the_termination_log_are_made(tmp_path: Path) -> None:
+    plan = _plan({"volumeMounts": _MOUNT}, tmp_path)
+    make_files(plan)
+    [container] = plan.containers
+    assert plan.folders[0].is_dir()
+    assert container.stdout.parent.is_dir()
+    assert container.termination_log.read_bytes() == b""
