@@ -1,0 +1,45 @@
+"""From bytes as they come out of a pipe to whole prefixed lines: pure.
+
+Invariant: every byte that went in comes out once and in order, each line behind one prefix, and never more than
+`LONGEST_LINE` bytes are held back for a line that has not ended.
+"""
+
+LONGEST_LINE = 1 << 20
+"""Bytes; a longer line comes out in pieces that each have the prefix and a newline, so that memory stays bounded."""
+
+
+class LinePrefixer:
+    """Cuts one stream into lines."""
+
+    def __init__(self, prefix: bytes) -> None:
+        self._prefix = prefix
+        # A bytearray grows in place: a line that arrives a byte at a time must not be copied for each byte.
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> bytes:
+        """Take these bytes; return the lines that are now whole, prefixed, or nothing."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._rest += data
+            return self._cut_pieces()
+        self._rest += data[:end]
+        whole = self._prefixed(bytes(self._rest))
+        self._rest = bytearray(data[end:])
+        return whole
+
+    def flush(self) -> bytes:
+        """The last line, if it did not end, with the newline that it lacks."""
+        if not self._rest:
+            return b""
+        rest, self._rest = bytes(self._rest), bytearray()
+        return self._prefixed(rest + b"\n")
+
+    def _cut_pieces(self) -> bytes:
+        pieces = b""
+        while len(self._rest) >= LONGEST_LINE:
+            pieces += self._prefixed(bytes(self._rest[:LONGEST_LINE]) + b"\n")
+            del self._rest[:LONGEST_LINE]
+        return pieces
+
+    def _prefixed(self, lines: bytes) -> bytes:
+        return self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"

@@ -1,0 +1,147 @@
+"""The agent's end of one starter: its process, and the socket on which it is spoken to.
+
+The messages are wire.py's; what they mean is the supervisor's. A link is used once: when the starter is gone,
+`on_end` is called, one time, and the link stays dead.
+
+The starter gets a session of its own, so that neither a terminal's Ctrl-C nor a kill of the agent's process group
+reaches it: it must be there to end the workers.
+"""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from elasticjob_agent.supervisor import wire
+from elasticjob_agent.supervisor.errors import StarterLost
+
+_STARTER = Path(__file__).parent / "starter"
+_START_S = 30.0
+"""Seconds for the starter to come up; it takes hundredths, so only a machine that hangs needs this."""
+_END_S = 15.0
+"""Seconds for it to end after its socket was closed; it gives up on processes that cannot die after 10."""
+_MESSAGE_BYTES = 4096
+
+
+class StarterLink:
+    """One starter process."""
+
+    def __init__(self, on_event: Callable[[wire.Event], None], on_end: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_event = on_event
+        self._on_end = on_end
+        self._ready = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._sending = asyncio.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = self._execute(theirs)
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._socket, self._receive)
+
+    @property
+    def pid(self) -> int:
+        """The starter's process id."""
+        return self._process.pid
+
+    @property
+    def lost(self) -> bool:
+        """The starter is gone."""
+        return self._ended.is_set()
+
+    async def wait_ready(self) -> None:
+        """Return when the starter takes commands; StarterLost if it does not come up."""
+        try:
+            await asyncio.wait_for(self._ready.wait(), _START_S)
+        except TimeoutError:
+            raise StarterLost(f"the starter ({sys.executable}) did not come up within {_START_S:.0f} s") from None
+        if self.lost:
+            raise StarterLost(f"the starter ({sys.executable}) ended with code {self._process.returncode} as it began")
+
+    async def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
+        """Say one message; messages arrive in the order of the calls.
+
+        Raises:
+            StarterLost: there is nobody to take it.
+        """
+        async with self._sending:
+            while not self._sent(message, fds):
+                await self._writable()
+
+    async def close(self) -> None:
+        """End the starter, which ends everything below it, and reap it. Bounded; may be called again."""
+        if not self.lost:
+            self._socket.shutdown(socket.SHUT_WR)
+        try:
+            await asyncio.wait_for(self._ended.wait(), _END_S)
+        except TimeoutError:
+            self._process.kill()
+            await self._ended.wait()
+
+    def _sent(self, message: bytes, fds: Sequence[int]) -> bool:
+        if self.lost:
+            raise StarterLost("the starter process is gone; the next spawn makes a new one")
+        try:
+            socket.send_fds(self._socket, [message], fds)
+        except BlockingIOError:
+            return False
+        except ConnectionError as error:
+            self._receive()  # what it said before it died still counts; then comes the end
+            raise StarterLost("the starter process has just died; the next spawn makes a new one") from error
+        return True
+
+    async def _writable(self) -> None:
+        writable = asyncio.Event()
+        self._loop.add_writer(self._socket, writable.set)
+        try:
+            await writable.wait()
+        finally:
+            if not self.lost:
+                self._loop.remove_writer(self._socket)
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                message = self._socket.recv(_MESSAGE_BYTES)
+            except BlockingIOError:
+                return
+            except ConnectionError:  # it died with messages of ours unread
+                message = b""
+            if not message:
+                self._end()
+                return
+            self._take(wire.parse(message))
+
+    def _take(self, event: wire.Event) -> None:
+        if isinstance(event, wire.Ready):
+            self._ready.set()
+        else:
+            self._on_event(event)
+
+    def _end(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        # Its end of the socket closes when it exits and at no other time, so this wait is for microseconds.
+        self._process.wait()
+        self._ended.set()
+        self._ready.set()
+        self._on_end()
+
+    def _execute(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        # -I and -S: nothing of the agent's environment or of installed packages has a say, and it is up in no time.
+        command = [sys.executable, "-I", "-S", str(_STARTER), str(theirs.fileno()), str(os.getpid())]
+        try:
+            return subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._socket.close()
+            raise StarterLost(f"cannot run the starter ({sys.executable}): {error.strerror}") from error

@@ -1,0 +1,28 @@
+"""The two Linux process settings that Python has no call for.
+
+libc is loaded once, at import, in the starter: nothing that allocates or loads may happen between fork and exec
+that could have happened before.
+"""
+
+import ctypes
+import os
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def signal_on_parent_death(signum: int) -> None:
+    """Have the kernel send this process a signal when the thread that forked it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def become_subreaper() -> None:
+    """Have every orphan below this process become its child."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -1,0 +1,205 @@
+"""Starting and ending process trees: the agent's side, one per event loop.
+
+It owns the children of one starter process (starter/loop.py) and decides when they are signalled and killed; the
+starter does it. It never waits without a bound, never polls, starts no thread, and signals nothing but its own
+children's trees.
+
+When the starter dies, the kernel kills the workers with it (parent-death signal): every `exit` resolves at once as
+killed, what is left in their sessions is killed from here, and the next spawn makes a new starter. What those
+workers had moved to sessions of its own is out of reach then, except for whoever is PID 1.
+"""
+
+import asyncio
+import itertools
+import signal
+import time
+from collections.abc import Sequence
+
+from elasticjob_agent.supervisor import wire
+from elasticjob_agent.supervisor.child import Child
+from elasticjob_agent.supervisor.errors import StarterLost, SupervisorError
+from elasticjob_agent.supervisor.link import StarterLink
+from elasticjob_agent.supervisor.pump import LONGEST_DRAIN_S, QUIET_S
+from elasticjob_agent.supervisor.records import Command, Exit
+from elasticjob_agent.supervisor.sessions import kill_sessions
+from elasticjob_agent.supervisor.streams import opened
+
+
+class Supervisor:
+    """Starts, watches and ends workers; see `create`."""
+
+    def __init__(self, *, reap_s: float) -> None:
+        self._link: StarterLink
+        self._reap_s = reap_s
+        self._numbers = itertools.count(1)
+        self._children: dict[int, Child] = {}
+        self._requests: dict[int, asyncio.Future[None]] = {}
+        self._starting = asyncio.Lock()
+        self._closed = False
+
+    @classmethod
+    async def create(cls, *, reap_s: float = 5.0) -> "Supervisor":
+        """Start the starter and return when it takes commands; StarterLost if it does not come up.
+
+        Args:
+            reap_s: seconds after SIGKILL until what still lives counts as wedged.
+        """
+        self = cls(reap_s=reap_s)
+        self._link = await self._start_link()
+        return self
+
+    @property
+    def starter_pid(self) -> int:
+        """The process that is the parent of all workers."""
+        return self._link.pid
+
+    # --- starting ----------------------------------------------------------------------------------------------
+
+    async def spawn(self, commands: Sequence[Command]) -> list[Child]:
+        """Start all of these; return once each has been exec'ed.
+
+        Raises:
+            StartError: one cannot be started; then none of them is left running. See errors.py.
+        """
+        link = await self._living_link()
+        begun: list[Child] = []
+        try:
+            await self._begin_all(link, commands, begun)
+        except BaseException:
+            # Shielded, so that a second cancellation cannot leave half a batch running.
+            await asyncio.shield(self._kill(begun))
+            raise
+        return begun
+
+    async def _begin_all(self, link: StarterLink, commands: Sequence[Command], begun: list[Child]) -> None:
+        for command in commands:
+            begun.append(await self._begin(link, command))  # noqa: PERF401 - the caller needs those begun before an error
+        # All answers first: a batch is undone when it is known what there is to undo.
+        errors = [error for child in begun if (error := await child.start)]
+        if errors:
+            raise errors[0]
+
+    async def _begin(self, link: StarterLink, command: Command) -> Child:
+        """Ask for one worker; its `start` resolves when the starter has answered."""
+        with opened(command) as streams:
+            child = Child(command, number=next(self._numbers), pumps=streams.pumps)
+            self._children[child.number] = child
+            try:
+                await link.send(wire.words("spawn", child.number), streams.fds)
+            except BaseException:
+                del self._children[child.number]
+                raise
+        return child
+
+    async def _living_link(self) -> StarterLink:
+        async with self._starting:
+            if self._closed:
+                raise SupervisorError("this supervisor is closed; nothing can be started any more")
+            if self._link.lost:
+                self._link = await self._start_link()
+            return self._link
+
+    async def _start_link(self) -> StarterLink:
+        link = StarterLink(self._on_event, self._on_end)
+        try:
+            await link.wait_ready()
+        except BaseException:
+            await link.close()
+            raise
+        return link
+
+    # --- ending ------------------------------------------------------------------------------------------------
+
+    async def stop(self, children: Sequence[Child], *, sig: signal.Signals = signal.SIGTERM, grace_s: float) -> None:
+        """End these workers and everything they started; return when it is gone, or known to be wedged.
+
+        All process groups get `sig` at once, also those whose leader is dead. When all these groups are empty, or
+        after `grace_s`, whatever is left of the trees gets SIGKILL, also what has left its group or session.
+        A second call while the first runs ends it sooner if its grace is over sooner; a group gets each signal once.
+
+        Args:
+            children: of this supervisor, dead or alive.
+            sig: the friendly signal.
+            grace_s: seconds that all of them share; 0 kills at once.
+        """
+        if grace_s > 0:
+            await self._ask("signal", sig, children=children, within_s=grace_s)
+        await self._kill(children)
+
+    async def sweep(self, children: Sequence[Child]) -> None:
+        """Kill what is left of these workers' trees; for workers that have ended by themselves.
+
+        An orphan in a session of its own cannot be told to be theirs while other workers live; it goes with the last.
+        """
+        await self._kill(children)
+
+    async def close(self) -> None:
+        """Kill all workers and their trees and end the starter. Bounded; may be called again."""
+        self._closed = True
+        async with self._starting:
+            await self._kill(list(self._children.values()))
+            await self._link.close()
+
+    async def _kill(self, children: Sequence[Child]) -> None:
+        gone = await self._ask("kill", children=children, within_s=self._reap_s)
+        stuck = [] if gone else [child for child in children if not child.ended] or children
+        for child in children:
+            child.wedged = child in stuck
+            if gone:
+                self._children.pop(child.number, None)
+        if drains := [child.drained for child in children if child.ended]:
+            await asyncio.wait(drains, timeout=LONGEST_DRAIN_S + QUIET_S)
+
+    async def _ask(self, kind: str, *numbers: int, children: Sequence[Child], within_s: float) -> bool:
+        """Send a request about these workers; True if it was answered in time."""
+        if not children or self._link.lost:
+            return True
+        request = next(self._numbers)
+        self._requests[request] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(within_s):
+                await self._link.send(wire.words(kind, request, *numbers, of=[child.number for child in children]))
+                await self._requests[request]
+        except TimeoutError:
+            return False
+        except StarterLost:  # then its end has ended them all
+            return True
+        finally:
+            del self._requests[request]
+        return True
+
+    # --- what the starter says ---------------------------------------------------------------------------------
+
+    def _on_event(self, event: wire.Event) -> None:
+        match event:
+            case wire.Started(number, pid, wall_ns):
+                self._children[number].started(pid, wall_ns)
+            case wire.Failed(number):
+                child = self._children.pop(number)
+                child.failed(wire.start_error(child.command, event))
+            case wire.Exited(number, exit_):
+                self._children[number].exited(exit_)
+            case wire.Done(request) if request in self._requests:
+                _resolve(self._requests[request])
+
+    def _on_end(self) -> None:
+        """The starter is gone, and the kernel has killed its children."""
+        end = Exit(
+            code=-signal.SIGKILL,
+            at_s=time.monotonic(),
+            wall_ns=time.time_ns(),
+            stopped_by_us=self._closed,
+            note="its starter is gone",
+        )
+        kill_sessions({child.pid for child in self._children.values() if child.pid and not child.ended})
+        for child in self._children.values():
+            child.failed(StarterLost(f"{child.name}: cannot be started: the starter process has died"))
+            child.exited(end)
+        self._children.clear()
+        for answered in self._requests.values():
+            _resolve(answered)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,84 @@
+"""Building the commands that tests start, and catching what they write."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent.supervisor import Child, Command, Inherit, Lines, Null, ToFile
+from tests.faults.waiting import aeventually
+from tests.integration.supervisor.census import MARKER
+
+
+class Caught:
+    """A console that keeps everything: use it as `Lines.write`."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def __call__(self, lines: bytes) -> None:
+        assert lines.endswith(b"\n")
+        self.data += lines
+
+    @property
+    def lines(self) -> list[str]:
+        return self.data.decode().splitlines()
+
+    def sink(self, path: Path | None = None, *, prefix: bytes = b"") -> Lines:
+        """Lines to here and, if there is a path, a copy of the bytes to there."""
+        return Lines(path=path, prefix=prefix, write=self)
+
+    async def line(self, text: str) -> None:
+        """Wait until this line was written."""
+        await aeventually(lambda: text in self.lines, what=f"line {text!r}")
+
+
+class Tether:
+    """A pipe that a whole tree holds as its stdout: the kernel's own word on whether anything of it still lives."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self.sink = ToFile(Path(f"/proc/self/fd/{self._writer}"))
+        self._seen = b""
+
+    async def ready(self) -> None:
+        """Wait until the tree has written `ready`; from then on only the tree holds the pipe."""
+        await aeventually(lambda: self._read() and b"ready\n" in self._seen, what="a tree that is ready")
+        os.close(self._writer)
+
+    def is_loose(self) -> bool:
+        """Nobody holds it any more."""
+        return self._read() == b""
+
+    def _read(self) -> bytes | None:
+        try:
+            data = os.read(self._reader, 4096)
+        except BlockingIOError:
+            return None
+        self._seen += data
+        return data
+
+    def close(self) -> None:
+        os.close(self._reader)
+
+
+class Builder:
+    """Makes commands that the census of this test can find."""
+
+    def __init__(self, token: str) -> None:
+        self.env = {"PATH": "/usr/bin:/bin", MARKER: token}
+
+    def __call__(self, *argv: str, **fields: Any) -> Command:
+        """A command with no output but its errors."""
+        plain = Command(name="worker", argv=argv, env=self.env, cwd=None, stdout=Null(), stderr=Inherit())
+        return replace(plain, **fields)
+
+    def python(self, script: str, *arguments: str, **fields: Any) -> Command:
+        """A Python that starts fast and knows only the standard library."""
+        return self(sys.executable, "-I", "-S", "-c", script, *arguments, **fields)
+
+
+async def sentence(child: Child) -> str:
+    return (await child.exit).sentence

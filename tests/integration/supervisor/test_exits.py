@@ -1,0 +1,62 @@
+"""How the end of a worker is reported: code or signal, when, and whether it was us."""
+
+import asyncio
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+from elasticjob_agent.supervisor import Supervisor
+from tests.faults.waiting import aeventually
+from tests.integration.supervisor.commands import Builder, Caught
+
+
+@pytest.mark.parametrize("code", [0, 1, 77, 127, 255])
+async def test_an_exit_code_arrives(supervisor: Supervisor, build: Builder, code: int) -> None:
+    [child] = await supervisor.spawn([build("sh", "-c", f"exit {code}")])
+    end = await child.exit
+    assert (end.code, end.signal_name, end.stopped_by_us) == (code, None, False)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM, signal.SIGABRT, signal.SIGPIPE])
+async def test_a_signal_arrives(supervisor: Supervisor, build: Builder, signum: signal.Signals) -> None:
+    [child] = await supervisor.spawn([build("sh", "-c", f"ulimit -c 0; kill -{int(signum)} $$")])
+    end = await child.exit
+    assert (end.code, end.signal_name, end.stopped_by_us) == (-signum, signum.name, False)
+
+
+async def test_the_times_of_a_life_are_in_order(supervisor: Supervisor, build: Builder) -> None:
+    before_ns, before_s = time.time_ns(), time.monotonic()
+    [child] = await supervisor.spawn([build("true")])
+    end = await child.exit
+    assert before_ns < child.started_at_ns < end.wall_ns < time.time_ns()
+    assert before_s < end.at_s < time.monotonic()
+
+
+async def test_what_a_stop_ended_is_told_from_what_ended_before(supervisor: Supervisor, build: Builder) -> None:
+    first, second = await supervisor.spawn([build("sh", "-c", "exit 3"), build("sleep", "1000")])
+    await first.exit
+    await supervisor.stop([first, second], grace_s=30)
+    assert ((await first.exit).stopped_by_us, (await second.exit).stopped_by_us) == (False, True)
+
+
+async def test_an_end_that_nobody_has_looked_at_yet_is_not_ours(supervisor: Supervisor, build: Builder) -> None:
+    """The starter is held while the worker ends, so both the end and the stop wait for it."""
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    os.kill(supervisor.starter_pid, signal.SIGSTOP)
+    os.kill(child.pid, signal.SIGSEGV)
+    stopping = asyncio.create_task(supervisor.stop([child], grace_s=30))
+    await aeventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+    os.kill(supervisor.starter_pid, signal.SIGCONT)
+    await stopping
+    assert (child.exit.result().code, child.exit.result().stopped_by_us) == (-signal.SIGSEGV, False)
+
+
+async def test_a_cancelled_wait_does_not_lose_the_end(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    [child] = await supervisor.spawn([build("sh", "-c", "read x; echo end", stdout=out.sink())])
+    child.exit.cancel()
+    await child.drained
+    assert (child.ended, out.lines) == (True, ["end"])

@@ -1,0 +1,52 @@
+"""Many lives in one agent: no descriptor, process, zombie or thread stays behind."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.supervisor import CommandNotFound, Supervisor
+from tests.integration.supervisor.census import Census
+from tests.integration.supervisor.commands import Builder, Caught
+from tests.integration.supervisor.trees import script
+
+
+def _held(pid: int | str) -> list[str]:
+    return sorted(path.name for path in Path(f"/proc/{pid}/fd").iterdir())
+
+
+async def test_fifty_rounds_leave_nothing_behind(supervisor: Supervisor, build: Builder, census: Census) -> None:
+    out = Caught()
+    batch = [
+        build("sh", "-c", "echo $$; sleep 1000 &", stdout=out.sink()),
+        build("sleep", "1000", stderr=out.sink()),
+        build.python(script("a daemon, forked twice"), "stay", stdout=out.sink()),
+    ]
+    before = None
+    for _ in range(50):
+        children = await supervisor.spawn(batch)
+        await supervisor.stop(children, grace_s=0.01)
+        with pytest.raises(CommandNotFound):
+            await supervisor.spawn([*batch, build("none")])
+        held = _held("self"), _held(supervisor.starter_pid), threading.active_count()
+        before = before or held
+        assert held == before
+        assert census.found(besides=supervisor.starter_pid) == []
+
+
+async def test_a_closed_supervisor_holds_nothing(census: Census, build: Builder) -> None:
+    before = _held("self")
+    for _ in range(5):
+        supervisor = await Supervisor.create()
+        await supervisor.spawn([build("sleep", "1000", stdout=Caught().sink())])
+        await supervisor.close()
+    assert _held("self") == before
+    assert census.found() == []
+
+
+async def test_a_failed_start_holds_nothing_in_the_starter(supervisor: Supervisor, build: Builder) -> None:
+    before = _held(supervisor.starter_pid)
+    for _ in range(10):
+        with pytest.raises(CommandNotFound):
+            await supervisor.spawn([build("none")])
+    assert _held(supervisor.starter_pid) == before

@@ -1,0 +1,123 @@
+"""Stopping: one signal for all groups, one grace for all, and nothing that can refuse."""
+
+import asyncio
+import signal
+
+import psutil
+
+from elasticjob_agent.supervisor import Supervisor
+from tests.faults.waiting import aeventually
+from tests.integration.supervisor.census import Census
+from tests.integration.supervisor.commands import Builder, Caught, sentence
+
+_STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1000; done"
+_POLITE = "trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.01; done"
+
+
+async def test_a_worker_may_end_in_its_own_way(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    [child] = await supervisor.spawn([build("sh", "-c", _POLITE, stdout=out.sink())])
+    await out.line("ready")
+    await supervisor.stop([child], grace_s=30)
+    assert child.exit.result().code == 4
+    assert child.drained.done()
+    assert out.lines == ["ready", "bye"]
+
+
+async def test_one_that_ignores_the_signal_is_killed(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink())])
+    await out.line("ready")
+    await supervisor.stop([child], grace_s=0.1)
+    assert await sentence(child) == "killed by SIGKILL"
+
+
+async def test_eight_that_ignore_it_share_one_grace(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    children = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink()) for _ in range(8)])
+    await aeventually(lambda: len(out.lines) == 8)
+    await supervisor.stop(children, grace_s=1.0)
+    ends_s = [child.exit.result().at_s for child in children]
+    assert max(ends_s) - min(ends_s) < 1.0
+
+
+async def test_any_signal_can_be_the_friendly_one(supervisor: Supervisor, build: Builder) -> None:
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    await supervisor.stop([child], sig=signal.SIGUSR1, grace_s=30)
+    assert await sentence(child) == "killed by SIGUSR1"
+
+
+async def test_no_grace_means_no_friendly_signal(supervisor: Supervisor, build: Builder) -> None:
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    await supervisor.stop([child], grace_s=0)
+    assert await sentence(child) == "killed by SIGKILL"
+
+
+async def test_a_group_gets_the_signal_though_its_leader_is_dead(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    [child] = await supervisor.spawn([build("sh", "-c", f"({_POLITE}) & exit 0", stdout=out.sink())])
+    await out.line("ready")
+    await child.exit
+    await supervisor.stop([child], grace_s=30)
+    assert out.lines == ["ready", "bye"]
+
+
+async def test_a_shells_command_gets_its_grace_though_the_shell_dies_at_once(
+    supervisor: Supervisor, build: Builder
+) -> None:
+    out = Caught()
+    slow = "trap 'sleep 0.1; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+    [child] = await supervisor.spawn([build("sh", "-c", f'sh -c "{slow}"; true', stdout=out.sink())])
+    await out.line("ready")
+    await supervisor.stop([child], grace_s=30)
+    assert out.lines == ["ready", "saved"]
+
+
+async def test_a_stopped_process_gets_the_signal(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    script = "trap 'echo bye; exit 4' TERM; echo ready; kill -STOP $$; while :; do sleep 0.01; done"
+    [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink())])
+    await aeventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
+    await supervisor.stop([child], grace_s=30)
+    assert out.lines == ["ready", "bye"]
+
+
+async def test_a_second_stop_without_grace_ends_the_first(supervisor: Supervisor, build: Builder) -> None:
+    out = Caught()
+    [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink())])
+    await out.line("ready")
+    first = asyncio.create_task(supervisor.stop([child], grace_s=1000))
+    await supervisor.stop([child], grace_s=0)
+    await first
+    assert await sentence(child) == "killed by SIGKILL"
+
+
+async def test_two_stops_send_the_same_signal_once(supervisor: Supervisor, build: Builder) -> None:
+    """The second could break a checkpoint that the first has asked for."""
+    out = Caught()
+    script = "trap 'echo term' TERM; trap 'exit 0' USR1; echo ready; while :; do sleep 0.01; done"
+    [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink())])
+    await out.line("ready")
+    stops = [asyncio.create_task(supervisor.stop([child], grace_s=1000)) for _ in range(2)]
+    await out.line("term")
+    await supervisor.stop([child], sig=signal.SIGUSR1, grace_s=1000)
+    await asyncio.gather(*stops)
+    assert out.lines == ["ready", "term"]
+
+
+async def test_stopping_the_ended_and_nobody_is_no_error(supervisor: Supervisor, build: Builder) -> None:
+    [child] = await supervisor.spawn([build("true")])
+    await child.exit
+    await supervisor.stop([child], grace_s=1000)
+    await supervisor.stop([child], grace_s=1000)
+    await supervisor.stop([], grace_s=1000)
+    await supervisor.close()
+    await supervisor.stop([child], grace_s=1000)
+    assert await sentence(child) == "exited with code 0"
+
+
+async def test_close_ends_what_runs_and_may_be_repeated(supervisor: Supervisor, build: Builder, census: Census) -> None:
+    children = await supervisor.spawn([build("sleep", "1000") for _ in range(3)])
+    await asyncio.gather(supervisor.close(), supervisor.close())
+    assert [child.exit.result().stopped_by_us for child in children] == [True] * 3
+    assert census.found() == []

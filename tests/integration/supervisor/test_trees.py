@@ -1,0 +1,148 @@
+"""Whatever a worker has started is gone with it, and nothing else is."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from elasticjob_agent.supervisor import Child, Supervisor
+from tests.integration.supervisor.census import Census
+from tests.integration.supervisor.commands import Builder, Tether
+from tests.integration.supervisor.trees import TREES, script
+
+
+@dataclass(frozen=True, slots=True)
+class _Plant:
+    """Starts workers whose trees stand when it returns, and whose leader is gone by then if it is to leave."""
+
+    supervisor: Supervisor
+    build: Builder
+    tethers: list[Tether]
+
+    async def __call__(self, shape: str, leader: str) -> tuple[Child, Tether]:
+        tether = Tether()
+        self.tethers.append(tether)
+        [child] = await self.supervisor.spawn([self.build.python(script(shape), leader, stdout=tether.sink)])
+        await tether.ready()
+        if leader == "leave":
+            await child.exit
+        assert not tether.is_loose()
+        return child, tether
+
+
+@pytest.fixture
+def plant(supervisor: Supervisor, build: Builder, tethers: list[Tether]) -> _Plant:
+    return _Plant(supervisor, build, tethers)
+
+
+@pytest.mark.parametrize("leader", ["stay", "leave"])
+@pytest.mark.parametrize("shape", TREES)
+async def test_a_stop_leaves_nothing(
+    supervisor: Supervisor, plant: _Plant, census: Census, shape: str, leader: str
+) -> None:
+    child, tether = await plant(shape, leader)
+    await supervisor.stop([child], grace_s=0.05)
+    assert tether.is_loose()
+    assert census.found(besides=supervisor.starter_pid) == []
+    assert not child.wedged
+
+
+@pytest.mark.parametrize("shape", TREES)
+async def test_a_sweep_after_a_normal_end_leaves_nothing(
+    supervisor: Supervisor, plant: _Plant, census: Census, shape: str
+) -> None:
+    child, tether = await plant(shape, "leave")
+    await supervisor.sweep([child])
+    assert tether.is_loose()
+    assert census.found(besides=supervisor.starter_pid) == []
+
+
+_KNOWN_BY_SESSION_OR_LINEAGE = ["a child in the same session", "a child in a session of its own", "a stopped child"]
+
+
+@pytest.mark.parametrize("grace_s", [0, 0.05])
+@pytest.mark.parametrize("shape", _KNOWN_BY_SESSION_OR_LINEAGE)
+async def test_the_tree_of_one_goes_while_another_lives(
+    supervisor: Supervisor, plant: _Plant, shape: str, grace_s: float
+) -> None:
+    kept, kept_tether = await plant("a daemon, forked twice", "stay")
+    child, tether = await plant(shape, "stay")
+    await supervisor.stop([child], grace_s=grace_s)
+    assert (tether.is_loose(), kept_tether.is_loose(), kept.ended) == (True, False, False)
+
+
+async def test_a_daemon_is_not_taken_for_that_of_another_worker(supervisor: Supervisor, plant: _Plant) -> None:
+    _, kept_tether = await plant("a daemon, forked twice", "leave")
+    child, _ = await plant("a daemon, forked twice", "stay")
+    await supervisor.stop([child], grace_s=0.05)
+    assert not kept_tether.is_loose()
+
+
+async def test_an_orphan_that_hides_its_origin_goes_with_the_last_worker(supervisor: Supervisor, plant: _Plant) -> None:
+    kept, _ = await plant("a child in the same session", "stay")
+    gone, tether = await plant("a daemon, forked twice", "leave")
+    await supervisor.sweep([gone])
+    assert not kept.ended
+    await supervisor.stop([kept], grace_s=0)
+    assert tether.is_loose()
+
+
+@pytest.fixture
+def other() -> Iterator["subprocess.Popen[bytes]"]:
+    """A child of the agent that has nothing to do with any supervisor."""
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        yield other
+        other.kill()
+
+
+async def test_the_callers_other_children_are_not_touched(
+    other: "subprocess.Popen[bytes]", supervisor: Supervisor, plant: _Plant
+) -> None:
+    child, _ = await plant("a daemon, forked twice", "stay")
+    await supervisor.stop([child], grace_s=0)
+    await supervisor.close()
+    assert other.poll() is None
+
+
+class _Tracer:
+    """Makes a process unreapable: the kernel tells a tracer of the death first, and this one does not listen."""
+
+    _SCRIPT = """
+import ctypes, sys
+PTRACE_SEIZE = 0x4206
+assert ctypes.CDLL(None).ptrace(PTRACE_SEIZE, int(sys.stdin.readline()), 0, 0) == 0
+print("seized", flush=True)
+sys.stdin.readline()
+"""
+
+    def __init__(self) -> None:
+        command = ["/usr/bin/env", "python3", "-I", "-S", "-c", self._SCRIPT]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def seize(self, pid: int) -> None:
+        assert self._process.stdin
+        assert self._process.stdout
+        print(pid, file=self._process.stdin, flush=True)
+        assert self._process.stdout.readline() == "seized\n"
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture
+def tracer() -> Iterator[_Tracer]:
+    tracer = _Tracer()
+    yield tracer
+    tracer.end()
+
+
+async def test_a_worker_that_cannot_die_is_wedged_and_stop_returns(build: Builder, tracer: _Tracer) -> None:
+    supervisor = await Supervisor.create(reap_s=0.2)
+    stuck, well = await supervisor.spawn([build("sleep", "1000"), build("sleep", "1000")])
+    tracer.seize(stuck.pid)
+    await supervisor.stop([stuck, well], grace_s=0.1)
+    assert [(child.wedged, child.ended) for child in (stuck, well)] == [(True, False), (False, True)]
+    tracer.end()
+    assert (await stuck.exit).signal_name == "SIGKILL"
+    await supervisor.close()

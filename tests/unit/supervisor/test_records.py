@@ -1,0 +1,29 @@
+"""What an exit says of itself."""
+
+import signal
+
+import pytest
+
+from elasticjob_agent.supervisor import Exit
+
+
+def _exit(code: int, note: str = "") -> Exit:
+    return Exit(code=code, at_s=1.0, wall_ns=1, stopped_by_us=False, note=note)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (0, "exited with code 0"),
+        (255, "exited with code 255"),
+        (-signal.SIGKILL, "killed by SIGKILL"),
+        (-signal.SIGRTMIN, "killed by SIGRTMIN"),
+        (-(signal.SIGRTMIN + 1), f"killed by signal {signal.SIGRTMIN + 1}"),
+    ],
+)
+def test_an_exit_is_told_in_a_sentence(code: int, sentence: str) -> None:
+    assert _exit(code).sentence == sentence
+
+
+def test_a_note_is_added() -> None:
+    assert _exit(-9, "its starter is gone").sentence == "killed by SIGKILL (its starter is gone)"

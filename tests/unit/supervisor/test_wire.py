@@ -1,0 +1,80 @@
+"""The words between agent and starter, and the sentences made of a failed start."""
+
+import errno
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_agent.supervisor import Command, CommandNotExecutable, CommandNotFound, Null, StartError, wire
+from elasticjob_agent.supervisor.starter import worker
+
+_COMMAND = Command(name="rank 1", argv=("train",), env={"PATH": "/bin"}, cwd="/data", stdout=Null(), stderr=Null())
+
+_TEXT = st.binary().filter(lambda data: b"\0" not in data).map(os.fsdecode)
+_NAME = _TEXT.filter(lambda text: text and "=" not in text)
+
+
+@given(argv=st.lists(_TEXT, min_size=1).filter(lambda argv: argv[0]), env=st.dictionaries(_NAME, _TEXT), cwd=_TEXT)
+def test_a_worker_reads_the_command_that_was_encoded(argv: list[str], env: dict[str, str], cwd: str) -> None:
+    content = wire.encode(replace(_COMMAND, argv=tuple(argv), env=env, cwd=cwd))
+    fd = os.memfd_create("command")
+    os.write(fd, content)
+    read = worker.read_command(fd)
+    expected_env = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
+    assert read == (os.fsencode(cwd), [os.fsencode(word) for word in argv], expected_env)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        pytest.param(replace(_COMMAND, argv=()), "its command is empty", id="no argv"),
+        pytest.param(replace(_COMMAND, argv=("", "x")), "its command is empty", id="an empty word"),
+        pytest.param(replace(_COMMAND, argv=("a\0b",)), "contains a NUL byte", id="NUL in argv"),
+        pytest.param(replace(_COMMAND, env={"A": "\0"}), "contains a NUL byte", id="NUL in env"),
+        pytest.param(replace(_COMMAND, cwd="/\0"), "contains a NUL byte", id="NUL in cwd"),
+        pytest.param(replace(_COMMAND, env={"A=B": "c"}), "'A=B' cannot be the name", id="equals sign in a name"),
+        pytest.param(replace(_COMMAND, env={"": "c"}), "'' cannot be the name", id="an empty name"),
+    ],
+)
+def test_a_command_that_no_process_can_have_is_refused(bad: Command, message: str) -> None:
+    with pytest.raises(StartError, match=f"^rank 1: cannot be started: .*{message}"):
+        wire.encode(bad)
+
+
+def test_messages_to_the_starter_are_words() -> None:
+    assert wire.words("spawn", 7) == b"spawn 7"
+    assert wire.words("signal", 8, signal.SIGTERM, of=[1, 2]) == b"signal 8 15 1,2"
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (77 << 8, 77), (9, -9), (139, -11)])
+def test_an_exit_is_decoded(status: int, code: int) -> None:
+    event = wire.parse(f"exited 3 {status} 1 12.5 99".encode())
+    assert isinstance(event, wire.Exited)
+    end = event.exit
+    assert (event.number, end.code, end.stopped_by_us, end.at_s, end.wall_ns) == (3, code, True, 12.5, 99)
+
+
+def test_words_that_nobody_says_are_refused() -> None:
+    with pytest.raises(AssertionError, match="began 3"):
+        wire.parse(b"began 3")
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "kind", "message"),
+    [
+        (errno.ENOENT, "exec", CommandNotFound, "rank 1: command 'train' not found: no folder of its PATH has it"),
+        (errno.EACCES, "exec", CommandNotExecutable, "rank 1: command 'train' cannot be executed: Permission denied"),
+        (errno.E2BIG, "exec", StartError, "rank 1: command 'train' cannot be executed: Argument list too long"),
+        (errno.ENOENT, "cwd", StartError, "rank 1: cannot enter its working directory '/data': No such file"),
+        (errno.EAGAIN, "fork", StartError, r"rank 1: cannot be started \(fork\): Resource temporarily unavailable"),
+    ],
+)
+def test_a_failed_start_becomes_a_sentence(code: int, stage: str, kind: type[StartError], message: str) -> None:
+    error = wire.start_error(_COMMAND, wire.Failed(1, code, stage))
+    assert type(error) is kind
+    with pytest.raises(StartError, match=f"^{message}"):
+        raise error
