@@ -12,7 +12,7 @@ import copy
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
 from elasticjob_operator.cluster import objects
@@ -79,7 +79,7 @@ class MemoryCluster:
         """A copy of the object, or None."""
         return copy.deepcopy(self._stores[resource].get((namespace, name)))
 
-    async def watch(self, resource: Resource) -> AsyncIterator[ObjectEvent]:
+    async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
         """Everything there is, SYNCED, then every change for ever; any number may watch at the same time."""
         queue: asyncio.Queue[ObjectEvent] = asyncio.Queue()
         self._watchers[resource].append(queue)

@@ -5,7 +5,7 @@ is the API server. Objects are Kubernetes' own JSON; nothing here knows what an 
 may raise `errors.ClusterError` and nothing else of the cluster's.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -64,5 +64,5 @@ class Cluster(Protocol):
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Read one object from the source of truth, never from a cache."""
 
-    def watch(self, resource: Resource) -> AsyncIterator[ObjectEvent]:
+    def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
         """All objects as LISTED, one SYNCED, then every change; survives reconnects by listing anew."""

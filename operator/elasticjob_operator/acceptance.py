@@ -1,0 +1,38 @@
+"""PURE: an object of the API server as a job that can be acted on, or the sentence that says why not."""
+
+from dataclasses import replace
+from typing import Any
+
+from elasticjob_api import codec, names
+from elasticjob_api.errors import CodecError
+from elasticjob_api.job import ElasticJob, parse_job
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.cluster.protocol import Object
+from elasticjob_operator.render.checks import check
+
+
+def accept(obj: Object) -> ElasticJob:
+    """The job; InvalidSpec or RenderError when nobody can act on it."""
+    manifest = {name: value for name, value in obj.items() if name != "status"}
+    job = replace(parse_job(manifest), status=read_status(obj))
+    check(job)
+    return job
+
+
+def read_status(obj: Object) -> JobStatus:
+    """What was said of the job; a status that does not fit (a newer operator's) is as good as none."""
+    known = set(codec.write(JobStatus(), keep_defaults=True)) | _UNSET
+    given: dict[str, Any] = obj.get("status") or {}
+    try:
+        return codec.read(JobStatus, {name: value for name, value in given.items() if name in known})
+    except CodecError:
+        return JobStatus()
+
+
+_UNSET = {"observedGeneration", "lastFailure", "progress"}
+"""Fields that are not written while they are unset."""
+
+
+def is_ours(obj: Object) -> bool:
+    """No other controller manages it: otherwise nothing of it is touched, not even the status."""
+    return (obj.get("spec") or {}).get("managedBy") in {None, "", names.MANAGED_BY}

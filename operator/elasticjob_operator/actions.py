@@ -1,0 +1,107 @@
+"""What a plan may ask for. Each is one piece of I/O with all it needs; none decides anything.
+
+A plan either writes the spec or acts on the map: pods are created and deleted only from a map that has come
+back through the watch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elasticjob_api.names import EventReason
+from elasticjob_api.records import Slots
+from elasticjob_api.status import JobStatus
+from elasticjob_api.world import World
+from elasticjob_operator.policy.evict import Eviction
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyService:
+    """Create or update the headless service."""
+
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Create a pod whose name this process wrote and never tried."""
+
+    name: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LookPod:
+    """Ask the API server whether a pod of this name is there; `uids` are those that agents claim to be of it."""
+
+    name: str
+    uids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePods:
+    """Delete these pods (name → uid); with `spec_revision` only if the spec, read now, is still that one."""
+
+    pods: Mapping[str, str]
+    spec_revision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Write the proof, then revoke the lease."""
+
+    eviction: Eviction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSpec:
+    """One transaction: the spec, and with it a world and the expected slots, if nothing has changed since."""
+
+    record: Slots
+    spec_revision: int
+    world_revision: int
+    world: World | None = None
+    expected: frozenset[int] | None = None
+    proposed: frozenset[str] = frozenset()
+    """Pod names that no map had before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteExpected:
+    """Rewrite the expected slots while the spec is this one."""
+
+    slots: frozenset[int]
+    spec_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePrefix:
+    """Delete every key of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the ElasticJob itself."""
+
+    uid: str
+
+
+Action = ApplyService | CreatePod | LookPod | DeletePods | Evict | WriteSpec | WriteExpected | DeletePrefix | DeleteJob
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something worth telling a person; written only after the status that it speaks of."""
+
+    reason: EventReason
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do now, what to say, and when to look again at the latest (wall clock)."""
+
+    actions: tuple[Action, ...] = ()
+    status: JobStatus | None = None
+    requeue_at_s: float | None = None

@@ -1,0 +1,159 @@
+"""PURE: the next write of the spec, or none: the one place where ownership, suspension and failure are decided.
+
+The rows of the protocol that are the operator's: suspend, resume, success out of suspension, and its own verdict
+of failure are each one transaction with the spec. Nothing is written after a final world. The record is compared
+as a whole, so any change of the job, the pods or the budget is a reason to write, and nothing else is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elasticjob_api.names import FailedReason
+from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_api.status import JobStatus
+from elasticjob_api.world import State, World
+from elasticjob_operator.actions import WriteSpec
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy import transitions
+from elasticjob_operator.policy.deadlines import broken_deadline
+from elasticjob_operator.policy.expected import expected_slots
+from elasticjob_operator.policy.failure import JobFailure
+from elasticjob_operator.policy.lost import lost_pods
+from elasticjob_operator.policy.replacement import Fates, fates, is_over_budget
+from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.policy.slots import adopted, next_slots
+from elasticjob_operator.policy.spec_record import first_record, spec_record
+from elasticjob_operator.policy.standing import Owner, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every decision here looks at."""
+
+    seen: Observed
+    status: JobStatus
+    ids: Ids
+    before: Slots
+    """The record as it is, or what stands for it while there is none."""
+    fates: Fates
+
+    def new_name(self, slot: int) -> str:
+        """A pod name that was never used."""
+        return f"{self.seen.job.metadata.name}-{slot}-{self.ids.suffix()}"
+
+
+def spec_change(seen: Observed, status: JobStatus, ids: Ids) -> WriteSpec | None:
+    """What to write, from a world that is not final; `status` is the one that is about to be said."""
+    view = seen.view
+    before = view.spec or first_record(seen.job, seen.status, seen.settings.operator_id)
+    scene = Scene(seen, status, ids, before, _fates(seen))
+    if seen.job.spec.suspend:
+        return _while_suspended(scene)
+    if failure := _failure(scene):
+        return _fail(scene, failure)
+    if view.spec is None or view.spec.suspended:
+        return _begin(scene)
+    return _amend(scene)
+
+
+def _fates(seen: Observed) -> Fates:
+    lost = lost_pods(seen.job.spec, seen.ledger, seen.now_s)
+    return fates(seen.job.spec, seen.owners(), kept=seen.view.done_slots(), lost=lost.uids)
+
+
+def _failure(scene: Scene) -> JobFailure | None:
+    """The operator's own verdicts, a rule before a budget before a deadline."""
+    spec, owners = scene.seen.job.spec, scene.seen.owners()
+    if scene.fates.failing:
+        how = _describe(owners[scene.fates.failing[0]])
+        return JobFailure(FailedReason.FAIL_JOB_RULE, f"a failure rule ends the job: {how}")
+    failed = scene.before.replacements + scene.fates.counted
+    if is_over_budget(spec, failed):
+        last = next((_describe(o) for o in owners.values() if o.standing is Standing.FAILED), "")
+        message = f"{failed} pods failed, more than backoffLimit ({spec.backoff_limit})"
+        return JobFailure(FailedReason.BACKOFF_LIMIT, f"{message}; the last: {last}" if last else message)
+    return broken_deadline(scene.seen.job, scene.status, scene.seen.view.world, scene.seen.now_s)
+
+
+def _describe(owner: Owner) -> str:
+    pod = owner.pod
+    if pod is None:
+        return owner.name
+    how = pod.reason or ("" if pod.exit_code is None else f"exit code {pod.exit_code}")
+    return f"{pod.name}: {how} {pod.message}".strip(": ")
+
+
+def _fail(scene: Scene, failure: JobFailure) -> WriteSpec:
+    record = _record(scene, {}, suspended=False)
+    world = transitions.failed(scene.seen.view.world, scene.before, failure, scene.ids.nonce())
+    return _write(scene, record, world)
+
+
+def _while_suspended(scene: Scene) -> WriteSpec | None:
+    view = scene.seen.view
+    if view.spec is None and view.world is None:
+        return None  # a job that is created suspended has no keys at all
+    record = _record(scene, {}, suspended=True)
+    if transitions.finished_before_suspension(view) and view.world is not None:
+        return _write(scene, record, transitions.succeeded(view.world, scene.ids.nonce()))
+    if record == view.spec:
+        return None
+    world = view.world
+    if world is None or world.state is State.SUSPENDED:
+        return _write(scene, record, None)
+    return _write(scene, record, transitions.suspended(world, scene.ids.nonce()))
+
+
+def _begin(scene: Scene) -> WriteSpec:
+    """The first map, or the first after a suspension; all of its slots are expected."""
+    view, wanted = scene.seen.view, desired_nodes(scene.seen.job.spec)
+    # After a suspension no pod of the life before may stay: their agents would bring their old rounds along.
+    pods = scene.seen.pods if view.spec is None and not _is_suspended(view.world) else {}
+    slots = adopted(pods, wanted=wanted, new_name=scene.new_name)
+    record = _record(scene, slots, suspended=False)
+    world = view.world
+    opened = transitions.resumed(world, scene.ids.nonce()) if world and _is_suspended(world) else None
+    return _write(scene, record, opened, expected=frozenset(slots))
+
+
+def _is_suspended(world: World | None) -> bool:
+    return world is not None and world.state is State.SUSPENDED
+
+
+def _amend(scene: Scene) -> WriteSpec | None:
+    seen, view = scene.seen, scene.seen.view
+    assert view.spec is not None
+    current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
+    # Once a member has finished, a job is not resized any more: it would restart what is about to end.
+    wanted = len(current) if view.done_slots() else desired_nodes(seen.job.spec)
+    slots = next_slots(
+        current, wanted=wanted, dropped=scene.fates.dropped, with_agent=seen.joined(), new_name=scene.new_name
+    )
+    record = _record(scene, slots, suspended=False)
+    if record == view.spec:
+        return None
+    fresh = frozenset(slot for slot, owner in slots.items() if owner != current.get(slot))
+    return _write(scene, record, None, expected=_expected(seen, slots, fresh) if fresh else None)
+
+
+def _expected(seen: Observed, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:
+    soon = expected_slots(seen.owners(), joined=seen.joined(), now_s=seen.now_s)
+    return fresh | (soon & frozenset(slots))
+
+
+def _record(scene: Scene, slots: Mapping[int, SlotOwner], *, suspended: bool) -> Slots:
+    counted = scene.fates.counted
+    return spec_record(scene.seen.job, scene.before, slots, suspended=suspended, counted=counted)
+
+
+def _write(scene: Scene, record: Slots, world: World | None, *, expected: frozenset[int] | None = None) -> WriteSpec:
+    named = set(scene.seen.view.owners().values()) | set(scene.seen.pods)
+    return WriteSpec(
+        record=record,
+        spec_revision=scene.seen.view.spec_revision,
+        world_revision=scene.seen.view.world_revision,
+        world=world,
+        expected=expected,
+        proposed=frozenset(owner.pod for owner in record.slots.values() if owner.pod not in named),
+    )

@@ -1,0 +1,97 @@
+"""What the watches of jobs and pods have shown: objects as they were, never the truth of this moment.
+
+A list made anew after a broken watch drops what it does not have; that is no proof of deletion, because a list
+may be older than the watch was. Only a DELETED event is, and it is told to `on_deleted`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from elasticjob_operator import jobkey
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
+from elasticjob_operator.jobkey import JobKey
+
+
+class JobCache:
+    """Jobs by key."""
+
+    def __init__(self, on_change: Callable[[JobKey], None]) -> None:
+        self._jobs: dict[JobKey, Object] = {}
+        self._listed: set[JobKey] = set()
+        self._on_change = on_change
+
+    def apply(self, event: ObjectEvent) -> None:
+        """Take one event of the watch."""
+        if event.change is Change.SYNCED:
+            self._drop_unlisted()
+            return
+        key = jobkey.of_job(event.object)
+        if event.change is Change.DELETED:
+            self._jobs.pop(key, None)
+        else:
+            self._jobs[key] = event.object
+        if event.change is Change.LISTED:
+            self._listed.add(key)
+        self._on_change(key)
+
+    def _drop_unlisted(self) -> None:
+        for key in set(self._jobs) - self._listed:
+            del self._jobs[key]
+            self._on_change(key)
+        self._listed.clear()
+
+    def get(self, key: JobKey) -> Object | None:
+        """The job as last shown."""
+        return self._jobs.get(key)
+
+    def keys(self) -> set[JobKey]:
+        """Every job there is."""
+        return set(self._jobs)
+
+
+class PodCache:
+    """Pods by job and name; pods that belong to no job are not kept."""
+
+    def __init__(self, on_change: Callable[[JobKey], None], on_deleted: Callable[[JobKey, str, str], None]) -> None:
+        self._pods: dict[JobKey, dict[str, Object]] = defaultdict(dict)
+        self._listed: set[tuple[JobKey, str]] = set()
+        self._on_change = on_change
+        self._on_deleted = on_deleted
+
+    def apply(self, event: ObjectEvent) -> None:
+        """Take one event of the watch."""
+        if event.change is Change.SYNCED:
+            self._drop_unlisted()
+            return
+        key, name = jobkey.of_pod(event.object), objects.name_of(event.object)
+        if key is None:
+            return
+        if event.change is Change.DELETED:
+            self._forget(key, name)
+            self._on_deleted(key, name, objects.uid_of(event.object))
+        else:
+            self._pods[key][name] = event.object
+        if event.change is Change.LISTED:
+            self._listed.add((key, name))
+        self._on_change(key)
+
+    def _drop_unlisted(self) -> None:
+        for key, name in {(key, name) for key, pods in self._pods.items() for name in pods} - self._listed:
+            self._forget(key, name)
+            self._on_change(key)
+        self._listed.clear()
+
+    def _forget(self, key: JobKey, name: str) -> None:
+        pods = self._pods[key]
+        pods.pop(name, None)
+        if not pods:
+            del self._pods[key]
+
+    def of(self, key: JobKey) -> Mapping[str, Object]:
+        """The job's pods by name."""
+        return self._pods.get(key, {})
+
+    def keys(self) -> set[JobKey]:
+        """Every job that has pods."""
+        return set(self._pods)

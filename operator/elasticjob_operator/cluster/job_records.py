@@ -1,0 +1,112 @@
+"""The keys of one job, each parsed once when it changes; a `View` of them is made for every plan.
+
+A record that cannot be read is logged with its key, named in the view, and otherwise as good as absent: nothing
+in etcd may crash the operator.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from elasticjob_api import records, world
+from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import Keys, Kind, ParsedKey
+from elasticjob_api.world import Member
+from elasticjob_etcd.protocol import KeyValue
+from elasticjob_operator.view import LiveNode, View
+
+log = logging.getLogger(__name__)
+
+_DECODERS: dict[Kind, Callable[[bytes], Any]] = {
+    "spec": lambda data: records.decode(records.Slots, data),
+    "expected": lambda data: records.decode(records.Expected, data),
+    "world": world.decode_world,
+    "members": world.decode_membership,
+    "node": lambda data: records.decode(records.Node, data),
+    "failure": lambda data: records.decode(records.Failure, data),
+    "done": lambda data: records.decode(records.Done, data),
+    "gone": lambda data: records.decode(records.Gone, data),
+    "report": lambda data: records.decode(records.Report, data),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    kv: KeyValue
+    at: ParsedKey
+    record: Any
+
+
+class JobRecords:
+    """All keys below one job's prefix, as of the owner's revision."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._items: dict[str, _Item] = {}
+        self._unreadable: dict[str, str] = {}
+        self._raw: set[str] = set()
+
+    def put(self, kv: KeyValue) -> None:
+        """A key has a new value."""
+        self.drop(kv.key)
+        self._raw.add(kv.key)
+        at = self._keys.parse(kv.key)
+        if at is None or at.kind not in _DECODERS:
+            return
+        try:
+            self._items[kv.key] = _Item(kv, at, _DECODERS[at.kind](kv.value))
+        except RecordError as error:
+            log.warning("ignoring %s: %s", kv.key, error)
+            self._unreadable[kv.key] = f"{kv.key}: {error}"
+
+    def drop(self, key: str) -> None:
+        """A key is gone."""
+        for known in (self._items, self._unreadable):
+            known.pop(key, None)
+        self._raw.discard(key)
+
+    @property
+    def empty(self) -> bool:
+        """There is no key at all."""
+        return not self._raw
+
+    def view(self, revision: int) -> View:
+        """What all of it says."""
+        spec, spec_revision = self._single(self._keys.spec)
+        world_, world_revision = self._single(self._keys.world)
+        expected, _ = self._single(self._keys.expected)
+        return View(
+            revision=revision,
+            spec=spec,
+            spec_revision=spec_revision,
+            world=world_,
+            world_revision=world_revision,
+            membership=self._single(self._keys.members)[0],
+            expected=frozenset(expected.slots) if expected else frozenset(),
+            nodes={_member(i): LiveNode(i.record, i.kv.lease, i.kv.create_revision) for i in self._all("node")},
+            reports={_member(i): i.record for i in self._all("report")},
+            failures={_failure_name(i): i.record for i in self._all("failure")},
+            dones={(i.at.round or 0, i.at.slot or 0): i.record for i in self._all("done")},
+            gone={_member(i): i.record for i in self._all("gone")},
+            unreadable=tuple(self._unreadable[key] for key in sorted(self._unreadable)),
+            empty=self.empty,
+        )
+
+    def _all(self, kind: Kind) -> list[_Item]:
+        return [item for item in self._items.values() if item.at.kind == kind]
+
+    def _single(self, key: str) -> tuple[Any, int]:
+        """Record and revision; an unreadable one has a revision that no transaction can match by accident."""
+        if key in self._unreadable:
+            return None, -1
+        item = self._items.get(key)
+        return (item.record, item.kv.mod_revision) if item else (None, 0)
+
+
+def _member(item: _Item) -> Member:
+    return Member(item.at.slot or 0, item.at.incarnation or "")
+
+
+def _failure_name(item: _Item) -> str:
+    return f"{item.at.round}/{item.at.slot or 0:04x}.{item.at.local_rank}"

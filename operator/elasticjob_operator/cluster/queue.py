@@ -1,0 +1,111 @@
+"""A work queue by key: deduplicated, one worker per key at a time, back-off per key.
+
+Adding a key that waits is nothing; adding one that is being worked on makes it run once more afterwards, so no
+change is missed and none is handled twice at once. A key whose work fails is tried again later and later, and
+never stops another key.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_operator.errors import OperatorError
+
+K = TypeVar("K", bound=Hashable)
+
+COALESCE_S = 0.005
+"""Changes come in bursts (a round of many agents): they are waited for this long, and handled as one."""
+_FIRST_BACKOFF_S = 0.1
+_MAX_BACKOFF_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    task: asyncio.Task[None] | None = None
+    dirty: bool = False
+    timer: asyncio.TimerHandle | None = None
+    failures: int = 0
+
+
+class WorkQueue(Generic[K]):
+    """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next time."""
+
+    def __init__(self, handle: Callable[[K], Awaitable[float | None]]) -> None:
+        self._handle = handle
+        self._entries: dict[K, _Entry] = {}
+        self._open = False
+
+    def add(self, key: K) -> None:
+        """Handle `key` soon, also if it is being handled now."""
+        entry = self._entries.setdefault(key, _Entry())
+        entry.dirty = True
+        if self._open and entry.task is None:
+            entry.task = asyncio.get_running_loop().create_task(self._work(key, entry), name=f"work on {key}")
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Handle `key` in `delay_s` seconds; of several wishes the earliest counts."""
+        entry = self._entries.setdefault(key, _Entry())
+        loop = asyncio.get_running_loop()
+        if entry.timer is not None:
+            if entry.timer.when() <= loop.time() + delay_s:
+                return
+            entry.timer.cancel()
+        entry.timer = loop.call_later(max(0.0, delay_s), self._ring, key, entry)
+
+    def open(self) -> None:
+        """Start working, first on all that was added before."""
+        self._open = True
+        for key in [key for key, entry in self._entries.items() if entry.dirty]:
+            self.add(key)
+
+    async def close(self) -> None:
+        """Cancel all work, and wait until nothing runs. Idempotent."""
+        self._open = False
+        entries, self._entries = list(self._entries.values()), {}
+        tasks = [entry.task for entry in entries if entry.task is not None]
+        for entry in entries:
+            if entry.timer is not None:
+                entry.timer.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ring(self, key: K, entry: _Entry) -> None:
+        entry.timer = None
+        self.add(key)
+
+    async def _work(self, key: K, entry: _Entry) -> None:
+        while entry.dirty:
+            await asyncio.sleep(COALESCE_S)
+            entry.dirty = False
+            delay_s = await self._try(key, entry)
+            if delay_s is not None:
+                self.add_after(key, delay_s)
+        # No await between the last look at `dirty` and this: an add in between cannot be lost.
+        entry.task = None
+        if entry.timer is None:
+            self._entries.pop(key, None)
+
+    async def _try(self, key: K, entry: _Entry) -> float | None:
+        try:
+            delay_s = await self._handle(key)
+        except (OperatorError, EtcdError) as error:
+            delay_s = self._back_off(entry)
+            log.warning("%s: %s; trying again in %.1f s", key, error, delay_s)
+        except Exception:
+            # A fault of ours with one job: the others go on, and the traceback is for us.
+            delay_s = self._back_off(entry)
+            log.exception("%s: unexpected; trying again in %.1f s", key, delay_s)
+        else:
+            entry.failures = 0
+        return delay_s
+
+    def _back_off(self, entry: _Entry) -> float:
+        delay_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(entry.failures, 10))
+        entry.failures += 1
+        return float(delay_s)

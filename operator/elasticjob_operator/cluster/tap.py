@@ -1,0 +1,61 @@
+"""An `Etcd` that notes which keys pass through a mirror, so that only the jobs concerned are looked at.
+
+A mirror says that something changed, not what. Everything else goes straight through.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator
+
+from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+
+
+class Tap:
+    """In front of `etcd`; `touched` are the keys changed since it was last taken, None after a new list."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self._etcd = etcd
+        self._touched: set[str] = set()
+        self._relisted = False
+
+    def take(self) -> set[str] | None:
+        """The keys that changed since the last call; None: any may have."""
+        touched, relisted = self._touched, self._relisted
+        self._touched, self._relisted = set(), False
+        return None if relisted else touched
+
+    async def range(self, prefix: str) -> Range:
+        """As `Etcd.range`; noted."""
+        found = await self._etcd.range(prefix)
+        self._relisted = True
+        return found
+
+    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """As `Etcd.watch`; noted before the mirror takes it."""
+        async with contextlib.aclosing(self._etcd.watch(prefix, start_revision=start_revision)) as stream:
+            async for batch in stream:
+                self._touched.update(event.kv.key for event in batch.events)
+                yield batch
+
+    async def get(self, key: str) -> KeyValue | None:
+        """As `Etcd.get`."""
+        return await self._etcd.get(key)
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        """As `Etcd.txn`."""
+        return await self._etcd.txn(txn)
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        """As `Etcd.lease_grant`."""
+        return await self._etcd.lease_grant(ttl_s)
+
+    async def lease_keep_alive(self, lease_id: int) -> float:
+        """As `Etcd.lease_keep_alive`."""
+        return await self._etcd.lease_keep_alive(lease_id)
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        """As `Etcd.lease_revoke`."""
+        return await self._etcd.lease_revoke(lease_id)
+
+    async def close(self) -> None:
+        """As `Etcd.close`."""
+        await self._etcd.close()

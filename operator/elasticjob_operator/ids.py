@@ -1,0 +1,26 @@
+"""Chance, as an argument: endings of pod names and nonces. Tests give counted ones."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""As Kubernetes: no vowels and nothing that looks like another character."""
+
+
+def _suffix() -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(5))
+
+
+def _nonce() -> str:
+    return secrets.token_hex(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Where names and nonces come from."""
+
+    suffix: Callable[[], str] = _suffix
+    """Five characters; never the same twice for one job."""
+    nonce: Callable[[], str] = _nonce
+    """Eight characters, new in every write of the world."""

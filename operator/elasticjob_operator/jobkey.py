@@ -1,0 +1,45 @@
+"""Which job: namespace, name and uid, because a re-created job is another one; and where its keys are."""
+
+from dataclasses import dataclass
+
+from elasticjob_api import names
+from elasticjob_api.keys import ROOT, Keys, job_prefix
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.protocol import Object
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """One job for ever."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def keys(self, cluster_id: str) -> Keys:
+        """Its keys in etcd."""
+        return Keys(job_prefix(cluster=cluster_id, namespace=self.namespace, name=self.name, uid=self.uid))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def of_job(obj: Object) -> JobKey:
+    """The key of an ElasticJob."""
+    return JobKey(objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj))
+
+
+def of_pod(obj: Object) -> JobKey | None:
+    """The key of the job that a pod belongs to; None for a pod that is no job's."""
+    labels = objects.labels_of(obj)
+    name, uid = labels.get(names.LABEL_JOB_NAME), labels.get(names.LABEL_JOB_UID)
+    return JobKey(objects.namespace_of(obj), name, uid) if name and uid else None
+
+
+def of_etcd_key(key: str) -> JobKey | None:
+    """The job in `/elasticjob/<cluster>/<namespace>/<name>/<uid>/…`; None for any other key."""
+    parts = key.removeprefix(f"{ROOT}/").split("/", 4)
+    return JobKey(*parts[1:4]) if len(parts) == _PARTS and key.startswith(f"{ROOT}/") else None
+
+
+_PARTS = 5

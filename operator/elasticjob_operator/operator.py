@@ -1,0 +1,94 @@
+"""The operator as a whole: two watches and a mirror into caches, caches into a work queue, a reconciler behind it.
+
+Nothing is reconciled before jobs and pods are listed, and etcd has been listed or is known not to answer. It
+needs a `Cluster` and an `Etcd`, whichever they are; on one machine both live in the same process.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from elasticjob_etcd.protocol import Etcd
+from elasticjob_operator.cluster.caches import JobCache, PodCache
+from elasticjob_operator.cluster.health import EtcdHealth
+from elasticjob_operator.cluster.protocol import Change, Cluster, ObjectEvent, Resource
+from elasticjob_operator.cluster.queue import WorkQueue
+from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.reconcile import Reconciler, Sources
+from elasticjob_operator.settings import Settings
+
+SWEEP_S = 3600.0
+"""How often everything is looked at without a reason: keys of jobs that went unnoticed."""
+
+log = logging.getLogger(__name__)
+
+
+class Operator:
+    """One operator; `run` it once, cancel it to stop. Clock is wall clock, in seconds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        etcd: Etcd,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        ids: Ids | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
+        self._jobs = JobCache(self._queue.add)
+        self._pods = PodCache(self._queue.add, self._pod_deleted)
+        self._rendezvous = Rendezvous(
+            etcd, settings.cluster_id, on_change=self._queue.add, on_listed=self._look_at_everything
+        )
+        self._health = EtcdHealth(etcd, self._look_at_everything)
+        sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
+        self._reconciler = Reconciler(
+            cluster=cluster, etcd=etcd, settings=settings, sources=sources, clock=clock, ids=ids or Ids()
+        )
+        self._etcd_known = asyncio.Event()
+
+    async def run(self) -> None:
+        """Operate until cancelled; raises what cannot heal (etcd refuses us, the cluster ends a watch)."""
+        jobs_listed, pods_listed = asyncio.Event(), asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow(Resource.JOB, self._jobs.apply, jobs_listed), name="jobs")
+                tasks.create_task(self._follow(Resource.POD, self._pods.apply, pods_listed), name="pods")
+                tasks.create_task(self._rendezvous.run(), name="rendezvous")
+                tasks.create_task(self._health.run(), name="etcd health")
+                for known in (jobs_listed, pods_listed, self._etcd_known):
+                    await known.wait()
+                self._queue.open()
+                tasks.create_task(self._sweep(), name="sweep")
+        finally:
+            await self._queue.close()
+
+    async def _follow(self, resource: Resource, apply: Callable[[ObjectEvent], None], listed: asyncio.Event) -> None:
+        async with contextlib.aclosing(self._cluster.watch(resource)) as stream:
+            async for event in stream:
+                apply(event)
+                if event.change is Change.SYNCED:
+                    listed.set()
+
+    async def _reconcile(self, key: JobKey) -> float | None:
+        return await self._reconciler.reconcile(key)
+
+    def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
+        self._reconciler.pod_deleted(key, name, uid)
+
+    def _look_at_everything(self) -> None:
+        """Etcd was listed, or its health has changed: it concerns every job, and is the word that start waits for."""
+        self._etcd_known.set()
+        for key in self._jobs.keys() | self._pods.keys() | self._rendezvous.keys():
+            self._queue.add(key)
+
+    async def _sweep(self) -> None:
+        while True:
+            self._look_at_everything()
+            await asyncio.sleep(SWEEP_S)

@@ -1,0 +1,123 @@
+"""PURE: one pod as the policies see it, read from Kubernetes' JSON.
+
+Missing or odd parts of a pod read as "not known": a pod's status comes from kubelets of every age, and
+nothing in it may crash the reconciler. Nothing here decides anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.timestamps import from_rfc3339
+
+_DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
+"""`status.reason` of pods that the cluster ended; kubelets without DisruptionTarget say it only there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod of a job."""
+
+    name: str
+    uid: str
+    slot: int | None = None
+    phase: str = "Pending"
+    terminating: bool = False
+    created_s: float = 0.0
+    running_since_s: float | None = None
+    """Start of the trainer container, or of the pod when that is not known."""
+    node_name: str = ""
+    exit_code: int | None = None
+    """Of the trainer container, once it has ended."""
+    reason: str = ""
+    """The most telling word there is: why it ended, or why it does not start."""
+    message: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Type → status."""
+    disrupted: bool = False
+    """Ended by the cluster (eviction, preemption, drain), not by what ran in it."""
+
+    @property
+    def ended(self) -> bool:
+        """All of its containers have ended for good."""
+        return self.phase in objects.ENDED_PHASES
+
+    @property
+    def live(self) -> bool:
+        """Runs or may yet run, and nobody has asked for its end."""
+        return not self.ended and not self.terminating
+
+    @property
+    def troubled(self) -> bool:
+        """Not running, and the cluster says why: it is not expected soon."""
+        return self.phase == "Pending" and bool(self.reason)
+
+
+def parse_pod(obj: Mapping[str, Any], trainer: str | None = None) -> Pod:
+    """The pod in `obj`; `trainer` names the container that counts, by default the first."""
+    status = obj.get("status") or {}
+    container = _trainer_status(obj, status, trainer)
+    state = container.get("state") or {}
+    ended = state.get("terminated") or {}
+    conditions = {str(c.get("type")): c for c in status.get("conditions") or []}
+    created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp")) or 0.0
+    reason, message = _reason(status, state, conditions)
+    return Pod(
+        name=objects.name_of(obj),
+        uid=objects.uid_of(obj),
+        slot=_slot(obj),
+        phase=objects.pod_phase(obj),
+        terminating=objects.is_terminating(obj),
+        created_s=created_s,
+        running_since_s=_running_since_s(status, state),
+        node_name=str((obj.get("spec") or {}).get("nodeName") or ""),
+        exit_code=ended.get("exitCode"),
+        reason=reason,
+        message=message,
+        conditions={name: str(c.get("status")) for name, c in conditions.items()},
+        disrupted=_is_disrupted(status, conditions),
+    )
+
+
+def _slot(obj: Mapping[str, Any]) -> int | None:
+    text = str(objects.labels_of(obj).get(names.LABEL_SLOT, ""))
+    return int(text) if text.isdecimal() else None
+
+
+def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any], trainer: str | None) -> Mapping[str, Any]:
+    containers = (obj.get("spec") or {}).get("containers") or [{}]
+    wanted = trainer or containers[0].get("name")
+    statuses = status.get("containerStatuses") or []
+    return next((c for c in statuses if c.get("name") == wanted), {})
+
+
+def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
+    if status.get("phase") != "Running":
+        return None
+    return from_rfc3339((state.get("running") or {}).get("startedAt") or status.get("startTime"))
+
+
+def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
+    """Why it ended, else why a container waits, else why it is not scheduled."""
+    ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
+    scheduled = conditions.get("PodScheduled") or {}
+    for part in (status, ended):
+        if part.get("reason"):
+            return str(part["reason"]), str(part.get("message") or "")
+    for part in (waiting, *_init_waits(status)):
+        if part.get("reason") not in {None, "", "ContainerCreating", "PodInitializing"}:
+            return str(part["reason"]), str(part.get("message") or "")
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
+    return "", ""
+
+
+def _init_waits(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [(c.get("state") or {}).get("waiting") or {} for c in status.get("initContainerStatuses") or []]
+
+
+def _is_disrupted(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
+    target = conditions.get("DisruptionTarget") or {}
+    return target.get("status") == "True" or status.get("reason") in _DISRUPTED_REASONS

@@ -1,0 +1,191 @@
+"""PURE: `status.conditions`, and the phase that is derived from them.
+
+Each condition is judged on its own from what is seen; a condition's time changes only with its status. The
+reason of a Running that is False says what the job is doing instead, and so gives the phase.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.status import Condition
+from elasticjob_api.world import Cause, State, World
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy.failure import failure_of
+from elasticjob_operator.policy.scaling import desired_nodes
+
+_STARTING = {Cause.FIRST, Cause.RESUMED}
+_RESIZING = {Cause.NODE_JOINED, Cause.SCALED_DOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one condition says now."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """It is True."""
+        return self.status == "True"
+
+
+def judge(seen: Observed) -> dict[ConditionType, Judgement]:
+    """All conditions of an accepted job that has not ended before."""
+    suspended, running, quorum = _suspended(seen), _running(seen), _quorum(seen)
+    return {
+        ConditionType.ACCEPTED: Judgement("True", "Valid"),
+        ConditionType.SUSPENDED: suspended,
+        ConditionType.QUORUM_REACHED: quorum,
+        ConditionType.RUNNING: running,
+        ConditionType.RESIZING: _resizing(seen),
+        ConditionType.DEGRADED: _degraded(seen),
+        ConditionType.RENDEZVOUS_UNAVAILABLE: _unavailable(seen),
+        ConditionType.COMPLETE: _complete(seen),
+        ConditionType.FAILED: _failed(seen),
+    }
+
+
+def _suspended(seen: Observed) -> Judgement:
+    if not seen.job.spec.suspend or seen.view.final:
+        return Judgement("False", "NotSuspended")
+    if seen.view.spec is not None and not seen.view.spec.suspended:
+        return Judgement("False", "Suspending", "the workers are about to be stopped")
+    return Judgement("True", "Suspended", "spec.suspend is true")
+
+
+def _quorum(seen: Observed) -> Judgement:
+    active, lowest = seen.view.active, seen.job.spec.lowest
+    if active is None:
+        return Judgement("False", "NoActiveRound")
+    if len(active.members) < lowest:
+        return Judgement("False", "TooFewNodes", f"{len(active.members)} of at least {lowest} nodes")
+    return Judgement("True", "MembersJoined", f"at least {lowest} nodes joined")
+
+
+def _running(seen: Observed) -> Judgement:
+    world = seen.view.world
+    if world is not None and world.state is State.ACTIVE:
+        return Judgement("True", "RoundActive", f"round {world.round} runs with {_nodes(len(world.members))}")
+    reason, message = _instead(seen, world)
+    return Judgement("False", reason, message)
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _instead(seen: Observed, world: World | None) -> tuple[str, str]:
+    """What the job does while no round is active; the reason is the phase's own word where it is one."""
+    if seen.view.final:
+        return "Finished", ""
+    if seen.job.spec.suspend or (world is not None and world.state is State.SUSPENDED):
+        return Phase.SUSPENDED, ""
+    if world is None or world.cause in _STARTING:
+        return _start(seen)
+    if world.cause in _RESIZING:
+        return Phase.RESIZING, world.detail
+    return Phase.RESTARTING, world.detail
+
+
+def _start(seen: Observed) -> tuple[str, str]:
+    if seen.ledger.trouble:
+        return Phase.PENDING, seen.ledger.trouble
+    running = [pod for pod in seen.pods.values() if pod.live and pod.phase == "Running"]
+    if running:
+        return Phase.STARTING, f"{len(seen.joined())} of {_nodes(desired_nodes(seen.job.spec))} joined"
+    troubled = next((pod for pod in seen.pods.values() if pod.live and pod.troubled), None)
+    if troubled is None:
+        return Phase.PENDING, "waiting for pods"
+    return Phase.PENDING, f"pod {troubled.name}: {troubled.reason}: {troubled.message}".rstrip(": ")
+
+
+def _resizing(seen: Observed) -> Judgement:
+    """True from a new wish for a number of nodes until a round has it."""
+    active, wanted, before = seen.view.active, desired_nodes(seen.job.spec), seen.status
+    if seen.view.final or seen.job.spec.suspend or seen.view.membership is None:
+        return Judgement("False", "NotResizing")
+    if active is not None and len(active.members) == wanted:
+        return Judgement("False", "Resized", f"the round has {_nodes(wanted)}")
+    was = any(c.type == ConditionType.RESIZING and c.status == "True" for c in before.conditions)
+    if was or before.desired_replicas not in {0, wanted}:
+        return Judgement("True", "Resizing", f"going to {_nodes(wanted)}")
+    return Judgement("False", "NotResizing")
+
+
+def _degraded(seen: Observed) -> Judgement:
+    active, wanted = seen.view.active, desired_nodes(seen.job.spec)
+    if active is not None and len(active.members) < wanted:
+        return Judgement("True", "NodesMissing", f"{len(active.members)} of {_nodes(wanted)} run")
+    return Judgement("False", "NotDegraded")
+
+
+def _unavailable(seen: Observed) -> Judgement:
+    if seen.etcd_trouble:
+        return Judgement("True", "Unreachable", seen.etcd_trouble)
+    if seen.view.unclear:
+        return Judgement("True", "RecordUnreadable", "; ".join(seen.view.unreadable))
+    return Judgement("False", "Reachable")
+
+
+def _complete(seen: Observed) -> Judgement:
+    world = seen.view.world
+    if world is not None and world.state is State.SUCCEEDED:
+        return Judgement("True", "AllWorkersSucceeded", f"all workers of round {world.round} ended with 0")
+    return Judgement("False", "NotComplete")
+
+
+def _failed(seen: Observed) -> Judgement:
+    world = seen.view.world
+    if world is None or world.state is not State.FAILED:
+        return Judgement("False", "NotFailed")
+    failure = failure_of(world)
+    return Judgement("True", failure.reason, failure.message)
+
+
+def conditions(
+    judged: Mapping[ConditionType, Judgement], before: Iterable[Condition], *, now: str, generation: int
+) -> tuple[Condition, ...]:
+    """The conditions as written; those of `before` that nobody judged now are kept."""
+    known = {condition.type: condition for condition in before}
+    for name, judgement in judged.items():
+        old = known.get(name)
+        since = old.last_transition_time if old is not None and old.status == judgement.status else now
+        known[name] = Condition(
+            type=name,
+            status=judgement.status,
+            reason=judgement.reason,
+            message=judgement.message,
+            last_transition_time=since,
+            observed_generation=generation,
+        )
+    return tuple(known.values())
+
+
+def holds(conditions: Iterable[Condition], name: ConditionType) -> bool:
+    """The condition is there and True."""
+    return any(condition.type == name and condition.status == "True" for condition in conditions)
+
+
+def phase(conditions: Iterable[Condition]) -> Phase:
+    """The one word for people, from the conditions alone."""
+    by_type = {condition.type: condition for condition in conditions}
+    for name, word in _FIRST_THAT_HOLDS:
+        if name in by_type and by_type[name].status == "True":
+            return word
+    running = by_type.get(ConditionType.RUNNING)
+    if running is None:
+        return Phase.PENDING
+    if running.status == "True":
+        return Phase.RESIZING if holds(by_type.values(), ConditionType.RESIZING) else Phase.RUNNING
+    return Phase(running.reason) if running.reason in set(Phase) else Phase.PENDING
+
+
+_FIRST_THAT_HOLDS = (
+    (ConditionType.FAILED, Phase.FAILED),
+    (ConditionType.COMPLETE, Phase.SUCCEEDED),
+    (ConditionType.SUSPENDED, Phase.SUSPENDED),
+)

@@ -1,0 +1,71 @@
+"""PURE: what is worth an event, from two statuses: before and after. So each change is told once, whoever saw it."""
+
+from collections.abc import Iterator
+
+from elasticjob_api.names import ConditionType, EventReason
+from elasticjob_api.status import Condition, JobStatus
+from elasticjob_operator.actions import Event
+from elasticjob_operator.policy.conditions import holds
+
+
+def events(before: JobStatus, after: JobStatus) -> tuple[Event, ...]:
+    """The events that tell the way from one status to the next, in the order of the story."""
+    story = (_acceptance, _scaling, _trouble, _rounds, _ends)
+    return tuple(event for chapter in story for event in chapter(before, after))
+
+
+def _begins(before: JobStatus, after: JobStatus, name: ConditionType) -> Condition | None:
+    """The condition, if it has become True."""
+    if holds(before.conditions, name) or not holds(after.conditions, name):
+        return None
+    return next(condition for condition in after.conditions if condition.type == name)
+
+
+def _acceptance(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    accepted = {c.type: c for c in after.conditions}.get(ConditionType.ACCEPTED)
+    refused_before = any(c.type == ConditionType.ACCEPTED and c == accepted for c in before.conditions)
+    if accepted is not None and accepted.status == "False" and not refused_before:
+        yield Event(EventReason.INVALID_SPEC, accepted.message, warning=True)
+    if after.start_time and not before.start_time and not before.rendezvous_round:
+        yield Event(EventReason.CREATED, f"the job starts with {after.desired_replicas} nodes")
+    if _begins(before, after, ConditionType.SUSPENDED):
+        yield Event(EventReason.SUSPENDED, "the workers were stopped and the pods are deleted")
+    if before.rendezvous_round and holds(before.conditions, ConditionType.SUSPENDED) and after.start_time:
+        yield Event(EventReason.RESUMED, f"the job goes on with {after.desired_replicas} nodes")
+
+
+def _scaling(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    was, now = before.desired_replicas, after.desired_replicas
+    if was and now != was:
+        reason = EventReason.SCALED_UP if now > was else EventReason.SCALED_DOWN
+        yield Event(reason, f"from {was} to {now} nodes")
+
+
+def _trouble(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    failure = after.last_failure
+    if failure is not None and failure != before.last_failure:
+        how = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"
+        said = f": {failure.message}" if failure.message else ""
+        message = f"rank {failure.rank} on {failure.pod_name} {how} in round {failure.round}{said}"
+        yield Event(EventReason.WORKER_FAILED, message, warning=True)
+    if after.restarts > before.restarts:
+        yield Event(EventReason.RESTARTING, f"restart {after.restarts} of the workers", warning=True)
+    if after.node_losses > before.node_losses:
+        yield Event(EventReason.NODE_LOST, f"loss {after.node_losses} of nodes; it is not charged", warning=True)
+    if after.pod_replacements > before.pod_replacements:
+        yield Event(EventReason.POD_REPLACED, f"pod failure {after.pod_replacements} was counted", warning=True)
+
+
+def _rounds(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    if _begins(before, after, ConditionType.QUORUM_REACHED) and not before.last_rendezvous_time:
+        yield Event(EventReason.QUORUM_REACHED, "enough nodes joined")
+    if after.ready_replicas and after.last_rendezvous_time != before.last_rendezvous_time:
+        size = f"{after.ready_replicas} nodes, {after.world_size} workers"
+        yield Event(EventReason.RENDEZVOUS_COMPLETED, f"round {after.rendezvous_round}: {size}")
+
+
+def _ends(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    if complete := _begins(before, after, ConditionType.COMPLETE):
+        yield Event(EventReason.SUCCEEDED, complete.message)
+    if failed := _begins(before, after, ConditionType.FAILED):
+        yield Event(EventReason.FAILED, f"{failed.reason}: {failed.message}", warning=True)

@@ -1,0 +1,31 @@
+"""PURE: the slots whose pod should join within a moment, for which a forming round makes a last call.
+
+A pod that the cluster says it cannot start (no node, no image) is not expected, nor one that has been young for
+too long. Written seldom: a slot that has joined may stay in the record, for it is not missing.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from elasticjob_operator.policy.standing import Owner, Standing
+
+EXPECTED_FOR_S = 60.0
+"""A pod older than this that has not joined is not waited for: something is wrong with it."""
+
+
+def expected_slots(owners: Mapping[int, Owner], *, joined: frozenset[int], now_s: float) -> frozenset[int]:
+    """Slots that have not joined and should soon."""
+    return frozenset(slot for slot, owner in owners.items() if slot not in joined and _is_expected(owner, now_s))
+
+
+def _is_expected(owner: Owner, now_s: float) -> bool:
+    if owner.standing in {Standing.TO_CREATE, Standing.COMING}:
+        return True
+    pod = owner.pod
+    if owner.standing is not Standing.LIVE or pod is None:
+        return False
+    return not pod.troubled and now_s - pod.created_s < EXPECTED_FOR_S
+
+
+def must_rewrite(written: frozenset[int], wanted: frozenset[int], *, joined: Iterable[int]) -> bool:
+    """The record misses a slot, or holds one that is neither expected any more nor here."""
+    return bool(wanted - written) or bool(written - wanted - frozenset(joined))

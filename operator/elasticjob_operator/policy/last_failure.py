@@ -1,0 +1,45 @@
+"""PURE: `status.lastFailure`: the root cause that the closer settled on, with the words of the worker's own record.
+
+Records of old rounds are deleted, so what was once seen is kept.
+"""
+
+from elasticjob_api.exit_codes import from_worker
+from elasticjob_api.records import Failure
+from elasticjob_api.status import LastFailure
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.timestamps import to_rfc3339
+
+MESSAGE_LIMIT = 1024
+_NS = 1e9
+
+
+def last_failure(seen: Observed) -> LastFailure | None:
+    """The root cause of the last judged round, or what was known before."""
+    world, before = seen.view.world, seen.status.last_failure
+    failure = seen.view.failures.get(world.root) if world else None
+    if world is None or failure is None:
+        return before
+    round_, _, place = world.root.partition("/")
+    local_rank = place.partition(".")[2]
+    if not (round_.isdecimal() and local_rank.isdecimal()):
+        return before
+    pod = seen.pods.get(failure.pod)
+    known_node = before.node_name if before and before.pod_name == failure.pod else ""
+    return LastFailure(
+        time=to_rfc3339(failure.time_ns / _NS),
+        round=int(round_),
+        pod_name=failure.pod,
+        node_name=pod.node_name if pod else known_node,
+        rank=failure.rank,
+        local_rank=int(local_rank),
+        exit_code=from_worker(failure.exit_code),
+        signal=failure.signal,
+        reason=_reason(failure),
+        message=failure.message[:MESSAGE_LIMIT],
+    )
+
+
+def _reason(failure: Failure) -> str:
+    if failure.oom:
+        return "OOMKilled"
+    return "Signaled" if failure.signal else "Error"

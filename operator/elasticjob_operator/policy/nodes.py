@@ -1,0 +1,125 @@
+"""PURE: `status.nodes`: one entry per slot: its pod, its rank in the active round, and each worker's letter.
+
+While the job lives it is read from the map; once it has ended, from the members of the last round, because
+agents take their reports with them and a failure empties the map.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from elasticjob_api import codec
+from elasticjob_api.job import nproc_per_node
+from elasticjob_api.status import NodeStatus
+from elasticjob_api.world import Member, State, World
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy.standing import Owner
+from elasticjob_operator.policy.worker_states import letters, settled
+
+BYTES_LIMIT = 128 * 1024
+"""Of all entries as JSON: the object must stay far below what the API server accepts."""
+
+
+def node_statuses(seen: Observed) -> tuple[NodeStatus, ...]:
+    """An entry for every node of the job, by slot."""
+    world = seen.view.world
+    if world is not None and world.state.final:
+        return tuple(_last_nodes(seen, world))
+    stays = _stays(seen)
+    return tuple(_node(seen, slot, owner, stays.get(slot)) for slot, owner in sorted(seen.owners().items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """The living agent of a slot's own pod."""
+
+    member: Member
+    leaving: bool
+
+
+def _stays(seen: Observed) -> dict[int, _Stay]:
+    names = seen.view.owners()
+    found: dict[int, _Stay] = {}
+    for member, node in sorted(seen.view.nodes.items(), key=lambda item: item[1].create_revision):
+        if names.get(member.slot) == node.record.pod and member not in seen.view.gone:
+            found[member.slot] = _Stay(member, node.record.leaving)
+    return found
+
+
+def _node(seen: Observed, slot: int, owner: Owner, stay: _Stay | None) -> NodeStatus:
+    active = seen.view.active
+    members = active.members if active else ()
+    rank = members.index(stay.member) if stay and stay.member in members else None
+    report = seen.view.reports.get(stay.member) if stay else None
+    was_member = any(member.slot == slot for member in members)
+    silent = ("U" if was_member else "P") * nproc_per_node(seen.job.spec)
+    ranks = letters(report) if report else silent
+    return NodeStatus(
+        name=f"{seen.job.metadata.name}-{slot}",
+        pod_name=owner.name,
+        node_name=owner.pod.node_name if owner.pod else "",
+        rank=rank,
+        state=_state(owner, stay, rank, ranks, lost=was_member and stay is None),
+        ranks=ranks,
+        reason=owner.pod.reason if owner.pod else "",
+    )
+
+
+def _state(owner: Owner, stay: _Stay | None, rank: int | None, ranks: str, *, lost: bool) -> str:
+    if stay is None:
+        running = owner.pod is not None and owner.pod.phase == "Running"
+        return "Lost" if lost else ("Joining" if running else "Pending")
+    if stay.leaving:
+        return "Stopping"
+    return "Waiting" if rank is None else _state_of_member(ranks)
+
+
+def _state_of_member(ranks: str) -> str:
+    if "F" in ranks:
+        return "Failed"
+    return {"R": "Running", "CR": "Running", "C": "Succeeded"}.get("".join(sorted(set(ranks))), "Starting")
+
+
+def _last_nodes(seen: Observed, world: World) -> Iterable[NodeStatus]:
+    before = {node.name: node for node in seen.status.nodes}
+    members = seen.view.membership.members if seen.view.membership else ()
+    by_name = {f"{seen.job.metadata.name}-{member.slot}": (rank, member) for rank, member in enumerate(members)}
+    if not by_name:
+        return [_end(node, world, node.ranks) for node in before.values()]
+    return [_last_node(seen, name, place, before, world) for name, place in sorted(by_name.items(), key=_by_slot)]
+
+
+def _by_slot(item: tuple[str, tuple[int, Member]]) -> int:
+    return item[1][1].slot
+
+
+def _last_node(
+    seen: Observed, name: str, place: tuple[int, Member], before: Mapping[str, NodeStatus], world: World
+) -> NodeStatus:
+    rank, member = place
+    known = before.get(name) or NodeStatus(name=name, pod_name=seen.view.owners().get(member.slot, ""))
+    report = seen.view.reports.get(member)
+    ranks = letters(report) if report else known.ranks or "U" * nproc_per_node(seen.job.spec)
+    pod = seen.pods.get(known.pod_name)
+    return _end(replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name), world, ranks)
+
+
+def _end(node: NodeStatus, world: World, ranks: str) -> NodeStatus:
+    succeeded = world.state is State.SUCCEEDED
+    final = settled(ranks, succeeded=succeeded)
+    state = "Succeeded" if succeeded else ("Failed" if "F" in final else "Stopped")
+    return replace(node, state=state, ranks=final, reason="")
+
+
+def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:
+    """The nodes, cut to `limit` bytes of JSON: rank 0 and those that do not run are kept first; and if it was cut."""
+    sizes = {node.name: len(json.dumps(codec.write(node))) + 2 for node in nodes}
+    if sum(sizes.values()) <= limit:
+        return nodes, False
+    kept, room = set(), limit
+    for node in sorted(nodes, key=lambda node: (node.rank != 0, node.state == "Running")):
+        room -= sizes[node.name]
+        if room < 0:
+            break
+        kept.add(node.name)
+    return tuple(node for node in nodes if node.name in kept), True

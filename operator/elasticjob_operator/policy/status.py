@@ -1,0 +1,123 @@
+"""PURE: the whole status of a job, rebuilt from what is seen; the status before only keeps what nobody else does.
+
+Counters come from the world and the spec record, and never fall. An ended job's status does not change any more,
+but for the pods that are still there.
+"""
+
+from dataclasses import replace
+
+from elasticjob_api import names
+from elasticjob_api.names import ConditionType
+from elasticjob_api.status import Condition, JobStatus
+from elasticjob_api.world import World, from_run_lengths
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy.conditions import Judgement, conditions, holds, judge, phase
+from elasticjob_operator.policy.last_failure import last_failure
+from elasticjob_operator.policy.nodes import node_statuses, within_limit
+from elasticjob_operator.policy.progress import progress
+from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.policy.worker_states import count
+from elasticjob_operator.timestamps import to_rfc3339
+
+
+def is_finished(status: JobStatus) -> bool:
+    """The job has ended, and this was written down: it stays so."""
+    return holds(status.conditions, ConditionType.COMPLETE) or holds(status.conditions, ConditionType.FAILED)
+
+
+def next_status(seen: Observed) -> JobStatus:
+    """What is to be said of the job now."""
+    before = seen.status
+    if is_finished(before):
+        return _with_pods(before, seen)
+    if seen.etcd_trouble or seen.view.unclear:
+        return _with_conditions(_with_pods(before, seen), seen, _unavailability(seen))
+    rebuilt = _with_rendezvous(_with_pods(_with_times(before, seen), seen), seen)
+    return _with_conditions(rebuilt, seen, judge(seen))
+
+
+def rejected_status(before: JobStatus, message: str, *, now: str, generation: int) -> JobStatus:
+    """A manifest that nobody will act on: everything stays as it was, but for the reason."""
+    judged = {ConditionType.ACCEPTED: Judgement("False", "InvalidSpec", message)}
+    said = conditions(judged, before.conditions, now=now, generation=generation)
+    return replace(before, observed_generation=generation, conditions=said, phase=phase(said))
+
+
+def _unavailability(seen: Observed) -> dict[ConditionType, Judgement]:
+    wanted = (ConditionType.ACCEPTED, ConditionType.RENDEZVOUS_UNAVAILABLE)
+    return {name: judgement for name, judgement in judge(seen).items() if name in wanted}
+
+
+def _with_conditions(status: JobStatus, seen: Observed, judged: dict[ConditionType, Judgement]) -> JobStatus:
+    generation = seen.job.metadata.generation
+    said: tuple[Condition, ...] = conditions(
+        judged, status.conditions, now=to_rfc3339(seen.now_s), generation=generation
+    )
+    return replace(status, observed_generation=generation, conditions=said, phase=phase(said))
+
+
+def _with_pods(status: JobStatus, seen: Observed) -> JobStatus:
+    pods = seen.pods.values()
+    return replace(
+        status,
+        replicas=sum(pod.live for pod in pods),
+        terminating_replicas=sum(pod.terminating for pod in pods),
+        desired_replicas=desired_nodes(seen.job.spec),
+        selector=f"{names.LABEL_JOB_UID}={seen.job.metadata.uid}",
+    )
+
+
+def _with_times(status: JobStatus, seen: Observed) -> JobStatus:
+    """A start time begins with each life, so suspending ends it; completionTime is said once."""
+    now = to_rfc3339(seen.now_s)
+    if seen.view.final:
+        return replace(status, start_time=status.start_time or now, completion_time=status.completion_time or now)
+    if seen.job.spec.suspend:
+        return replace(status, start_time="")
+    return replace(status, start_time=status.start_time or now)
+
+
+def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
+    view, world = seen.view, seen.view.world
+    nodes = node_statuses(seen)
+    shown, truncated = within_limit(nodes)
+    replacements = view.spec.replacements if view.spec else 0
+    return replace(
+        status,
+        ready_replicas=len(view.active.members) if view.active else 0,
+        rendezvous_round=max(status.rendezvous_round, world.round if world else 0),
+        world_size=_world_size(status, world),
+        last_rendezvous_time=_last_rendezvous_time(status, seen),
+        restarts=max(status.restarts, world.restarts if world else 0),
+        node_losses=max(status.node_losses, world.losses if world else 0),
+        pod_replacements=max(status.pod_replacements, replacements),
+        worker_states=count(nodes),
+        nodes=shown,
+        nodes_truncated=truncated,
+        master_pod=_master_pod(status, seen),
+        last_failure=last_failure(seen),
+        progress=progress(seen),
+    )
+
+
+def _world_size(status: JobStatus, world: World | None) -> int:
+    if world is None:
+        return 0
+    if world.state.final:
+        return status.world_size
+    return sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x"))
+
+
+def _last_rendezvous_time(status: JobStatus, seen: Observed) -> str:
+    active = seen.view.active
+    if active is None:
+        return status.last_rendezvous_time
+    same = status.rendezvous_round == active.round and status.ready_replicas > 0
+    return status.last_rendezvous_time if same else to_rfc3339(seen.now_s)
+
+
+def _master_pod(status: JobStatus, seen: Observed) -> str:
+    active = seen.view.active
+    if active is None or not active.members:
+        return status.master_pod
+    return seen.view.owners().get(active.members[0].slot, status.master_pod)

@@ -1,0 +1,169 @@
+"""One job's turn: observe, plan, act, say. Level-triggered: it never knows what woke it, and may be repeated.
+
+Whatever is awaited here may be the last thing that this process does; so everything that must survive is in
+etcd or in the API server before anything depends on it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from elasticjob_api.errors import InvalidSpec
+from elasticjob_api.job import ElasticJob
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.protocol import Etcd
+from elasticjob_operator.acceptance import accept, is_ours, read_status
+from elasticjob_operator.acting import Actor, Turn
+from elasticjob_operator.actions import Action
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.caches import JobCache, PodCache
+from elasticjob_operator.cluster.health import EtcdHealth
+from elasticjob_operator.cluster.protocol import Cluster, Object
+from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.deletion import plan_deletion
+from elasticjob_operator.errors import ClusterError, RenderError
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.plan import plan
+from elasticjob_operator.pods import Pod, parse_pod
+from elasticjob_operator.policy.status import rejected_status
+from elasticjob_operator.saying import Speaker
+from elasticjob_operator.settings import Settings
+from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.view import View
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where a reconciler looks; all of them are as old as their watches."""
+
+    jobs: JobCache
+    pods: PodCache
+    rendezvous: Rendezvous
+    health: EtcdHealth
+
+
+class Reconciler:
+    """Reconciles any job; keeps a ledger for each."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        etcd: Etcd,
+        settings: Settings,
+        sources: Sources,
+        clock: Callable[[], float],
+        ids: Ids,
+    ) -> None:
+        self._settings = settings
+        self._sources = sources
+        self._clock = clock
+        self._ids = ids
+        self._actor = Actor(cluster=cluster, etcd=etcd, clock=clock)
+        self._speaker = Speaker(cluster=cluster, settings=settings, clock=clock)
+        self._ledgers: dict[JobKey, Ledger] = {}
+
+    def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
+        """The watch told that a pod is gone: the only proof of it that needs no question."""
+        if (ledger := self._ledgers.get(key)) is not None:
+            ledger.missing(name, uid)
+
+    async def reconcile(self, key: JobKey) -> float | None:
+        """One turn; seconds until the next, if time alone calls for one. Raises what the queue should retry."""
+        obj = self._sources.jobs.get(key)
+        if obj is None or objects.is_terminating(obj):
+            return await self._end(key)
+        if not is_ours(obj):
+            return None
+        try:
+            job = accept(obj)
+        except (InvalidSpec, RenderError) as error:
+            return await self._reject(key, obj, str(error))
+        return await self._pursue(key, obj, job)
+
+    async def _pursue(self, key: JobKey, obj: Object, job: ElasticJob) -> float | None:
+        turn = self._turn(key)
+        seen = self._observe(key, job, turn.ledger)
+        if not seen.etcd_trouble and self._is_behind(turn, seen.view):
+            return None  # our own last write is not in the view yet: its arrival wakes us
+        self._remember(seen)
+        wanted = plan(seen, self._ids)
+        error = await self._act(turn, wanted.actions)
+        status_in_s = await self._speaker.say(key, obj, turn.ledger, wanted.status) if wanted.status else None
+        if error is not None:
+            raise error
+        at_s = wanted.requeue_at_s
+        again = [*turn.again_in_s, status_in_s, None if at_s is None else max(0.0, at_s - self._clock())]
+        return min((s for s in again if s is not None), default=None)
+
+    def _turn(self, key: JobKey) -> Turn:
+        ledger = self._ledgers.setdefault(key, Ledger())
+        return Turn(key, key.keys(self._settings.cluster_id), ledger, self._sources.rendezvous.store)
+
+    def _observe(self, key: JobKey, job: ElasticJob, ledger: Ledger) -> Observed:
+        return Observed(
+            job=job,
+            pods=self._pods(key, job.spec.trainer_container),
+            view=self._sources.rendezvous.view(key),
+            ledger=ledger,
+            settings=self._settings,
+            now_s=self._clock(),
+            etcd_trouble=self._etcd_trouble(),
+        )
+
+    def _pods(self, key: JobKey, trainer: str | None = None) -> Mapping[str, Pod]:
+        return {name: parse_pod(obj, trainer) for name, obj in self._sources.pods.of(key).items()}
+
+    def _etcd_trouble(self) -> str:
+        if self._sources.health.trouble or self._sources.rendezvous.listed:
+            return self._sources.health.trouble
+        return "etcd has not answered yet"
+
+    def _is_behind(self, turn: Turn, view: View) -> bool:
+        store, revision = turn.ledger.written
+        return store == turn.store and view.revision < revision
+
+    def _remember(self, seen: Observed) -> None:
+        """Bring the ledger up to date; nothing of this job is in flight here."""
+        ledger, nodes = seen.ledger, seen.view.nodes.values()
+        with_agent = set(seen.view.agents())
+        running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}
+        ledger.note_agents(running=running, with_agent=with_agent, now_s=seen.now_s)
+        names = set(seen.view.owners().values()) | {node.record.pod for node in nodes}
+        ledger.forget(names=names, uids={node.record.pod_uid for node in nodes})
+
+    async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:
+        """Do it; an error is kept until the status has been said, which must not depend on it."""
+        try:
+            await self._actor.perform(turn, actions)
+        except ClusterError as error:
+            turn.ledger.trouble = str(error)
+            return error
+        except EtcdError as error:
+            self._sources.health.suspect()
+            return error
+        turn.ledger.trouble = ""
+        return None
+
+    async def _reject(self, key: JobKey, obj: Object, message: str) -> float | None:
+        ledger, generation = self._turn(key).ledger, objects.metadata(obj).get("generation", 1)
+        before = ledger.status or read_status(obj)
+        status = rejected_status(before, message, now=to_rfc3339(self._clock()), generation=generation)
+        return await self._speaker.say(key, obj, ledger, status)
+
+    async def _end(self, key: JobKey) -> float | None:
+        turn, view, pods = self._turn(key), self._sources.rendezvous.view(key), self._pods(key)
+        if view.empty and not pods:
+            del self._ledgers[key]
+            return None
+        if self._is_behind(turn, view) or await self._actor.job_is_there(key):
+            return None
+        error = await self._act(turn, plan_deletion(view, pods, self._settings).actions)
+        if error is not None:
+            raise error
+        return None

@@ -1,0 +1,1 @@
+"""PURE: an ElasticJob as Kubernetes objects: plain dictionaries, everything the user wrote in them untouched."""

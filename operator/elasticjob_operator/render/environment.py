@@ -1,0 +1,50 @@
+"""PURE: the environment of the agent in its pod. What the user set stays; ours comes after it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.job import ElasticJob, nproc_per_node
+from elasticjob_api.keys import job_prefix
+from elasticjob_operator.render import layout
+from elasticjob_operator.settings import Settings
+
+Env = dict[str, Any]
+
+_FIELDS = {
+    names.ENV_POD_NAME: "metadata.name",
+    names.ENV_POD_UID: "metadata.uid",
+    names.ENV_POD_IP: "status.podIP",
+    names.ENV_NODE_NAME: "spec.nodeName",
+}
+
+
+def environment(job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings) -> list[Env]:
+    """The trainer container's own variables, then the agent's."""
+    own = list(container.get("env") or [])
+    ours = [{"name": name, "value": value} for name, value in _literals(job, container, slot, settings).items()]
+    fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FIELDS.items()]
+    return own + ours + fields
+
+
+def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings: Settings) -> dict[str, str]:
+    meta, nproc = job.metadata, nproc_per_node(job.spec)
+    values = {
+        names.ENV_PREFIX: job_prefix(
+            cluster=settings.cluster_id, namespace=meta.namespace, name=meta.name, uid=meta.uid
+        ),
+        names.ENV_ENDPOINTS: ",".join(settings.etcd_endpoints),
+        names.ENV_SLOT: str(slot),
+        names.ENV_JOB: meta.name,
+        names.ENV_JOB_UID: meta.uid,
+        names.ENV_NPROC: str(nproc),
+        names.ENV_LOG_DIR: layout.LOG_DIR,
+        layout.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or layout.TERMINATION_LOG),
+    }
+    if nproc > 1 and not _sets(container, layout.OMP_NUM_THREADS):
+        values[layout.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core
+    return values
+
+
+def _sets(container: Mapping[str, Any], name: str) -> bool:
+    return any(env.get("name") == name for env in container.get("env") or [])

@@ -1,0 +1,80 @@
+"""PURE: one pod of a job: the user's template, the agent in front of its command, and what belongs around it.
+
+Everything of the template that the operator does not have to set passes through untouched, unknown fields too.
+"""
+
+import copy
+import math
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.job import ElasticJob, trainer_container
+from elasticjob_api.spec import AgentMode
+from elasticjob_operator.render import layout
+from elasticjob_operator.render.checks import check
+from elasticjob_operator.render.environment import environment
+from elasticjob_operator.render.injector import injectors
+from elasticjob_operator.render.volumes import mounts, volumes
+from elasticjob_operator.settings import Settings
+
+
+def render_pod(job: ElasticJob, *, slot: int, name: str, settings: Settings) -> dict[str, Any]:
+    """The pod `name` for `slot`; RenderError when the template clashes with what the operator must add."""
+    check(job)
+    template = copy.deepcopy(dict(job.spec.template))
+    spec, trainer = template["spec"], trainer_container(job.spec)
+    spec |= {
+        "restartPolicy": "Never",
+        "hostname": f"{job.metadata.name}-{slot}",
+        "subdomain": job.metadata.name,
+        "terminationGracePeriodSeconds": _grace_s(job),
+        "containers": [
+            _trainer(job, container, slot, settings) if container == trainer else container
+            for container in spec["containers"]
+        ],
+        "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer)],
+    }
+    if added := injectors(job, settings):
+        spec["initContainers"] = [*added, *(spec.get("initContainers") or [])]
+    metadata = _metadata(job, template.get("metadata") or {}, slot=slot, name=name)
+    return {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata, "spec": spec}
+
+
+def owner_reference(job: ElasticJob) -> dict[str, Any]:
+    """Ties an object's life to the job's."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def job_labels(job: ElasticJob) -> dict[str, str]:
+    """Labels of everything that belongs to the job."""
+    return {names.LABEL_JOB_NAME: job.metadata.name, names.LABEL_JOB_UID: job.metadata.uid}
+
+
+def _metadata(job: ElasticJob, given: dict[str, Any], *, slot: int, name: str) -> dict[str, Any]:
+    labels = {**(given.get("labels") or {}), **job_labels(job), names.LABEL_SLOT: str(slot)}
+    ours = {"name": name, "namespace": job.metadata.namespace, "labels": labels}
+    return {**given, **ours, "ownerReferences": [owner_reference(job)]}
+
+
+def _grace_s(job: ElasticJob) -> int:
+    own = job.spec.template["spec"].get("terminationGracePeriodSeconds") or 0
+    return max(int(own), math.ceil(job.spec.graceful_shutdown.seconds) + layout.GRACE_MARGIN_S)
+
+
+def _trainer(job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings) -> dict[str, Any]:
+    agent = layout.INJECTED_AGENT if job.spec.agent.mode is AgentMode.INJECT else layout.PROVIDED_AGENT
+    command = [agent, "--pod", "--", *container["command"], *(container.get("args") or [])]
+    rest = {field: value for field, value in container.items() if field != "args"}
+    return {
+        **rest,
+        "command": command,
+        "env": environment(job, container, slot=slot, settings=settings),
+        "volumeMounts": [*(container.get("volumeMounts") or []), *mounts(job, container)],
+    }

@@ -1,0 +1,20 @@
+"""PURE: the headless service of a job: stable host names `<job>-<slot>.<job>`, also before a pod is ready."""
+
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.job import ElasticJob
+from elasticjob_operator.render.pod import job_labels, owner_reference
+
+
+def render_service(job: ElasticJob) -> dict[str, Any]:
+    """The service; it selects by uid, so never a pod of a predecessor of the same name."""
+    metadata = {
+        "name": job.metadata.name,
+        "namespace": job.metadata.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": [owner_reference(job)],
+    }
+    selector = {names.LABEL_JOB_UID: job.metadata.uid}
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

@@ -1,0 +1,21 @@
+"""What the operator is told about itself and its surroundings; constant while it runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One installation of the operator."""
+
+    cluster_id: str
+    """First element of every key: uid of the kube-system namespace, so that two clusters may share an etcd."""
+    operator_id: str
+    """Written into every spec record; keys of another installation are never touched."""
+    etcd_endpoints: tuple[str, ...]
+    """`host:port` of etcd as the pods reach it."""
+    agent_image: str = "elasticjob-agent"
+    """Image of the agent's payload, for jobs with agent.mode Inject that name none."""
+    status_period_s: float = 1.0
+    """At most one status write per job in this time: a thousand jobs must not flood the API server."""
+    soft_status_period_s: float = 30.0
+    """The same for changes of progress alone."""

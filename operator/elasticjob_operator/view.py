@@ -1,0 +1,81 @@
+"""PURE: what the operator sees below one job's prefix, parsed, as of one revision of etcd.
+
+Everything here is a claim of the job about itself: it decides about that job only. Records that could not be
+read are named in `unreadable` and left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
+from elasticjob_api.world import Member, Membership, State, World
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """A node key that exists: the stay of one agent whose lease lives."""
+
+    record: Node
+    lease: int
+    create_revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One job at one revision; the revisions of keys that do not exist are 0."""
+
+    revision: int = 0
+    spec: Slots | None = None
+    spec_revision: int = 0
+    world: World | None = None
+    world_revision: int = 0
+    membership: Membership | None = None
+    expected: frozenset[int] = frozenset()
+    nodes: Mapping[Member, LiveNode] = field(default_factory=dict)
+    reports: Mapping[Member, Report] = field(default_factory=dict)
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    """By their name below `P/c/failures/`, as `World.root` spells it."""
+    dones: Mapping[tuple[int, int], Done] = field(default_factory=dict)
+    """By round and slot."""
+    gone: Mapping[Member, Gone] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
+    empty: bool = True
+    """There is no key at all."""
+
+    @property
+    def final(self) -> bool:
+        """The rendezvous has come to its end."""
+        return self.world is not None and self.world.state.final
+
+    @property
+    def active(self) -> World | None:
+        """The world, if a round is active."""
+        return self.world if self.world is not None and self.world.state is State.ACTIVE else None
+
+    @property
+    def unclear(self) -> bool:
+        """Spec or world exist and cannot be read: nothing may be planned from half of the truth."""
+        return (self.spec is None and self.spec_revision > 0) or (self.world is None and self.world_revision > 0)
+
+    def owners(self) -> dict[int, str]:
+        """Slot → name of the pod that owns it."""
+        return {int(slot, 16): owner.pod for slot, owner in self.spec.slots.items()} if self.spec else {}
+
+    def done_slots(self) -> frozenset[int]:
+        """Slots of the active round whose member has finished: they are kept while that round stands."""
+        world = self.active
+        return frozenset(m.slot for m in world.members if self.is_done(world.round, m)) if world else frozenset()
+
+    def is_done(self, round_: int, member: Member) -> bool:
+        """All workers of this member exited 0 in this round."""
+        done = self.dones.get((round_, member.slot))
+        return done is not None and done.incarnation == member.incarnation
+
+    def agents(self) -> dict[str, Member]:
+        """Pod uid → the newest stay of its agent; only stays without proof that they have ended."""
+        stays = sorted(self.nodes.items(), key=lambda item: item[1].create_revision)
+        return {node.record.pod_uid: member for member, node in stays if member not in self.gone}
+
+    def left_slots(self, *reasons: GoneReason) -> frozenset[int]:
+        """Slots in which a stay ended for one of these reasons."""
+        return frozenset(member.slot for member, gone in self.gone.items() if gone.reason in reasons)

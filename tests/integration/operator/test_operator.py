@@ -1,0 +1,255 @@
+"""Whole histories of one job through the real operator: from `kubectl apply` to the end, over in-memory I/O."""
+
+from elasticjob_api.world import Cause, State
+from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
+from elasticjob_operator.cluster.protocol import Resource
+from tests.integration.operator.stage import NAMESPACE, manifest, running, staged
+
+
+async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:
+    async with staged(replicas=3) as stage:
+        await stage.until("3 pods", lambda: len(stage.pods()) == 3)
+        spec = stage.spec()
+        assert spec is not None
+        assert {owner.pod for owner in spec.slots.values()} == stage.pod_names()
+        assert sorted(map(stage.slot_of, stage.pods())) == [0, 1, 2]
+
+
+async def test_a_new_job_gets_a_headless_service() -> None:
+    async with staged(replicas=1) as stage:
+        await stage.until("a service", lambda: stage.cluster.objects(Resource.SERVICE))
+        assert stage.cluster.objects(Resource.SERVICE)[0]["spec"]["clusterIP"] == "None"
+
+
+async def test_a_job_tells_its_way_from_pending_to_running() -> None:
+    async with staged(replicas=2) as stage:
+        await stage.until("phase Pending", lambda: stage.status().get("phase") == "Pending")
+        await stage.run_pods(2)
+        await stage.until("phase Starting", lambda: stage.status().get("phase") == "Starting")
+        await stage.close_round()
+        await stage.until("phase Running", lambda: stage.status().get("phase") == "Running")
+        status = stage.status()
+        assert (status["readyReplicas"], status["worldSize"], status["rendezvousRound"]) == (2, 4, 1)
+
+
+async def test_worker_states_and_nodes_reach_the_status() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.until("4 running", lambda: stage.status()["workerStates"]["running"] == 4)
+        nodes = stage.status()["nodes"]
+        assert [(node["name"], node["rank"], node["ranks"]) for node in nodes] == [
+            ("digits-0", 0, "RR"),
+            ("digits-1", 1, "RR"),
+        ]
+
+
+async def test_a_failed_pod_is_replaced_under_a_new_name_and_counted_once() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        failed = stage.pod(1)
+        await stage.end_pod(failed, exit_code=1)
+        await stage.until("another pod", lambda: name_of(failed) not in stage.pod_names() and len(stage.pods()) == 2)
+        await stage.until("the count", lambda: stage.status()["podReplacements"] == 1)
+        assert stage.slot_of(stage.pod(1)) == 1
+
+
+async def test_the_agent_of_a_failed_pod_is_evicted() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.end_pod(stage.pod(1), exit_code=137)
+        await stage.until("no node key", lambda: not [k for k in stage.etcd_keys() if "/nodes/0001." in k])
+        assert [key for key in stage.etcd_keys() if "/gone/0001." in key]
+
+
+async def test_a_deleted_pod_is_replaced_while_it_terminates_and_counts_for_nothing() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        doomed = stage.pod(0)
+        await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(doomed))
+        await stage.until("a successor", lambda: len(stage.pods()) == 2)
+        await stage.until("one terminating", lambda: stage.status().get("terminatingReplicas") == 1)
+        assert [key for key in stage.etcd_keys() if "/nodes/0000." in key]  # it may be saving a checkpoint
+        await stage.confirm_deletions()
+        await stage.until("none terminating", lambda: stage.status().get("terminatingReplicas") == 0)
+        assert stage.status()["podReplacements"] == 0
+
+
+async def test_scaling_up_adds_the_next_slots() -> None:
+    async with staged(replicas=2, minReplicas=1, maxReplicas=4) as stage:
+        await running(stage, 2)
+        before = stage.pod_names()
+        await stage.scale(replicas=4)
+        await stage.until("4 pods", lambda: len(stage.pods()) == 4)
+        assert before < stage.pod_names()
+        await stage.until("phase Resizing", lambda: stage.status()["phase"] == "Resizing")
+
+
+async def test_scaling_down_takes_the_highest_slots() -> None:
+    async with staged(replicas=3, minReplicas=1, maxReplicas=4) as stage:
+        await running(stage, 3)
+        survivors = {name_of(stage.pod(slot)) for slot in (0, 1)}
+        await stage.scale(replicas=2)
+        await stage.until("2 pods", lambda: stage.pod_names() == survivors)
+        spec = stage.spec()
+        assert spec is not None
+        assert spec.desired == 2
+
+
+async def test_suspending_frees_all_pods_and_resuming_opens_the_next_round_with_new_ones() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        before = stage.pod_names()
+        await stage.scale(suspend=True)
+        await stage.until("no pods", lambda: not stage.pods())
+        await stage.confirm_deletions()
+        await stage.until("phase Suspended", lambda: stage.status()["phase"] == "Suspended")
+        world = stage.world()
+        assert world is not None
+        assert (world.state, world.round) == (State.SUSPENDED, 1)
+        await stage.scale(suspend=False)
+        await stage.until("2 pods", lambda: len(stage.pods()) == 2)
+        resumed = stage.world()
+        assert resumed is not None
+        assert (resumed.state, resumed.round, resumed.judged) == (State.FORMING, 2, True)
+        assert not before & stage.pod_names()
+
+
+async def test_a_job_created_suspended_has_neither_pods_nor_keys() -> None:
+    async with staged(replicas=2, suspend=True) as stage:
+        await stage.until("phase Suspended", lambda: stage.status().get("phase") == "Suspended")
+        assert not stage.pods()
+        assert not stage.etcd_keys()
+
+
+async def test_a_worker_failure_is_told_with_its_root_cause() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.fail_worker(1)
+        await stage.until("phase Restarting", lambda: stage.status()["phase"] == "Restarting")
+        failure = stage.status()["lastFailure"]
+        assert (failure["round"], failure["exitCode"], failure["signal"]) == (1, 137, "SIGKILL")
+        assert stage.status()["restarts"] == 1
+        await stage.until("an event", lambda: "WorkerFailed" in stage.events())
+
+
+async def test_success_ends_the_job_and_keeps_its_pods_that_ended() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.finish(0, 1)
+        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.until("phase Succeeded", lambda: stage.status()["phase"] == "Succeeded")
+        for pod in stage.pods():
+            await stage.end_pod(pod, exit_code=0)
+        assert stage.status()["workerStates"]["succeeded"] == 4
+        assert stage.status()["completionTime"]
+        assert len(stage.pods()) == 2
+
+
+async def test_failure_by_the_closer_ends_the_job_with_its_reason() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.end(State.FAILED, Cause.MAX_RESTARTS, "4 restarts, more than maxRestarts (3)")
+        await stage.until("phase Failed", lambda: stage.status()["phase"] == "Failed")
+        assert stage.condition("Failed")["reason"] == "MaxRestartsExceeded"
+
+
+async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
+    async with staged(replicas=2, backoffLimit=0) as stage:
+        await running(stage, 2)
+        await stage.end_pod(stage.pod(0), exit_code=1)
+        await stage.until("phase Failed", lambda: stage.status()["phase"] == "Failed")
+        assert stage.condition("Failed")["reason"] == "BackoffLimitExceeded"
+        world, spec = stage.world(), stage.spec()
+        assert world is not None
+        assert spec is not None
+        assert (world.state, spec.slots) == (State.FAILED, {})
+
+
+async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.cluster.delete(Resource.JOB, NAMESPACE, "digits")
+        await stage.until("terminating", lambda: all(map(is_terminating, stage.cluster.objects(Resource.POD))))
+        await stage.confirm_deletions()
+        await stage.until("no keys", lambda: not stage.etcd_keys())
+        assert not stage.cluster.objects(Resource.POD)
+
+
+async def test_a_recreated_job_starts_beside_its_terminating_predecessor() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.cluster.delete(Resource.JOB, NAMESPACE, "digits")
+        old = uid_of(stage.job)
+        await stage.apply(manifest(replicas=1))
+        await stage.until("one new pod", lambda: len(stage.pods()) == 1)
+        assert uid_of(stage.job) != old
+        await stage.confirm_deletions()
+        await stage.until("old keys gone", lambda: not [key for key in stage.etcd_keys() if old in key])
+        assert stage.spec() is not None
+
+
+async def test_after_a_wipe_living_pods_are_adopted_and_rounds_go_on_far_beyond() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        before = stage.pod_names()
+        await stage.wipe()
+        await stage.until("a new spec", stage.spec)
+        spec = stage.spec()
+        assert spec is not None
+        assert {owner.pod for owner in spec.slots.values()} == before
+        assert spec.first_round == 1001
+
+
+async def test_an_operator_that_restarts_changes_nothing() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        pods, revision = stage.pod_names(), stage.etcd.store.revision
+        await stage.stop_operator()
+        stage.start_operator()
+        await stage.scale(maxRestarts=5)  # so that there is something to wait for
+        await stage.until("the new limit", lambda: (spec := stage.spec()) is not None and spec.max_restarts == 5)
+        assert stage.pod_names() == pods
+        assert stage.etcd.store.revision == revision + 1
+
+
+async def test_pods_that_went_while_the_operator_was_away_are_replaced_under_new_names() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.stop_operator()
+        lost = stage.pod(1)
+        await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(lost), grace_s=0.0)
+        stage.start_operator()
+        await stage.until("2 pods", lambda: len(stage.pods()) == 2)
+        assert name_of(lost) not in stage.pod_names()
+        await stage.until("evicted", lambda: not [key for key in stage.etcd_keys() if "/nodes/0001." in key])
+
+
+async def test_an_invalid_spec_is_refused_with_a_sentence_and_a_corrected_one_goes_on() -> None:
+    async with staged(replicas=2, maxReplicas=1) as stage:
+        await stage.until("refused", lambda: stage.condition("Accepted").get("status") == "False")
+        assert "spec.replicas" in stage.condition("Accepted")["message"]
+        assert not stage.pods()
+        await stage.scale(replicas=1)
+        await stage.until("1 pod", lambda: len(stage.pods()) == 1)
+        await stage.until("accepted", lambda: stage.condition("Accepted")["status"] == "True")
+
+
+async def test_a_job_that_another_controller_manages_is_left_alone() -> None:
+    async with staged(replicas=2, managedBy="example.com/other") as stage:
+        await stage.cluster.create(Resource.JOB, manifest("ours", replicas=1))
+        await stage.until("the other job's pod", stage.pods)
+        assert all(name_of(pod).startswith("ours-") for pod in stage.pods())
+        assert not stage.status()
+
+
+async def test_an_outage_of_etcd_shows_and_passes() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        stage.etcd.disconnect()
+        await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(stage.pod(0)), grace_s=0.0)
+        unavailable = "RendezvousUnavailable"
+        await stage.until("unavailable", lambda: stage.condition(unavailable).get("status") == "True")
+        assert len(stage.pods()) == 1
+        stage.etcd.reconnect()
+        await stage.until("2 pods", lambda: len(stage.pods()) == 2)
+        await stage.until("available", lambda: stage.condition(unavailable)["status"] == "False")
