@@ -1,0 +1,130 @@
+"""Checkpoint files: parameters, where training stood, and which steps made them.
+
+A file is complete or it is not there (temporary file, fsync, rename), and its first line is the digest of
+all the rest: what is torn or altered is never loaded. Each node writes its own copies under its own name, so
+CHECKPOINT_DIR may be private to a node (an emptyDir) or shared by all.
+
+Three parts, separated by line breaks: the SHA-256 of the rest; step, attempt and lineage as JSON; the
+parameters as raw float64.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from errors import CheckpointError
+from model import Vector
+from proof import Segment
+
+_NAME = re.compile(r"step-(?P<step>\d+)\.attempt-(?P<attempt>\d+)\.node-(?P<node>\d+)\.ckpt")
+
+KEEP = 3
+"""How many steps' checkpoints stay: if the newest file is damaged, an older one still is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The parameters after `step` steps, written in attempt `attempt`."""
+
+    step: int
+    attempt: int
+    lineage: tuple[Segment, ...]
+    parameters: Vector
+
+    def encode(self) -> bytes:
+        """The file's content."""
+        facts = {"step": self.step, "attempt": self.attempt, "lineage": [asdict(part) for part in self.lineage]}
+        body = json.dumps(facts).encode() + b"\n" + self.parameters.tobytes()
+        return _digest(body) + b"\n" + body
+
+
+def decode(content: bytes, *, size: int) -> Checkpoint:
+    """Read a file's content back; `size` is the number of parameters that the model has.
+
+    Raises:
+        CheckpointError: the content is torn, was altered, or is of another model.
+    """
+    digest, _, body = content.partition(b"\n")
+    if digest != _digest(body):
+        raise CheckpointError("torn or altered: its digest does not match")
+    facts, _, raw = body.partition(b"\n")
+    if len(raw) != 8 * size:
+        raise CheckpointError(f"holds {len(raw) // 8} parameters, the model has {size}")
+    fields = json.loads(facts)
+    lineage = tuple(Segment(**part) for part in fields["lineage"])
+    return Checkpoint(fields["step"], fields["attempt"], lineage, np.frombuffer(raw))
+
+
+def parameter_hash(parameters: Vector) -> str:
+    """Equal if and only if every bit of the parameters is."""
+    return hashlib.sha256(parameters.tobytes()).hexdigest()
+
+
+def save(folder: Path, checkpoint: Checkpoint, *, node: int) -> Path:
+    """Write a checkpoint so that it survives a crash at any point, and drop this run's oldest ones."""
+    path = folder / f"step-{checkpoint.step:06}.attempt-{checkpoint.attempt}.node-{node}.ckpt"
+    unfinished = folder / f"node-{node}.unfinished"
+    with unfinished.open("wb") as file:
+        file.write(checkpoint.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.rename(path)
+    _sync_folder(folder)
+    _prune(folder)
+    return path
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """All checkpoint files of a folder, the newest step first; of one step, the latest attempt first."""
+    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), key=_age, reverse=True)
+
+
+def load_newest(folder: Path, *, size: int) -> tuple[Checkpoint | None, dict[str, str]]:
+    """The newest usable checkpoint of a folder, and the names of newer files that are not, with the reasons."""
+    unusable: dict[str, str] = {}
+    for path in newest_first(folder):
+        try:
+            return decode(path.read_bytes(), size=size), unusable
+        except (OSError, CheckpointError) as error:
+            unusable[path.name] = str(error)
+    return None, unusable
+
+
+def _age(path: Path) -> tuple[int, int, int]:
+    name = _NAME.fullmatch(path.name)
+    assert name is not None, f"{path} comes from newest_first"
+    return int(name["step"]), int(name["attempt"]), int(name["node"])
+
+
+def _prune(folder: Path) -> None:
+    for path in _outdated(newest_first(folder)):
+        # Where nodes share the folder, another one may have been quicker.
+        path.unlink(missing_ok=True)
+
+
+def _outdated(paths: list[Path]) -> Iterator[Path]:
+    kept: set[int] = set()
+    for path in paths:
+        step = _age(path)[0]
+        if step not in kept and len(kept) == KEEP:
+            yield path
+        else:
+            kept.add(step)
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself must be on disk too, not only the file's content.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode()

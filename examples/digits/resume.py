@@ -1,0 +1,83 @@
+"""Where to begin: all nodes tell what they have, and all go on from the newest checkpoint that anyone has.
+
+No storage is shared: one surviving node is enough, for its copy is sent to all. Every rank decides by the
+same pure function from the same gathered facts, so no second exchange is needed to agree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from allreduce import Group
+from checkpoint import Checkpoint, decode, load_newest, parameter_hash
+from errors import ProofError
+from journal import attempt_from, newest_usable, read_journals
+from proof import Attempt, differing_ranks, merge
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What all ranks agreed on."""
+
+    checkpoint: Checkpoint
+    """Parameters and step to go on from; step 0 if nobody has a checkpoint."""
+    attempt: Attempt
+    before: tuple[Attempt, ...]
+
+
+def agree_on_start(group: Group, folder: Path | None, *, round_: int, fresh: Checkpoint) -> Start:
+    """Find the newest checkpoint among all ranks' folders (None: another rank looks after this node's).
+
+    Raises:
+        ProofError: nodes have the same checkpoint with different parameters.
+    """
+    found, offer = _look(folder, size=fresh.parameters.size, rank=group.rank)
+    offers = group.all_gather(offer)
+    root = choose(offers)
+    checkpoint = fresh
+    if root is not None:
+        payload = found.encode() if found is not None and group.rank == root else b""
+        checkpoint = decode(group.broadcast(payload, root=root), size=fresh.parameters.size)
+    before = merge(map(attempt_from, offer["attempts"]) for offer in offers)
+    attempt = Attempt(
+        number=len(before) + 1,
+        round=round_,
+        world_size=group.world_size,
+        start=checkpoint.step,
+        newest=max(offer["newest"] for offer in offers),
+        saved=checkpoint.step,
+    )
+    return Start(checkpoint, attempt, before)
+
+
+def choose(offers: Sequence[dict[str, Any]]) -> int | None:
+    """The rank whose checkpoint all go on from: the furthest, then of the latest attempt; None if nobody has one.
+
+    Raises:
+        ProofError: that checkpoint has not the same parameters on all nodes that have it.
+    """
+    ages = [(offer["step"], offer["by"]) for offer in offers]
+    newest = max(ages)
+    if newest[0] == 0:
+        return None
+    hashes = [offer["hash"] if age == newest else None for age, offer in zip(ages, offers, strict=True)]
+    if difference := differing_ranks(hashes):
+        raise ProofError(f"the checkpoint of step {newest[0]} differs between nodes: {difference}")
+    return ages.index(newest)
+
+
+def _look(folder: Path | None, *, size: int, rank: int) -> tuple[Checkpoint | None, dict[str, Any]]:
+    if folder is None:
+        return None, {"step": 0, "by": 0, "hash": None, "newest": 0, "attempts": []}
+    checkpoint, damaged = load_newest(folder, size=size)
+    for name, reason in damaged.items():
+        print(f"rank {rank}: ignored the checkpoint {name}: {reason}", flush=True)
+    witness = read_journals(folder)
+    return checkpoint, {
+        "step": checkpoint.step if checkpoint else 0,
+        "by": checkpoint.attempt if checkpoint else 0,
+        "hash": parameter_hash(checkpoint.parameters) if checkpoint else None,
+        "newest": newest_usable(witness, damaged),
+        "attempts": [asdict(attempt) for attempt in witness.attempts],
+    }
