@@ -12,7 +12,10 @@ from tests.faults.apiserver import ROOT, Programs
 pytestmark = pytest.mark.kube
 
 # What the script itself needs; a PATH of these alone has neither Go nor any Kubernetes program.
-UTILITIES = ("bash", "cut", "dirname", "env", "grep", "head", "ln", "mkdir", "sed", "sha256sum", "timeout")
+UTILITIES = (
+    *("bash", "cat", "cut", "dirname", "env", "flock", "grep", "head", "ln", "mkdir", "mv", "paste", "sed"),
+    *("sha256sum", "tail", "timeout"),
+)
 
 
 @pytest.fixture
@@ -45,11 +48,12 @@ def kube_tools(tmp_path: Path, *names: str, path: Path, assets: Path | None = No
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
-def stand_in(folder: Path, version_line: str) -> None:
-    """A kubectl that only says its version."""
-    program = folder / "kubectl"
-    program.write_text(f"#!/usr/bin/env bash\necho '{version_line}'\n")
+def stand_in(folder: Path, line: str, *, name: str = "kubectl", exit_code: int = 0) -> Path:
+    """A program that says one line and ends."""
+    program = folder / name
+    program.write_text(f"#!/usr/bin/env bash\necho '{line}'\nexit {exit_code}\n")
     program.chmod(0o755)
+    return program
 
 
 def test_the_assets_folder_comes_first_and_paths_are_for_machines_to_read(
@@ -77,7 +81,7 @@ def test_then_comes_the_cache(tmp_path: Path, bare_path: Path) -> None:
     ("version_line", "said"),
     [
         pytest.param(
-            "Client Version: v1.34.4-dispatcher", "asked for its version it said '1.34.4-dispatcher'", id="no"
+            "Client Version: v1.34.4-dispatcher", "asked for its version it said '1.34.4-dispatcher'", id="dispatcher"
         ),
         pytest.param("Client Version: v1.20.0", "it is 1.20.0, and the tests need 1.33 or newer", id="old"),
         pytest.param("what?", "asked for its version it said ''", id="silent"),
@@ -92,7 +96,26 @@ def test_a_program_that_is_not_what_is_needed_is_passed_over(
     assert done.returncode == 1
 
 
+def test_what_setup_envtest_downloaded_is_found_in_the_cache_from_then_on(
+    tmp_path: Path, bare_path: Path, assets: Path
+) -> None:
+    go = stand_in(bare_path, str(assets), name="go")
+    first = kube_tools(tmp_path, "kubectl", path=bare_path)
+    go.unlink()
+    again = kube_tools(tmp_path, "kubectl", path=bare_path)
+    assert first.stdout == again.stdout == f"KUBECTL={tmp_path / 'cache' / 'bin' / 'kubectl'}\n"
+
+
+def test_a_build_that_fails_shows_what_go_said(tmp_path: Path, bare_path: Path) -> None:
+    stand_in(bare_path, "module not available", name="go", exit_code=1)
+    done = kube_tools(tmp_path, "kubectl", path=bare_path)
+    assert done.returncode == 1
+    assert "no download" in done.stderr
+    assert "module not available" in done.stderr
+    assert "could not build kubectl" in done.stderr
+
+
 def test_without_programs_and_without_go_the_cure_is_named(tmp_path: Path, bare_path: Path) -> None:
     done = kube_tools(tmp_path, path=bare_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no Go to get one with: install Go 1.25 or newer, or set KUBEBUILDER_ASSETS" in done.stderr
+    assert "no Go to get one with: install Go 1.24 or newer, or set KUBEBUILDER_ASSETS" in done.stderr
