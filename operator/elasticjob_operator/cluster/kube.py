@@ -1,0 +1,213 @@
+"""The API server as a `protocol.Cluster`: six calls over plain dictionaries, through the official asyncio client.
+
+Bodies never pass through typed models, which would drop fields that they do not know. Pods are created, not
+applied, so that a taken name is seen; services and statuses are applied with one field manager. This file and
+`handlers.py` are the only ones that import kubernetes or kopf; every foreign error ends here.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from elasticjob_api import names
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
+
+FIELD_MANAGER = "elasticjob-operator"
+_TIMEOUT_S = 10.0
+_LIST_AGAIN_S = 1.0
+_PAGE = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Where a resource lives in the API."""
+
+    root: str
+    api_version: str
+    kind: str
+
+
+_KINDS = {
+    Resource.JOB: _Kind(f"/apis/{names.API_VERSION}", names.API_VERSION, names.KIND),
+    Resource.POD: _Kind("/api/v1", "v1", "Pod"),
+    Resource.SERVICE: _Kind("/api/v1", "v1", "Service"),
+    Resource.EVENT: _Kind("/api/v1", "v1", "Event"),
+    Resource.DISRUPTION_BUDGET: _Kind("/apis/policy/v1", "policy/v1", "PodDisruptionBudget"),
+}
+
+
+class KubeCluster:
+    """One API server; `namespaces` empty means all of them."""
+
+    def __init__(self, api: client.ApiClient, feed: Feed, namespaces: tuple[str, ...] = ()) -> None:
+        self._api = api
+        self._feed = feed
+        self._namespaces = namespaces
+
+    @classmethod
+    async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = ()) -> "KubeCluster":
+        """With the service account of the pod, or else the kubeconfig that kubectl would use."""
+        settings = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=settings)
+        except config.ConfigException:
+            await config.load_kube_config(client_configuration=settings)
+        return cls(client.ApiClient(settings), feed, namespaces)
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._api.close()
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        """Create an object and return it as stored."""
+        return await self._call("POST", _path(resource, body["metadata"].get("namespace", "default")), body=body)
+
+    async def apply(self, resource: Resource, body: Object) -> Object:
+        """Server-side apply."""
+        path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
+        return await self._apply(path, body)
+
+    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+        """Apply the status; fields that we said before and do not say now go."""
+        kind = _KINDS[resource]
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "status": dict(status)}
+        try:
+            await self._apply(f"{_path(resource, namespace, name)}/status", body)
+        except _NotFound:
+            log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
+
+    async def _apply(self, path: str, body: Object) -> Object:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._call("PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml")
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+    ) -> None:
+        """Delete one object, with `uid` only that very one."""
+        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = int(grace_s)
+        try:
+            await self._call("DELETE", _path(resource, namespace, name), body=body)
+        except _NotFound:
+            log.debug("%s %s/%s was gone already", resource.value, namespace, name)
+
+    async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
+        """Delete all objects that have these labels."""
+        labels = ",".join(f"{name}={value}" for name, value in selector.items())
+        await self._call("DELETE", _path(resource, namespace), query={"labelSelector": labels})
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Read one object, by quorum."""
+        try:
+            return await self._call("GET", _path(resource, namespace, name))
+        except _NotFound:
+            return None
+
+    async def cluster_id(self) -> str:
+        """The uid of the kube-system namespace: what tells this cluster from every other."""
+        found = await self._call("GET", "/api/v1/namespaces/kube-system")
+        return str(found["metadata"]["uid"])
+
+    async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
+        """A list of our own (quorum), then what kopf sees. Subscribed before the list, so nothing is missed."""
+        with self._feed.subscribed(resource) as changes:
+            for item in await self._list_until_it_works(resource):
+                yield ObjectEvent(Change.LISTED, item)
+            yield ObjectEvent(Change.SYNCED, {})
+            while True:
+                yield await changes.get()
+
+    async def _list_until_it_works(self, resource: Resource) -> list[Object]:
+        while True:
+            try:
+                return [
+                    item for namespace in self._namespaces or ("",) for item in await self._list(resource, namespace)
+                ]
+            except ClusterError as error:
+                log.warning("cannot list %s, trying again: %s", resource.value, error)
+                await asyncio.sleep(_LIST_AGAIN_S)
+
+    async def _list(self, resource: Resource, namespace: str) -> list[Object]:
+        kind, query = _KINDS[resource], {"limit": str(_PAGE)}
+        items: list[Object] = []
+        if resource is Resource.POD:
+            query["labelSelector"] = names.LABEL_JOB_UID
+        while True:
+            page = await self._call("GET", _path(resource, namespace), query=query)
+            items.extend({"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in page["items"])
+            query["continue"] = page["metadata"].get("continue", "")
+            if not query["continue"]:
+                return items
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        url = f"{path}?{urlencode(query)}" if query else path
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        request = await self._api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
+        try:
+            response = await self._api.call_api(
+                request[0], request[1], header_params=request[2], body=body, _request_timeout=_TIMEOUT_S
+            )
+            data, status = await response.read(), response.status
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            said = str(error) or type(error).__name__
+            raise ClusterUnavailable(f"{method} {path}: the API server did not answer: {said}") from error
+        if status >= _FIRST_ERROR:
+            raise _error(status, f"{method} {path}", data)
+        found: Object = json.loads(data)
+        return found
+
+
+_FIRST_ERROR = 400
+
+
+class _NotFound(ClusterError):
+    """404; never leaves this file."""
+
+
+def _path(resource: Resource, namespace: str, name: str = "") -> str:
+    """The path of a collection (namespace "" for all), or of one object in it."""
+    within = f"/namespaces/{quote(namespace)}" if namespace else ""
+    return f"{_KINDS[resource].root}{within}/{resource.value}" + (f"/{quote(name)}" if name else "")
+
+
+_ERRORS: dict[tuple[int, str], type[ClusterError]] = {
+    (404, "NotFound"): _NotFound,
+    (409, "AlreadyExists"): AlreadyExists,
+    (409, "Conflict"): Conflict,
+    (403, "Forbidden"): Forbidden,
+    (401, "Unauthorized"): Forbidden,
+    (422, "Invalid"): Forbidden,
+}
+
+
+def _error(status: int, tried: str, data: bytes) -> ClusterError:
+    """The API server's own sentence, as the error that its reason stands for."""
+    try:
+        said = json.loads(data)
+    except ValueError:
+        said = {}
+    reason, message = str(said.get("reason", "")), str(said.get("message", data[:200].decode(errors="replace")))
+    default = ClusterUnavailable if status in {429, 500, 502, 503, 504} else ClusterError
+    return _ERRORS.get((status, reason), default)(f"{tried}: {message} ({status} {reason})")
