@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.job import status_to_dict
+from elasticjob_api.names import Phase
+from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
 from tests.integration.kube.manifests import ELASTIC, REMOVED, changed
 from tests.integration.kube.namespace import Namespace
 
@@ -18,6 +21,25 @@ TEMPLATE_CHANGES = [
     pytest.param({"spec.template.spec.affinity": {"nodeAffinity": {"future": {"deep": 1}}}}, id="deep-unknown-field"),
     pytest.param({"spec.template.metadata": {"labels": {"team": "vision"}}}, id="label"),
 ]
+
+NOW = "2026-01-02T03:04:05Z"
+FULL_STATUS = JobStatus(
+    observed_generation=3,
+    phase=Phase.RUNNING,
+    conditions=(Condition(type="Running", status="True", reason="AllUp", last_transition_time=NOW),),
+    replicas=2,
+    selector="elasticjob.io/job-name=digits",
+    last_rendezvous_time=NOW,
+    worker_states=WorkerStates(running=3, failed=1),
+    nodes=(
+        NodeStatus(name="digits-0", pod_name="digits-0-abcde", node_name="a", rank=0, state="Running", ranks="RR"),
+        NodeStatus(name="digits-1", pod_name="digits-1-fghij", reason="Pending"),
+    ),
+    master_pod="digits-0-abcde",
+    last_failure=LastFailure(time=NOW, round=1, pod_name="digits-1-klmno", rank=2, local_rank=0, exit_code=1),
+    progress=ProgressStatus(step=5, total=10, percentage=50, metrics={"loss": "0.1"}, last_updated_time=NOW),
+    start_time=NOW,
+)
 
 
 @pytest.mark.parametrize("changes", TEMPLATE_CHANGES)
@@ -94,3 +116,17 @@ def test_an_update_of_the_status_leaves_spec_and_generation(namespace: Namespace
     namespace.patch("digits", {"spec": {"replicas": 5}, "status": {"restarts": 1}}, "--subresource=status")
     job = namespace.get("digits")
     assert (job["spec"]["replicas"], job["metadata"]["generation"], job["status"]["restarts"]) == (4, 1, 1)
+
+
+def test_the_status_that_the_contract_writes_is_stored_whole(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    status = status_to_dict(FULL_STATUS)
+    namespace.patch("digits", {"status": status}, "--subresource=status")
+    assert namespace.get("digits")["status"] == status
+
+
+def test_the_status_of_a_job_of_which_nothing_is_known_yet_is_stored_whole(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    status = status_to_dict(JobStatus())
+    namespace.patch("digits", {"status": status}, "--subresource=status")
+    assert namespace.get("digits")["status"] == status
