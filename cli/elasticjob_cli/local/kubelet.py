@@ -90,12 +90,13 @@ class Kubelet:
                 if event.change is not Change.SYNCED:
                     self._on_pod(event, group.create_task)
 
-    async def stop(self, grace_s: float) -> None:
-        """Take no more pods, stop all, return when nothing of them runs; a later call may shorten the grace.
-
-        From now on no deletion has more grace than this either. `run` must still be running.
-        """
+    def close(self, grace_s: float) -> None:
+        """Take no more pods, and give no deletion more grace than this; a later call may shorten it."""
         self._longest_grace_s = min(grace_s, self._longest_grace_s)
+
+    async def stop(self, grace_s: float) -> None:
+        """Close, stop all pods, return when nothing of them runs. `run` must still be running."""
+        self.close(grace_s)
         entries = list(self._pods.values())
         await asyncio.gather(*(entry.life.stop(grace_s) for entry in entries if entry.life))
         await asyncio.gather(*(entry.task for entry in entries if entry.task))
@@ -105,13 +106,17 @@ class Kubelet:
         entry = self._pods.get(uid)
         return entry.life.pids if entry and entry.life else ()
 
+    @property
+    def _closed(self) -> bool:
+        return self._longest_grace_s < math.inf
+
     # --- one event -------------------------------------------------------------------------------------------
 
     def _on_pod(self, event: ObjectEvent, start: Start) -> None:
         pod, deleted = event.object, event.change is Change.DELETED
         entry = self._pods.get(objects.uid_of(pod))
         if entry is None:
-            if not deleted and _is_free(pod) and self._longest_grace_s == math.inf:
+            if not deleted and _is_free(pod) and not self._closed:
                 entry = self._pods[objects.uid_of(pod)] = self._entry(pod)
                 entry.task = start(self._live(entry))
         elif deleted or objects.is_terminating(pod):

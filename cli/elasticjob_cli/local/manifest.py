@@ -1,8 +1,8 @@
 """From a file to one valid ElasticJob that this machine can run, or one sentence for every fault.
 
 Every sentence begins with file and line, names the field, and ends with the cure. Nothing is started here and
-nothing is changed: what a manifest means is `elasticjob_api.job`'s, what a machine alone cannot do is said by
-`volumes` and `environment`.
+nothing is changed: what a manifest means is the operator's to say (`acceptance`), what a machine alone cannot do
+is `support`'s.
 """
 
 import re
@@ -15,9 +15,11 @@ import yaml
 
 from elasticjob_api import names
 from elasticjob_api.errors import FieldFault, InvalidSpec
-from elasticjob_api.job import ElasticJob, parse_job
+from elasticjob_api.job import ElasticJob
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.support import pod_faults
+from elasticjob_operator.acceptance import accept
+from elasticjob_operator.errors import RenderError
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
@@ -57,9 +59,11 @@ def read_manifest(path: Path) -> Manifest:
         raise _invalid(path, document, faults)
     value = _constructed(path, document)
     try:
-        job = parse_job(value)
+        job = accept(value)
     except InvalidSpec as error:
         raise _invalid(path, document, error.faults) from error
+    except RenderError as error:
+        raise _invalid(path, document, _render_faults(str(error))) from error
     if faults := [*_name_faults(job), *_local_faults(job)]:
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
@@ -131,6 +135,11 @@ def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldFault]:
                 yield FieldFault(field, "is given twice; keep one of them")
             seen.add(name)
             yield from _duplicates(item, field)
+
+
+def _render_faults(message: str) -> list[FieldFault]:
+    """The operator joins its sentences, each `field: …`, into one."""
+    return [FieldFault(*sentence.split(": ", 1)) for sentence in message.split("; ") if ": " in sentence]
 
 
 def _name_faults(job: ElasticJob) -> Iterator[FieldFault]:

@@ -1,0 +1,108 @@
+"""The one voice of a run: our own lines with the time since the start, and the workers' lines as they wrote them.
+
+A line is never torn and never blocks the event loop (`supervisor.Console` has the thread that may block). Colour
+only on a terminal, and not with NO_COLOR. Our own lines are plain ASCII but for what they quote.
+"""
+
+import asyncio
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TextIO
+
+from elasticjob_agent.supervisor import Console
+
+_RANK = b"[rank"
+_RESET = "\x1b[0m"
+
+
+class Tone(Enum):
+    """How a line is meant; the value is its colour on a terminal."""
+
+    PLAIN = ""
+    NOTE = "\x1b[2m"
+    GOOD = "\x1b[32m"
+    BAD = "\x1b[31m"
+
+
+class Voice:
+    """Writes to one stream; `on_broken` is called, in the event loop, when nobody reads it any more."""
+
+    def __init__(self, stream: TextIO, *, environ: Mapping[str, str], on_broken: Callable[[], None]) -> None:
+        """Begin now: this is the moment that lines count from."""
+        self._fd = stream.fileno()
+        self._console = Console(self._fd)
+        self._colour = stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        self._since_s = time.monotonic()
+        self._on_broken = on_broken
+        self._loop = asyncio.get_running_loop()
+        self._watched = _is_pipe(self._fd)
+        if self._watched:
+            # The end of a pipe's reader is an error condition of our end, and that wakes a wait for reading.
+            self._loop.add_reader(self._fd, self._broke)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._since_s
+
+    def say(self, text: str, tone: Tone = Tone.PLAIN) -> None:
+        """One line of ours; of a text of several lines the others are indented."""
+        mark = f"[elasticjob {self.elapsed_s:5.1f}s]"
+        body = "\n  ".join(text.splitlines()) or ""
+        if self._colour:
+            mark, body = f"{Tone.NOTE.value}{mark}{_RESET}", f"{tone.value}{body}{_RESET if tone.value else ''}"
+        self._write(f"{mark} {body}\n".encode(errors="replace"))
+
+    def show(self, text: str) -> None:
+        """Several lines as they are, as a table."""
+        self._write(f"{text}\n".encode(errors="replace"))
+
+    def quote(self, pod: str, lines: bytes) -> None:
+        """Whole lines that a pod's containers wrote; what names no rank gets the pod's name in front."""
+        self._write(attributed(pod, lines))
+
+    def close(self) -> None:
+        """Write what is waiting, for a moment at most."""
+        self._unwatch()
+        self._console.close()
+
+    def _write(self, data: bytes) -> None:
+        self._console.write(data)
+        if self._console.error is not None:
+            self._loop.call_soon_threadsafe(self._broke)  # a library may log from a thread of its own
+
+    def _broke(self) -> None:
+        self._unwatch()
+        self._on_broken()
+
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._loop.remove_reader(self._fd)
+            self._watched = False
+
+
+def attributed(pod: str, lines: bytes) -> bytes:
+    """`lines`, each with `[rank…]` or the pod in front; the agent has put the ranks there where it has several."""
+    prefix = f"[{pod}] ".encode()
+    whole = lines.splitlines(keepends=True)
+    return b"".join(line if line.startswith(_RANK) else prefix + line for line in whole)
+
+
+def _is_pipe(fd: int) -> bool:
+    return stat.S_ISFIFO(os.fstat(fd).st_mode)
+
+
+def print_resource(text: str) -> bool:
+    """The one thing for stdout when a format was asked for; False if nobody reads it."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would try again at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True

@@ -1,0 +1,127 @@
+"""The grammar of `--inject`: what is to go wrong, to whom, and when. Pure; `strikes` does it.
+
+    kill-worker[:rank=R][@WHEN]    SIGKILL to one worker
+    kill-agent[:slot=S][@WHEN]     SIGKILL to a pod's agent: a node dies
+    term-agent[:slot=S][@WHEN]     SIGTERM to a pod's agent: a node leaves in order
+    delete-pod[:slot=S][@WHEN]     what `kubectl delete pod` does
+    scale:N[@WHEN]                 what `kubectl scale --replicas=N` does
+
+WHEN is a share of the progress that the training reports (`50%`, the default), or seconds since all workers of the
+first round ran (`5s`). R and S are 1 unless given, or 0 where there is only one.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from elasticjob_api.job import ElasticJob, nproc_per_node
+from elasticjob_cli.errors import InvalidFault
+
+_SHARE = re.compile(r"(\d{1,3})%")
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
+_WHOLE = 100
+
+
+class Kind(StrEnum):
+    """What is done."""
+
+    KILL_WORKER = "kill-worker"
+    KILL_AGENT = "kill-agent"
+    TERM_AGENT = "term-agent"
+    DELETE_POD = "delete-pod"
+    SCALE = "scale"
+
+
+_TARGETS = {Kind.KILL_WORKER: "rank=", Kind.SCALE: ""}
+_SLOT = "slot="
+_FORMS = "kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S] or scale:N"
+
+
+@dataclass(frozen=True, slots=True)
+class AtShare:
+    """When the training has reported this much of its work, in per cent."""
+
+    percent: int
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{self.percent}%"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterSeconds:
+    """So long after all workers of the first round ran."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{self.seconds:g}s"
+
+
+When = AtShare | AfterSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong, once."""
+
+    kind: Kind
+    target: int
+    """Rank, slot, or for a scale the number of nodes."""
+    when: When
+
+    def __str__(self) -> str:
+        """As it is written, in full."""
+        return f"{self.kind}:{_TARGETS.get(self.kind, _SLOT)}{self.target}@{self.when}"
+
+
+def parse_fault(text: str, job: ElasticJob) -> Fault:
+    """The fault that `text` asks for; InvalidFault when it is none, or can never strike this job."""
+    what, _, when = text.partition("@")
+    name, _, target = what.partition(":")
+    try:
+        kind = Kind(name)
+    except ValueError:
+        raise InvalidFault(f"--inject {text}: {name!r} is no fault; it must be {_FORMS}") from None
+    fault = Fault(kind, _target(kind, target, job, text), _when(when, text))
+    _check(fault, job, text)
+    return fault
+
+
+def _target(kind: Kind, given: str, job: ElasticJob, text: str) -> int:
+    form = _TARGETS.get(kind, _SLOT)
+    number = given.removeprefix(form)
+    if number.isascii() and number.isdigit() and given.startswith(form):
+        return int(number)
+    if given:
+        raise InvalidFault(f"--inject {text}: {given!r} is not {form}N with a whole number N")
+    if kind is Kind.SCALE:
+        raise InvalidFault(f"--inject {text}: how many nodes? say scale:N")
+    return min(1, _count(kind, job) - 1)
+
+
+def _when(given: str, text: str) -> When:
+    if match := _SHARE.fullmatch(given or "50%"):
+        if (percent := int(match[1])) <= _WHOLE:
+            return AtShare(percent)
+    elif match := _SECONDS.fullmatch(given):
+        return AfterSeconds(float(match[1]))
+    raise InvalidFault(f"--inject {text}: {given!r} is no moment; say a share of the progress, 50%, or seconds, 5s")
+
+
+def _count(kind: Kind, job: ElasticJob) -> int:
+    """How many ranks or slots there can ever be."""
+    return job.spec.highest * (nproc_per_node(job.spec) if kind is Kind.KILL_WORKER else 1)
+
+
+def _check(fault: Fault, job: ElasticJob, text: str) -> None:
+    spec = job.spec
+    if fault.kind is Kind.SCALE:
+        if not spec.lowest <= fault.target <= spec.highest:
+            raise InvalidFault(
+                f"--inject {text}: the job runs with {spec.lowest} to {spec.highest} nodes (minReplicas, maxReplicas)"
+            )
+    elif fault.target >= (count := _count(fault.kind, job)):
+        noun = "rank" if fault.kind is Kind.KILL_WORKER else "slot"
+        raise InvalidFault(f"--inject {text}: the job has no {noun} above {count - 1}")

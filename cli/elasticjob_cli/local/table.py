@@ -1,0 +1,114 @@
+"""The end of a run in words: a table of ranks, the counters, the root cause. Pure text from what was last seen."""
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from elasticjob_cli.local.view import RunView, Worker
+
+_MOST_ROWS = 64
+_SUCCEEDED = "C"
+_STATES = {
+    "P": "pending",
+    "S": "starting",
+    "R": "running",
+    _SUCCEEDED: "succeeded",
+    "F": "failed",
+    "T": "stopped",
+    "U": "unknown",
+}
+_HEAD = ("RANK", "NODE", "POD", "STATE", "RESTARTS", "PID", "EXIT")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rank."""
+
+    rank: int | None
+    cells: tuple[str, ...]
+
+
+def rank_table(view: RunView) -> str:
+    """A line for each rank of the last round, by rank; nothing for a job without nodes, as when suspended."""
+    rows = sorted(_rows(view), key=lambda row: (row.rank is None, row.rank or 0))
+    if not rows:
+        return ""
+    lines = align([_HEAD, *(row.cells for row in rows[:_MOST_ROWS])])
+    more = len(rows) - _MOST_ROWS
+    return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
+
+
+def _rows(view: RunView) -> Iterator[Row]:
+    reported = {(worker.pod, worker.report.rank): worker for worker in view.workers()}
+    nodes: Sequence[Mapping[str, Any]] = view.status.get("nodes") or []
+    base = 0
+    for node in sorted(nodes, key=_by_rank):
+        letters = node.get("ranks") or ""
+        for i, letter in enumerate(letters):
+            rank = None if node.get("rank") is None else base + i
+            worker = None if rank is None else reported.get((node["podName"], rank))
+            yield Row(rank, _cells(node, rank, letter, worker))
+        base += 0 if node.get("rank") is None else len(letters)
+
+
+def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:
+    rank = node.get("rank")
+    return rank is None, rank or 0
+
+
+def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Worker | None) -> tuple[str, ...]:
+    known = ("-", "-", "-")
+    if worker is not None:
+        # An agent may end before it has reported its last worker's end; that it was a good one is in the state.
+        code = 0 if letter == _SUCCEEDED else worker.report.exit_code
+        known = (str(worker.restarts), str(worker.report.pid or "-"), describe_code(code))
+    place = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
+    return (*place, _STATES.get(letter, letter), *known)
+
+
+def describe_code(code: int | None) -> str:
+    """An exit code as in `subprocess`, a signal by its name, `-` for none."""
+    if code is None:
+        return "-"
+    if code >= 0:
+        return str(code)
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell, two spaces between them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def summary(view: RunView, *, elapsed_s: float) -> str:
+    """Phase, counters and the root cause of the last failure, in one to three lines."""
+    status = view.status
+    counts = ", ".join(
+        [
+            _counted(status.get("restarts", 0), "restart"),
+            _counted(status.get("nodeLosses", 0), "node loss", "node losses"),
+            _counted(status.get("rendezvousRound", 0), "round"),
+            f"{elapsed_s:.1f} s",
+        ]
+    )
+    lines = [f"{status.get('phase') or 'Pending'}: {counts}"]
+    if failure := status.get("lastFailure"):
+        lines.append(f"last failure: {describe_failure(failure)}")
+    return "\n".join(lines)
+
+
+def _counted(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def describe_failure(failure: Mapping[str, Any]) -> str:
+    """The root cause in words."""
+    how = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure['exitCode']}"
+    node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
+    said = f": {failure['message']}" if failure.get("message") else ""
+    return f"rank {failure['rank']} in pod {failure['podName']}{node} {how} in round {failure['round']}{said}"
