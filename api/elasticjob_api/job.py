@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api import codec, names
+from elasticjob_api import codec, names, rules
 from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 
-_FORCED = ("restartPolicy", "hostname", "subdomain")
 _GPU_SUFFIXES = ("/gpu",)
 _MIG = "nvidia.com/mig-"
 
@@ -55,7 +54,7 @@ def parse_job(manifest: Any) -> ElasticJob:
     except CodecError as error:
         raise InvalidSpec([FieldFault(error.path, error.message)]) from error
     job = ElasticJob(metadata=_metadata(manifest.get("metadata")), spec=spec, status=status)
-    if faults := list(spec_faults(spec)):
+    if faults := list(rules.faults(job.metadata.name, spec)):
         raise InvalidSpec(faults)
     return job
 
@@ -92,70 +91,10 @@ def _metadata(value: Any) -> Metadata:
     )
 
 
-def spec_faults(spec: JobSpec) -> Iterator[FieldFault]:
-    """Every rule between fields that `spec` breaks."""
-    yield from _replica_faults(spec)
-    yield from _number_faults(spec)
-    yield from _template_faults(spec)
-
-
-def _replica_faults(spec: JobSpec) -> Iterator[FieldFault]:
-    if spec.lowest < 1:
-        yield FieldFault("spec.minReplicas", f"is {spec.lowest}; it must be at least 1")
-    if not spec.lowest <= spec.replicas <= spec.highest:
-        yield FieldFault(
-            "spec.replicas",
-            f"is {spec.replicas}; it must be from {spec.lowest} (minReplicas) to {spec.highest} (maxReplicas)",
-        )
-    if spec.replica_step is not None and spec.allowed_replicas:
-        yield FieldFault("spec.allowedReplicas", "cannot be used together with replicaStep; keep one of them")
-    if spec.replica_step is not None and spec.replica_step < 1:
-        yield FieldFault("spec.replicaStep", f"is {spec.replica_step}; it must be at least 1")
-
-
-def _number_faults(spec: JobSpec) -> Iterator[FieldFault]:
-    if isinstance(spec.nproc_per_node, int) and spec.nproc_per_node < 1:
-        yield FieldFault("spec.nprocPerNode", f"is {spec.nproc_per_node}; it must be at least 1, or auto")
-    for name in ("max_restarts", "backoff_limit"):
-        if getattr(spec, name) < 0:
-            yield FieldFault(f"spec.{codec.json_name(name)}", f"is {getattr(spec, name)}; it must not be negative")
-
-
-def _template_faults(spec: JobSpec) -> Iterator[FieldFault]:
-    path = "spec.template.spec"
-    pod = spec.template.get("spec")
-    containers = pod.get("containers") if isinstance(pod, dict) else None
-    if not isinstance(pod, dict) or not isinstance(containers, list) or not containers:
-        yield FieldFault(f"{path}.containers", "is required: at least the trainer container")
-        return
-    for name in _FORCED:
-        allowed = {"Never"} if name == "restartPolicy" else set()
-        if name in pod and pod[name] not in allowed:
-            yield FieldFault(f"{path}.{name}", f"is {pod[name]!r}; the operator sets it, remove it")
-    yield from _trainer_faults(spec, containers)
-
-
-def _trainer_faults(spec: JobSpec, containers: list[Any]) -> Iterator[FieldFault]:
-    path = "spec.template.spec.containers"
-    index = next((i for i, c in enumerate(containers) if _is_trainer(spec, c)), None)
-    if index is None:
-        yield FieldFault("spec.trainerContainer", f"is {spec.trainer_container!r}; no container has that name")
-        return
-    command = containers[index].get("command") if isinstance(containers[index], dict) else None
-    if not isinstance(command, list) or not command:
-        yield FieldFault(f"{path}[{index}].command", "is required: the entry point of an image cannot be known")
-
-
-def _is_trainer(spec: JobSpec, container: Any) -> bool:
-    if spec.trainer_container is None:
-        return True
-    return isinstance(container, dict) and container.get("name") == spec.trainer_container
-
-
 def trainer_container(spec: JobSpec) -> Mapping[str, Any]:
     """The container that trains; the spec must be valid."""
     containers = spec.template["spec"]["containers"]
-    found: Mapping[str, Any] = next(c for c in containers if _is_trainer(spec, c))
+    found: Mapping[str, Any] = containers[rules.trainer_index(spec, containers) or 0]
     return found
 
 
@@ -170,5 +109,15 @@ def nproc_per_node(spec: JobSpec) -> int:
 
 def status_to_dict(status: JobStatus) -> dict[str, Any]:
     """The status as JSON; counters are always there, empty texts and lists are not."""
-    full: dict[str, Any] = codec.write(status, keep_defaults=True)
+    full: dict[str, Any] = _without_empty_times(codec.write(status, keep_defaults=True))
     return {name: value for name, value in full.items() if value not in ("", [], {}, None)}
+
+
+def _without_empty_times(value: Any) -> Any:
+    """An empty text is no date-time: the API server would refuse the whole status for it."""
+    if isinstance(value, list):
+        return [_without_empty_times(item) for item in value]
+    if isinstance(value, dict):
+        kept = {name: item for name, item in value.items() if not (name.endswith(("Time", "time")) and item == "")}
+        return {name: _without_empty_times(item) for name, item in kept.items()}
+    return value

@@ -1,0 +1,161 @@
+"""PURE: the rules between a job's fields, in the sense of the CRD's CEL rules, for where no API server is asked.
+
+`elasticjob run` refuses what the API server would; one table of bad manifests is held against both. Sentences
+name the field, what it is, and what it must be. `image` alone is not asked for here: on one machine it is ignored.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from elasticjob_api import codec, names
+from elasticjob_api.errors import FieldFault
+from elasticjob_api.spec import FailureAction, JobSpec, Rule
+
+_JOB_NAME = re.compile(r"[a-z]([-a-z0-9]{0,49}[a-z0-9])?")
+_PART_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_QUANTITY = re.compile(r"0*[1-9][0-9.]*([numkMGTPE]|[KMGTPE]i|[eE][0-9]+)?")
+_FORCED = {
+    "restartPolicy": "the operator sets it to Never; remove it",
+    "hostname": "the operator sets it, because every node needs its own; remove it",
+    "subdomain": "the operator sets it to the job's headless service; remove it",
+}
+_SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_POD = "spec.template.spec"
+_MOST_NPROC = 1024
+
+
+def faults(name: str, spec: JobSpec) -> Iterator[FieldFault]:
+    """Every rule that a job of this name breaks."""
+    if not _JOB_NAME.fullmatch(name):
+        yield FieldFault(
+            "metadata.name",
+            f"is {name!r}; it must be at most 51 lower-case letters, digits and '-', begin with a letter"
+            " and not end with '-': the service, the hosts and the pods are called after it",
+        )
+    yield from _replica_faults(spec)
+    yield from _number_faults(spec)
+    yield from _size_faults(spec)
+    for index, rule in enumerate(spec.failure_policy.rules):
+        yield from _rule_faults(f"spec.failurePolicy.rules[{index}]", rule)
+    yield from _template_faults(spec)
+
+
+def _replica_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    low, high = spec.lowest, spec.highest
+    if low < 1:
+        yield FieldFault("spec.minReplicas", f"is {low}; it must be at least 1")
+    if not low <= spec.replicas <= high:
+        wanted = f"from {low} (minReplicas) to {high} (maxReplicas)"
+        yield FieldFault("spec.replicas", f"is {spec.replicas}; it must be {wanted}")
+    if spec.replica_step is not None and spec.allowed_replicas:
+        yield FieldFault("spec.allowedReplicas", "cannot be used together with spec.replicaStep; keep one of them")
+    if spec.replica_step is not None and spec.replica_step < 1:
+        yield FieldFault("spec.replicaStep", f"is {spec.replica_step}; it must be at least 1")
+    if spec.allowed_replicas and not any(low <= n <= spec.replicas for n in spec.allowed_replicas):
+        wanted = f"from {low} (minReplicas) to {spec.replicas} (replicas), or the job could never run"
+        yield FieldFault("spec.allowedReplicas", f"must have a number {wanted}")
+
+
+def _number_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    if isinstance(spec.nproc_per_node, int) and not 1 <= spec.nproc_per_node <= _MOST_NPROC:
+        yield FieldFault("spec.nprocPerNode", f"is {spec.nproc_per_node}; it must be from 1 to {_MOST_NPROC}, or auto")
+    for name in ("max_restarts", "backoff_limit"):
+        if getattr(spec, name) < 0:
+            yield FieldFault(f"spec.{codec.json_name(name)}", f"is {getattr(spec, name)}; it must not be negative")
+    if spec.rendezvous.keep_alive_s < 2:  # noqa: PLR2004 -- etcd grants no shorter lease
+        yield FieldFault("spec.rendezvous.keepAliveSeconds", "must be at least 2: etcd grants no shorter lease")
+    if spec.restart_backoff.initial_s > spec.restart_backoff.max_s:
+        yield FieldFault("spec.restartBackoff.initialSeconds", "must not be above spec.restartBackoff.maxSeconds")
+    if spec.graceful_shutdown.signal not in _SIGNALS:
+        known = ", ".join(_SIGNALS)
+        yield FieldFault("spec.gracefulShutdown.signal", f"is {spec.graceful_shutdown.signal!r}; it must be {known}")
+    yield from _fraction_faults("spec", codec.write(spec))
+
+
+def _fraction_faults(path: str, value: Any) -> Iterator[FieldFault]:
+    """Seconds are whole ones in a manifest, as everywhere in Kubernetes."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name != "template":
+                yield from _fraction_faults(f"{path}.{name}", item)
+    elif isinstance(value, float):
+        yield FieldFault(path, f"is {value}; it must be a whole number")
+
+
+def _size_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    for name in ("shm_size_limit", "log_size_limit"):
+        size = getattr(spec.agent, name)
+        if size is not None and not _QUANTITY.fullmatch(size):
+            yield FieldFault(f"spec.agent.{codec.json_name(name)}", f"is {size!r}; it must be a quantity, as 8Gi")
+
+
+def _rule_faults(path: str, rule: Rule) -> Iterator[FieldFault]:
+    matchers = [rule.on_exit_codes, rule.on_pod_conditions, rule.on_reasons]
+    if sum(map(bool, matchers)) != 1:
+        yield FieldFault(path, "must have exactly one of onExitCodes, onPodConditions and onReasons")
+    elif rule.action is FailureAction.RESTART_WORKERS and not rule.on_exit_codes:
+        yield FieldFault(path, "action RestartWorkers goes only with onExitCodes: a failed pod has no workers")
+    elif rule.action is FailureAction.REPLACE_POD and rule.on_exit_codes:
+        yield FieldFault(path, "action ReplacePod goes only with onPodConditions or onReasons")
+    if rule.on_exit_codes and any(code < 1 for code in rule.on_exit_codes.values):
+        yield FieldFault(f"{path}.onExitCodes.values", "must be exit codes from 1: 0 is no failure")
+
+
+def _template_faults(spec: JobSpec) -> Iterator[FieldFault]:
+    pod = spec.template.get("spec")
+    containers = pod.get("containers") if isinstance(pod, dict) else None
+    if not isinstance(pod, dict) or not isinstance(containers, list) or not containers:
+        yield FieldFault(f"{_POD}.containers", "is required: at least the trainer container")
+        return
+    for name, why in _FORCED.items():
+        if name in pod and not (name == "restartPolicy" and pod[name] == "Never"):
+            yield FieldFault(f"{_POD}.{name}", f"is {pod[name]!r}; {why}")
+    yield from _trainer_faults(spec, containers)
+    yield from _name_faults(pod)
+
+
+def trainer_index(spec: JobSpec, containers: list[Any]) -> int | None:
+    """Where the trainer is among the containers; None when the name given is none of theirs."""
+    if spec.trainer_container is None:
+        return 0
+    return next((i for i, c in enumerate(containers) if _name(c) == spec.trainer_container), None)
+
+
+def _trainer_faults(spec: JobSpec, containers: list[Any]) -> Iterator[FieldFault]:
+    index = trainer_index(spec, containers)
+    if index is None:
+        why = f"is {spec.trainer_container!r}, and no container of {_POD}.containers has that name"
+        yield FieldFault("spec.trainerContainer", why)
+        return
+    command = containers[index].get("command") if isinstance(containers[index], dict) else None
+    if not isinstance(command, list) or not command:
+        why = "is required: the agent starts it, and the entry point of an image cannot be known"
+        yield FieldFault(f"{_POD}.containers[{index}].command", why)
+
+
+def _name_faults(pod: dict[str, Any]) -> Iterator[FieldFault]:
+    for section in ("containers", "initContainers", "volumes"):
+        seen: set[str] = set()
+        for index, part in enumerate(pod.get(section) or []):
+            path, name = f"{_POD}.{section}[{index}].name", _name(part)
+            if not _PART_NAME.fullmatch(name):
+                yield FieldFault(path, f"is {name!r}; it must be lower-case letters, digits and '-'")
+            if name.startswith(names.RESERVED_PREFIX):
+                yield FieldFault(path, f"is {name!r}; names that begin with elasticjob- are reserved, choose another")
+            if name in seen:
+                yield FieldFault(path, f"is {name!r} a second time; each needs a name of its own")
+            seen.add(name)
+            yield from _port_faults(f"{_POD}.{section}[{index}]", part)
+
+
+def _port_faults(path: str, part: Any) -> Iterator[FieldFault]:
+    ports = part.get("ports") if isinstance(part, dict) else None
+    for index, port in enumerate(ports or []):
+        if _name(port).startswith(names.RESERVED_PREFIX):
+            why = "names that begin with elasticjob- are reserved, choose another"
+            yield FieldFault(f"{path}.ports[{index}].name", why)
+
+
+def _name(part: Any) -> str:
+    return str(part.get("name", "")) if isinstance(part, dict) else ""
