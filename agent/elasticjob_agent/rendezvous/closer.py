@@ -60,7 +60,7 @@ class ClosingLoop:
             return decision.until_s
         try:
             if isinstance(decision, Evict):
-                await self._evict(decision)
+                await self._evict(view, decision)
             else:
                 await self._write(view, decision)
         except Unavailable as error:
@@ -83,10 +83,14 @@ class ClosingLoop:
             self._trace.point(f"closer wrote {world.state.value}", world.round)
             log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
 
-    async def _evict(self, decision: Evict) -> None:
+    async def _evict(self, view: View, decision: Evict) -> None:
         member = decision.member
+        if member not in view.gone:
+            txn = txns.evict(self._me, view.world_revision, member, Gone(decision.reason))
+            result = await self._etcd.txn(txn)
+            if not result.succeeded and not result.reads[0]:
+                return  # the world moved, or another is the closer: it may be late no more
         log.warning("evicting slot %d (%s): %s", member.slot, member.incarnation, decision.reason.value)
-        await self._etcd.txn(txns.gone_if_absent(self._me.keys, member, Gone(decision.reason)))
         await self._etcd.lease_revoke(decision.lease)
 
     async def _next_change(self, mirror: Mirror, seen_revision: int, until_s: float | None) -> None:

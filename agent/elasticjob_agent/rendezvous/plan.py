@@ -57,7 +57,7 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
     if (condemned := _condemned(view)) is not None:
         return condemned
     if world is None:
-        return WriteWorld(_first(spec, nonce))
+        return Wait(why="the world cannot be read") if view.world_revision else WriteWorld(_first(spec, nonce))
     plan_state = _plan_active if world.state is State.ACTIVE else _plan_forming
     return plan_state(view, spec, world, seen, nonce)
 
@@ -139,12 +139,18 @@ def _plan_forming(view: View, spec: Slots, world: World, seen: Seen, nonce: str)
 
 
 def _await_barrier(spec: Slots, world: World, seen: Seen, late: list[LiveNode]) -> Decision:
-    grace_s = spec.failure_grace_s if world.cause in SHORT_GRACE else spec.stop_grace_s
-    until = seen.forming_since_s + grace_s + STOP_MARGIN_S
+    deadlines = [(seen.forming_since_s + _grace_s(spec, world, node) + STOP_MARGIN_S, node) for node in late]
+    until, first = min(deadlines, key=lambda deadline: deadline[0])
     if seen.now_s < until:
         names = ", ".join(node.record.pod for node in late[:3])
         return Wait(until, f"{names} not ready" + (f" (and {len(late) - 3} more)" if len(late) > 3 else ""))  # noqa: PLR2004 -- three names are enough for a line
-    return Evict(late[0].member, late[0].record.lease, GoneReason.WEDGED)
+    return Evict(first.member, first.record.lease, GoneReason.WEDGED)
+
+
+def _grace_s(spec: Slots, world: World, node: LiveNode) -> float:
+    """What this node's workers get to stop; one that leaves has the user's grace, whatever opened the round."""
+    short = world.cause in SHORT_GRACE and not node.record.leaving
+    return spec.failure_grace_s if short else spec.stop_grace_s
 
 
 def _judged(view: View, spec: Slots, world: World, nonce: str) -> World:

@@ -7,6 +7,7 @@ contiguous per role in the same order.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.world import World, from_run_lengths, run_lengths
@@ -49,7 +50,8 @@ def take(view: View, ready: Sequence[LiveNode], count: int) -> list[LiveNode]:
 def code_shape(nodes: Sequence[LiveNode]) -> tuple[str, str]:
     """(nprocs, roles) of nodes in rank order, as the world carries them."""
     nprocs = run_lengths([str(node.record.nproc) for node in nodes], NPROC_MARK)
-    roles = run_lengths([node.record.role for node in nodes], ROLE_MARK)
+    # A role is the user's word and may hold a comma or a star.
+    roles = run_lengths([quote(node.record.role, safe="") for node in nodes], ROLE_MARK)
     return nprocs, roles
 
 
@@ -62,7 +64,7 @@ def master_of(node: LiveNode) -> str:
 def assignment(world: World, group_rank: int) -> Assignment:
     """The place of the node at `group_rank` of an ACTIVE world."""
     nprocs = [int(n) for n in from_run_lengths(world.nprocs, NPROC_MARK)]
-    roles = from_run_lengths(world.roles, ROLE_MARK)
+    roles = [unquote(role) for role in from_run_lengths(world.roles, ROLE_MARK)]
     role = roles[group_rank]
     same_role = [n if r == role else 0 for n, r in zip(nprocs, roles, strict=True)]
     host, _, port = world.master.rpartition(":")

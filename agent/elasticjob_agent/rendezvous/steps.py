@@ -12,7 +12,7 @@ from enum import Enum
 from elasticjob_agent.rendezvous.plan import SHORT_GRACE
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import IDLE
-from elasticjob_api.world import Member, State, World
+from elasticjob_api.world import Cause, Member, State, World
 
 
 class Workers(Enum):
@@ -121,9 +121,9 @@ def _form(s: Situation, world: World) -> Step:
         return _stop_then(s, WAIT, soon=world.cause in SHORT_GRACE)
     if s.unsaid_failures:
         return Step(Do.SAY_LATE_FAILURES)
-    if s.ready != world.round and not (s.ready == IDLE and s.started is None):
-        return Step(Do.SAY_READY)
-    return WAIT
+    if s.ready == IDLE and world.cause is Cause.FIRST:
+        return WAIT  # idle is ready: there was no round yet that could have named this node
+    return WAIT if s.ready == world.round else Step(Do.SAY_READY)
 
 
 def _run(s: Situation, world: World) -> Step:

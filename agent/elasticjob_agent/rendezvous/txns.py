@@ -116,15 +116,20 @@ def report(me: Identity, said: Report) -> Txn:
     return Txn((me.mine,), (Put(key, records.encode(said), me.lease),), (Get(me.keys.ctl, prefix=True),))
 
 
-def gone_if_absent(keys: Keys, member: Member, gone: Gone) -> Txn:
-    """Proof that an incarnation is gone; the first proof stands."""
-    key = keys.gone(member.slot, member.incarnation)
-    return Txn((absent(key),), (Put(key, records.encode(gone)),))
-
-
 def farewell(me: Identity) -> Txn:
-    """`left`, written before the lease is revoked."""
-    return gone_if_absent(me.keys, me.member, Gone(GoneReason.LEFT))
+    """`left`, written before the lease is revoked; what was proved against it stands."""
+    gone = me.keys.gone(me.member.slot, me.member.incarnation)
+    return Txn((absent(gone), me.mine), (Put(gone, records.encode(Gone(GoneReason.LEFT))),))
+
+
+def evict(me: Identity, seen: int, member: Member, proof: Gone) -> Txn:
+    """The closer's proof that `member` is gone, for the world it was found late in; the first proof stands.
+
+    The else branch reads that first proof, if there is one, before `P/c/ctl/`.
+    """
+    gone = me.keys.gone(member.slot, member.incarnation)
+    fences = (absent(gone), unchanged(me.keys.world, seen), me.mine, leased(me.keys.closer, me.lease))
+    return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
 def write_world(me: Identity, *, seen: int, spec_revision: int, next_world: World, garbage: Iterable[str] = ()) -> Txn:

@@ -35,7 +35,7 @@ def judge(view: View, spec: Slots, restarts: int) -> Verdict:
     root = root_cause(failures)
     lost = [m for m in view.membership.members if is_lost(view, m)]
     if lost or any(has_left(view, m) for m in view.membership.members):
-        return Verdict(losses=len(lost), root=root)
+        return Verdict(losses=1 if lost else 0, root=root)  # rounds are counted, as for restarts, not nodes
     charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
     if not charged or root is None:
         return Verdict(root=root)

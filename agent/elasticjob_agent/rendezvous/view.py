@@ -45,7 +45,7 @@ class FailureAt:
 
 @dataclass(slots=True)
 class View:
-    """One job at one revision; revisions are 0 for keys that do not exist."""
+    """One job at one revision; revisions are 0 for keys that do not exist, but not for unreadable ones."""
 
     spec: Slots | None = None
     spec_revision: int = 0
@@ -104,8 +104,8 @@ def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -
 
 def _single(name: str, decode: Callable[[bytes], Any]) -> Callable[[View, ParsedKey, KeyValue], None]:
     def put(view: View, _parsed: ParsedKey, kv: KeyValue) -> None:
+        setattr(view, f"{name}_revision", kv.mod_revision)  # also of what cannot be read: it exists
         setattr(view, name, decode(kv.value))
-        setattr(view, f"{name}_revision", kv.mod_revision)
 
     return put
 

@@ -1,0 +1,153 @@
+"""What the end of a round counts as."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.rendezvous import verdict
+from elasticjob_agent.rendezvous.verdict import Verdict
+from elasticjob_api.records import FailureRule, GoneReason
+from elasticjob_api.world import Cause
+from tests.unit.rendezvous.views import AView, a_view, member
+
+
+def a_round(**spec: Any) -> AView:
+    """Round 1 had slots 0, 1, 2; all have stopped and are ready for round 2."""
+    return a_view(**spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2)
+
+
+def judge(job: AView, restarts: int = 0) -> Verdict:
+    view = job.build()
+    assert view.spec is not None
+    return verdict.judge(view, view.spec, restarts)
+
+
+@pytest.mark.parametrize(
+    ("job", "restarts", "losses"),
+    [
+        pytest.param(a_round().failure(1, 0), 1, 0, id="a failure with everybody there is charged"),
+        pytest.param(a_round().failure(1, 0).failure(1, 1).failure(1, 2), 1, 0, id="several failures are one restart"),
+        pytest.param(a_round(), 0, 0, id="a planned round charges nothing"),
+        pytest.param(a_round().failure(1, 0).lost(1), 0, 1, id="the victim of a lost node is not charged"),
+        pytest.param(a_round().lost(1), 0, 1, id="a lost node counts as a loss"),
+        pytest.param(a_round().lost(1).lost(2), 0, 1, id="losses are counted by rounds"),
+        pytest.param(a_round().lost(1).gone(1, GoneReason.LEFT), 0, 0, id="a node that left counts as nothing"),
+        pytest.param(
+            a_round().lost(1).gone(1, GoneReason.LEFT).failure(1, 0), 0, 0, id="a leaver's peer is not charged"
+        ),
+        pytest.param(a_round().node(1, ready=2, leaving=True).failure(1, 0), 0, 0, id="nor while it is leaving"),
+        pytest.param(
+            a_round().lost(1).gone(1, GoneReason.LEFT).lost(2), 0, 1, id="lost beside one that left is a loss"
+        ),
+        pytest.param(a_round().gone(1, GoneReason.REFUSED).failure(1, 0), 0, 1, id="proof of a loss counts like it"),
+        pytest.param(a_round().failure(1, 0, late=True), 0, 0, id="a late failure is never charged"),
+        pytest.param(a_round().failure(1, 0, killed_by_us=True), 0, 0, id="nor one that we caused"),
+        pytest.param(a_round().done(1, 1).lost(1).failure(1, 0), 1, 0, id="a finished member that is gone is not lost"),
+        pytest.param(
+            a_round().done(1, 1).node(1, leaving=True).failure(1, 0), 1, 0, id="a finished member may leave unnoticed"
+        ),
+        pytest.param(a_round().failure(7, 0), 0, 0, id="failures of other rounds do not count"),
+        pytest.param(a_round().lost(1).node(1, incarnation="f" * 8), 0, 1, id="a new stay in the same slot is a loss"),
+    ],
+)
+def test_the_end_of_a_round_counts_as(job: AView, restarts: int, losses: int) -> None:
+    said = judge(job)
+    assert (said.restarts, said.losses, said.failed) == (restarts, losses, None)
+
+
+def test_nothing_is_judged_before_the_first_round() -> None:
+    assert judge(a_view().nodes(0, 1).forming(1)) == Verdict()
+
+
+def test_one_failure_more_than_max_restarts_fails_the_job_and_says_why() -> None:
+    job = a_round(max_restarts=2).failure(1, 1, exit_code=-9, signal="SIGKILL")
+    assert judge(job, restarts=1).failed is None
+    said = judge(job, restarts=2)
+    assert (said.failed, said.restarts) == (Cause.MAX_RESTARTS, 0)
+    assert said.detail == "rank 1 on pod-1 was killed by SIGKILL; maxRestarts 2 is used up"
+
+
+@pytest.mark.parametrize(
+    ("rule", "failed", "restarts"),
+    [
+        pytest.param(FailureRule("FailJob", (1, 42)), Cause.FAIL_JOB_RULE, 0, id="FailJob on this code"),
+        pytest.param(FailureRule("FailJob", (42,)), None, 1, id="FailJob on another code"),
+        pytest.param(FailureRule("FailJob", (42,), negate=True), Cause.FAIL_JOB_RULE, 0, id="FailJob on all but one"),
+        pytest.param(FailureRule("FailJob", (1,), negate=True), None, 1, id="FailJob on all but this"),
+        pytest.param(FailureRule("Ignore", (1,)), None, 0, id="Ignore restarts for nothing"),
+        pytest.param(FailureRule("RestartWorkers", (1,)), None, 1, id="RestartWorkers charges"),
+        pytest.param(FailureRule("Ignore"), None, 0, id="a rule without codes matches every one"),
+    ],
+)
+def test_failure_rule_by_exit_code(rule: FailureRule, failed: Cause | None, restarts: int) -> None:
+    said = judge(a_round(failure_rules=(rule,)).failure(1, 0))
+    assert (said.failed, said.restarts) == (failed, restarts)
+
+
+def test_the_first_matching_rule_wins() -> None:
+    rules = (FailureRule("Ignore", (1,)), FailureRule("FailJob"))
+    assert judge(a_round(failure_rules=rules).failure(1, 0)).failed is None
+    assert judge(a_round(failure_rules=rules).failure(1, 0, exit_code=2)).failed is Cause.FAIL_JOB_RULE
+
+
+def test_a_signal_is_matched_as_128_plus_its_number() -> None:
+    rules = (FailureRule("FailJob", (128 + 11,)),)
+    assert judge(a_round(failure_rules=rules).failure(1, 0, exit_code=-11)).failed is Cause.FAIL_JOB_RULE
+
+
+@pytest.mark.parametrize(
+    ("job", "root"),
+    [
+        pytest.param(a_round().failure(1, 1).failure(1, 0), "1/0001.0", id="the earliest in etcd's order"),
+        pytest.param(a_round().failure(1, 1).failure(1, 0, exit_code=-11), "1/0000.0", id="a signal beats an exit"),
+        pytest.param(a_round().failure(1, 1).failure(1, 0, oom=True), "1/0000.0", id="out of memory beats an exit"),
+        pytest.param(
+            a_round().failure(1, 1).failure(1, 0, exit_code=-11, late=True), "1/0000.0", id="also when it is late"
+        ),
+        pytest.param(
+            a_round().failure(1, 1, exit_code=-15, killed_by_us=True).failure(1, 0), "1/0000.0", id="never one of ours"
+        ),
+        pytest.param(
+            a_round().failure(1, 2, 1, exit_code=-6).failure(1, 2, 0, exit_code=-9), "1/0002.1", id="the earlier signal"
+        ),
+    ],
+)
+def test_root_cause(job: AView, root: str) -> None:
+    said = judge(job)
+    assert said.root is not None
+    assert said.root.name == root
+
+
+def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> None:
+    job = a_round().failure(1, 1).failure(1, 0).failure(1, 1, late=True)
+    root = judge(job).root
+    assert root is not None
+    assert root.name == "1/0001.0"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        pytest.param({}, "rank 1 on pod-1 exited with code 1", id="an exit"),
+        pytest.param({"pod": ""}, "rank 1 exited with code 1", id="without a pod"),
+        pytest.param(
+            {"exit_code": -9, "signal": "SIGKILL", "oom": True},
+            "rank 1 on pod-1 was killed by SIGKILL (out of memory)",
+            id="out of memory",
+        ),
+        pytest.param(
+            {"message": "Traceback\n  ...\nValueError: boom\n"},
+            "rank 1 on pod-1 exited with code 1: ValueError: boom",
+            id="its last line",
+        ),
+    ],
+)
+def test_failure_in_words(fields: dict[str, Any], words: str) -> None:
+    (failure,) = a_view().failure(1, 1, **fields).build().failures
+    assert verdict.describe(failure) == words
+
+
+def test_left_and_lost_exclude_each_other() -> None:
+    view = a_round().lost(0).gone(0, GoneReason.LEFT).lost(1).build()
+    told = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
+    assert told == {0: (True, False), 1: (False, True), 2: (False, False)}

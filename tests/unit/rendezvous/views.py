@@ -1,0 +1,157 @@
+"""A job's keys, written one after another, and the view that a closer has of them: the builder of the tables.
+
+Every call writes one key at the next revision, exactly as an agent or the operator would, so that the tables also go
+through the real parser. Slot 3 is held by incarnation `00000003` unless another is given.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Self
+
+from elasticjob_agent.rendezvous.membership import Seen
+from elasticjob_agent.rendezvous.view import LiveNode, View, parse_view
+from elasticjob_api import records, world
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import IDLE, Done, Expected, Failure, Gone, GoneReason, Node, SlotOwner, Slots
+from elasticjob_api.world import Member, Membership, State, World
+from elasticjob_etcd.protocol import KeyValue
+
+KEYS = Keys("/elasticjob/cli/test")
+OPERATOR = "operator-1"
+
+
+def member(slot: int, incarnation: str | None = None) -> Member:
+    """The member that a builder means by a slot."""
+    return Member(slot, incarnation or f"{slot:08x}")
+
+
+def a_node(slot: int, **changes: Any) -> Node:
+    """A node record; its lease is 100 + slot, its master port 20000 + slot."""
+    plain = Node(
+        pod=f"pod-{slot}",
+        pod_uid=f"uid-{slot}",
+        lease=100 + slot,
+        host=f"host-{slot}",
+        address=f"10.0.0.{slot + 1}",
+        nproc=1,
+        master_port=20000 + slot,
+    )
+    return replace(plain, **changes)
+
+
+def a_live_node(slot: int, *, incarnation: str | None = None, **changes: Any) -> LiveNode:
+    """A node as a view holds it."""
+    return LiveNode(member(slot, incarnation), a_node(slot, **changes), create_revision=slot + 1)
+
+
+def seen(now_s: float = 0.0, **changes: Any) -> Seen:
+    """What a closer knows of time: all began at 0."""
+    plain = Seen(now_s=now_s, forming_since_s=0.0, newest_key_s=0.0, enough_since_s=0.0, joiner_since_s=None)
+    return replace(plain, **changes)
+
+
+class AView:
+    """The keys of one job under construction."""
+
+    def __init__(self, spec: Slots) -> None:
+        self.revision = 1
+        self.items: dict[str, KeyValue] = {}
+        self._spec = spec
+        self._put(KEYS.spec, records.encode(spec))
+
+    def _put(self, key: str, value: bytes) -> Self:
+        self.revision += 1
+        old = self.items.get(key)
+        created = old.create_revision if old else self.revision
+        self.items[key] = KeyValue(key, value, created, self.revision, version=old.version + 1 if old else 1)
+        return self
+
+    def raw(self, key: str, value: bytes) -> Self:
+        """Any bytes at any key."""
+        return self._put(key, value)
+
+    def no_spec(self) -> Self:
+        """The spec is gone."""
+        del self.items[KEYS.spec]
+        return self
+
+    def spec(self, **changes: Any) -> Self:
+        """The spec changes."""
+        self._spec = replace(self._spec, **changes)
+        return self._put(KEYS.spec, records.encode(self._spec))
+
+    def owned_by(self, **owners: str) -> Self:
+        """With an operator: slot (`s0`, `s1`, …) → pod."""
+        slots = {f"{int(name[1:]):04x}": SlotOwner(pod) for name, pod in owners.items()}
+        return self.spec(operator=OPERATOR, slots=slots)
+
+    def expected(self, *slots: int) -> Self:
+        """The operator expects pods in these slots."""
+        return self._put(KEYS.expected, records.encode(Expected(slots)))
+
+    def world(self, state: State, round_: int, **fields: Any) -> Self:
+        """Any world."""
+        value = World(state=state, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
+        return self._put(KEYS.world, world.encode_world(value))
+
+    def forming(self, round_: int, **fields: Any) -> Self:
+        """A round forms."""
+        return self.world(State.FORMING, round_, **fields)
+
+    def active(self, round_: int, *slots: int, **fields: Any) -> Self:
+        """A round runs with the members in these slots, which also are `P/c/members`."""
+        members = tuple(member(slot) for slot in slots)
+        self.world(State.ACTIVE, round_, members=members, **fields)
+        return self.members(round_, *slots)
+
+    def members(self, round_: int, *slots: int) -> Self:
+        """`P/c/members`."""
+        value = Membership(round_, tuple(member(slot) for slot in slots))
+        return self._put(KEYS.members, world.encode_membership(value))
+
+    def node(self, slot: int, *, incarnation: str | None = None, ready: int = IDLE, **changes: Any) -> Self:
+        """A live node."""
+        who = member(slot, incarnation)
+        return self._put(KEYS.node(who.slot, who.incarnation), records.encode(a_node(slot, ready=ready, **changes)))
+
+    def nodes(self, *slots: int, ready: int = IDLE) -> Self:
+        """Live nodes, all alike."""
+        for slot in slots:
+            self.node(slot, ready=ready)
+        return self
+
+    def lost(self, slot: int) -> Self:
+        """The node key of this slot's usual incarnation is gone."""
+        who = member(slot)
+        self.items.pop(KEYS.node(who.slot, who.incarnation), None)
+        return self
+
+    def gone(self, slot: int, reason: GoneReason) -> Self:
+        """Proof that this slot's usual incarnation is gone."""
+        who = member(slot)
+        return self._put(KEYS.gone(who.slot, who.incarnation), records.encode(Gone(reason)))
+
+    def failure(self, round_: int, slot: int, local_rank: int = 0, **fields: Any) -> Self:
+        """A worker's failure: exit code 1, by itself, unless told otherwise."""
+        plain = Failure(incarnation=member(slot).incarnation, rank=slot, exit_code=1, pod=f"pod-{slot}")
+        return self._put(KEYS.failure(round_, slot, local_rank), records.encode(replace(plain, **fields)))
+
+    def done(self, round_: int, *slots: int) -> Self:
+        """All workers of these members exited 0."""
+        for slot in slots:
+            self._put(KEYS.done(round_, slot), records.encode(Done(member(slot).incarnation)))
+        return self
+
+    def build(self) -> View:
+        """The view that a closer has."""
+        return parse_view(KEYS, self.items)
+
+
+def a_view(least: int = 1, most: int = 4, **spec: Any) -> AView:
+    """A job of the command line: `least` to `most` nodes, as many as possible wanted."""
+    return AView(Slots(min=least, max=most, desired=spec.pop("desired", most), **spec))
+
+
+def slots_of(nodes: Iterable[LiveNode]) -> list[int]:
+    """The slots of nodes, in their order."""
+    return [node.member.slot for node in nodes]
