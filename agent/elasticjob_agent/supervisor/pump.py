@@ -72,15 +72,11 @@ class LinePump:
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(fd, self._read)
 
-    def leader_ended(self) -> None:
+    def leader_ended(self, *, longest_s: float = LONGEST_DRAIN_S) -> None:
         """The worker is gone: from now on the wait for the end of the pipe is bounded."""
         if not self.done.done():
             self._last_read_s = self._loop.time()
-            self._check_quiet(self._last_read_s + LONGEST_DRAIN_S)
-
-    def abandon(self) -> None:
-        """Stop at once: the worker never came to be."""
-        self._finish()
+            self._check_quiet(self._last_read_s + longest_s)
 
     def _check_quiet(self, give_up_at_s: float) -> None:
         # In each turn of the loop readers run before timers, so a loop that was late cannot mistake

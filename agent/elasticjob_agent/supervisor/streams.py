@@ -29,7 +29,9 @@ class Streams:
 
 @contextlib.contextmanager
 def opened(command: Command) -> Iterator[Streams]:
-    """Open everything of this command; on leaving close the descriptors, and after an exception the pumps too.
+    """Open everything of this command; on leaving close the descriptors.
+
+    A pump ends by itself when nobody holds its pipe: if no worker came of it, then.
 
     Raises:
         StartError: a file cannot be opened, no descriptor is left, or no process can have such a command.
@@ -39,10 +41,6 @@ def opened(command: Command) -> Iterator[Streams]:
     try:
         _open_all(command, content, streams)
         yield streams
-    except BaseException:
-        for pump in streams.pumps:
-            pump.abandon()
-        raise
     finally:
         for fd in streams.fds:
             os.close(fd)

@@ -118,6 +118,18 @@ def test_a_write_larger_than_all_the_room_is_shown(pipe: tuple[int, int]) -> Non
     assert console.close(within_s=10)
 
 
+def test_two_who_share_a_pipe_do_not_tear_each_others_lines(full_pipe: tuple[int, int]) -> None:
+    text = [b"".join(b"%s%04d%s\n" % (name, n, name * 50) for n in range(5000)) for name in (b"a", b"b")]
+    consoles = [Console(full_pipe[1]) for _ in text]
+    for console, lines in zip(consoles, text, strict=True):
+        console.write(lines)
+    seen: list[bytes] = []
+    while len(seen) < 10_000:
+        seen += _read_until(full_pipe[0], b"\n")
+    assert sorted(seen) == sorted(b"".join(text).splitlines(keepends=True))
+    assert [console.close(within_s=10) for console in consoles] == [True, True]
+
+
 def test_a_reader_that_is_gone_is_remembered_and_hurts_nobody(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
     console = Console(pipe[1])

@@ -53,6 +53,19 @@ class _Agent:
         assert [self.process.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
 
 
+def test_the_kernel_alone_ends_the_workers_of_a_killed_starter(census: Census) -> None:
+    """The agent is stopped, so it cannot be what ends them."""
+    agent = _Agent(census, "nothing but itself")
+    [starter] = psutil.Process(agent.process.pid).children()
+    workers = starter.children()
+    with agent.process as process:
+        process.send_signal(signal.SIGSTOP)
+        starter.kill()
+        _, alive = psutil.wait_procs(workers, timeout=10)
+        process.kill()
+    assert (len(workers), alive) == (2, [])
+
+
 @pytest.mark.parametrize("shape", TREES)
 def test_a_killed_agent_leaves_nothing_of_its_workers_trees(census: Census, shape: str) -> None:
     agent = _Agent(census, shape)
@@ -130,6 +143,15 @@ async def test_a_starter_that_dies_during_a_stop_ends_the_stop(supervisor: Super
     os.kill(supervisor.starter_pid, signal.SIGKILL)
     await stopping
     assert await sentence(child) == "killed by SIGKILL (its starter is gone)"
+
+
+async def test_a_stop_that_finds_the_starter_dead_still_tells_the_ends(supervisor: Supervisor, build: Builder) -> None:
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    starter = psutil.Process(supervisor.starter_pid)
+    starter.kill()
+    eventually(lambda: starter.status() == psutil.STATUS_ZOMBIE, what="a dead starter that the loop knows nothing of")
+    await supervisor.stop([child], grace_s=1000)
+    assert child.exit.result().sentence == "killed by SIGKILL (its starter is gone)"
 
 
 async def test_a_starter_that_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ async def test_an_end_that_nobody_has_looked_at_yet_is_not_ours(supervisor: Supe
     os.kill(supervisor.starter_pid, signal.SIGSTOP)
     os.kill(child.pid, signal.SIGSEGV)
     stopping = asyncio.create_task(supervisor.stop([child], grace_s=30))
+    await aeventually(lambda: supervisor._requests)
     await aeventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
     os.kill(supervisor.starter_pid, signal.SIGCONT)
     await stopping

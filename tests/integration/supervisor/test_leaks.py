@@ -32,6 +32,7 @@ async def test_fifty_rounds_leave_nothing_behind(supervisor: Supervisor, build: 
         before = before or held
         assert held == before
         assert census.found(besides=supervisor.starter_pid) == []
+        assert not supervisor._children
 
 
 async def test_a_closed_supervisor_holds_nothing(census: Census, build: Builder) -> None:

@@ -1,8 +1,10 @@
 """A worker that cannot be started: the error says what and why, and nothing of its batch is left."""
 
 import asyncio
+import resource
 from pathlib import Path
 
+import psutil
 import pytest
 
 from elasticjob_agent.supervisor import (
@@ -96,6 +98,23 @@ async def test_a_cancelled_start_leaves_nothing(supervisor: Supervisor, build: B
     with pytest.raises(asyncio.CancelledError):
         await spawning
     assert census.found(besides=supervisor.starter_pid) == []
+
+
+@pytest.mark.parametrize("room", [0, 1, 3])
+async def test_a_starter_without_room_for_descriptors_says_so_and_goes_on(
+    supervisor: Supervisor, build: Builder, room: int
+) -> None:
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    held = psutil.Process(supervisor.starter_pid).num_fds()
+    limits = resource.prlimit(supervisor.starter_pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(supervisor.starter_pid, resource.RLIMIT_NOFILE, (held + room, limits[1]))
+    with pytest.raises(StartError, match="Too many open files"):
+        await supervisor.spawn([build("true")])
+    resource.prlimit(supervisor.starter_pid, resource.RLIMIT_NOFILE, limits)
+    [other] = await supervisor.spawn([build("true")])
+    assert (await other.exit).code == 0
+    assert not child.ended
+    assert psutil.Process(supervisor.starter_pid).num_fds() == held
 
 
 async def test_the_supervisor_goes_on_after_a_failed_start(supervisor: Supervisor, build: Builder) -> None:

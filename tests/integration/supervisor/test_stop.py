@@ -95,13 +95,15 @@ async def test_a_second_stop_without_grace_ends_the_first(supervisor: Supervisor
 async def test_two_stops_send_the_same_signal_once(supervisor: Supervisor, build: Builder) -> None:
     """The second could break a checkpoint that the first has asked for."""
     out = Caught()
-    script = "trap 'echo term' TERM; trap 'exit 0' USR1; echo ready; while :; do sleep 0.01; done"
+    script = "trap 'echo term' TERM; trap 'exit 0' XCPU; echo ready; while :; do sleep 0.01; done"
     [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink())])
     await out.line("ready")
-    stops = [asyncio.create_task(supervisor.stop([child], grace_s=1000)) for _ in range(2)]
+    first = asyncio.create_task(supervisor.stop([child], grace_s=1000))
     await out.line("term")
-    await supervisor.stop([child], sig=signal.SIGUSR1, grace_s=1000)
-    await asyncio.gather(*stops)
+    second = asyncio.create_task(supervisor.stop([child], grace_s=1000))
+    await aeventually(lambda: len(supervisor._requests) == 2)
+    await supervisor.stop([child], sig=signal.SIGXCPU, grace_s=1000)  # a higher number: its trap runs after TERM's
+    await asyncio.gather(first, second)
     assert out.lines == ["ready", "term"]
 
 

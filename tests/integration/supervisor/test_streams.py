@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.supervisor import Console, Supervisor
+from tests.faults.waiting import aeventually
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
 _WRITER = """
@@ -124,7 +125,7 @@ async def test_a_log_file_that_cannot_be_opened_closes_the_pipes(supervisor: Sup
     out = Caught()
     with pytest.raises(Exception, match="cannot open /opt/none/log"):
         await supervisor.spawn([build("true", stdout=out.sink(), stderr=out.sink(Path("/opt/none/log")))])
-    assert _descriptors() == before
+    await aeventually(lambda: _descriptors() == before)
 
 
 def _descriptors() -> set[str]:

@@ -1,14 +1,19 @@
 """Whatever a worker has started is gone with it, and nothing else is."""
 
+import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 import pytest
 
 from elasticjob_agent.supervisor import Child, Supervisor
+from tests.faults.waiting import aeventually, eventually
 from tests.integration.supervisor.census import Census
-from tests.integration.supervisor.commands import Builder, Tether
+from tests.integration.supervisor.commands import Builder, Tether, sentence
 from tests.integration.supervisor.trees import TREES, script
 
 
@@ -27,7 +32,6 @@ class _Plant:
         await tether.ready()
         if leader == "leave":
             await child.exit
-        assert not tether.is_loose()
         return child, tether
 
 
@@ -103,6 +107,40 @@ async def test_the_callers_other_children_are_not_touched(
     await supervisor.stop([child], grace_s=0)
     await supervisor.close()
     assert other.poll() is None
+
+
+_FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture
+def freezer() -> Iterator[Path]:
+    """A control group in which SIGKILL does nothing until it is thawed: as if hanging in the kernel."""
+    if not os.access(_FREEZER / "cgroup.procs", os.W_OK):
+        pytest.skip("no freezer of control groups version 1 that may be written")
+    group = _FREEZER / f"elasticjob-{uuid.uuid4().hex}"
+    group.mkdir()
+    yield group
+    (group / "freezer.state").write_text("THAWED")
+    eventually(lambda: not (group / "cgroup.procs").read_text(), what="an empty control group")
+    group.rmdir()
+
+
+@pytest.mark.parametrize("shape", ["a child in the same session", "a child in a session of its own"])
+async def test_what_a_hanging_worker_has_started_is_killed_though_it_stays(
+    build: Builder, freezer: Path, shape: str
+) -> None:
+    supervisor = await Supervisor.create(reap_s=0.2)
+    [child] = await supervisor.spawn([build.python(script(shape), "stay")])
+    below = await aeventually(psutil.Process(child.pid).children)
+    (freezer / "cgroup.procs").write_text(str(child.pid))
+    (freezer / "freezer.state").write_text("FROZEN")
+    await supervisor.stop([child], grace_s=0)
+    assert (child.wedged, [each.status() for each in below]) == (True, [psutil.STATUS_ZOMBIE])
+    (freezer / "freezer.state").write_text("THAWED")
+    assert await sentence(child) == "killed by SIGKILL"
+    await supervisor.stop([child], grace_s=0)
+    assert not child.wedged
+    await supervisor.close()
 
 
 class _Tracer:

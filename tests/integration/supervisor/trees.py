@@ -105,6 +105,7 @@ last()
 """
 
 TREES = {
+    "nothing but itself": "last()",
     "a child in the same session": _SAME_SESSION,
     "a child in a session of its own": _OWN_SESSION,
     "a daemon, forked twice": _DAEMON,

@@ -11,6 +11,7 @@ It outlives the agent by as long as it takes to kill everything. That is why the
 it: a SIGKILL there would end the workers too, by their own parent-death signal, but nothing that they started.
 """
 
+import errno
 import os
 import select
 import signal
@@ -24,8 +25,8 @@ from contextlib import suppress
 from . import prctl, tree, worker
 
 _MESSAGE_BYTES = 1 << 16
-_FDS = "3i"
-_FDS_BYTES = socket.CMSG_SPACE(struct.calcsize(_FDS))
+_FDS = ("command", "stdout", "stderr")
+_FDS_BYTES = socket.CMSG_SPACE(len(_FDS) * struct.calcsize("i"))
 _FAREWELL_S = 10.0
 _SHORTEST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.5
@@ -121,7 +122,7 @@ class Starter:
         if kind == "gone":
             self._disconnect()
         elif kind == "spawn":
-            self._spawn(int(words[0]), list(struct.unpack(_FDS, ancillary[0][2])))
+            self._spawn(int(words[0]), [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)])
         elif kind == "signal":
             self._signal(int(words[0]), int(words[1]), _numbers(words[2]))
         elif kind == "kill":
@@ -142,7 +143,7 @@ class Starter:
     def _spawn(self, number: int, fds: "list[int]") -> None:
         forked_ns = time.time_ns()
         try:
-            pid, handshake = self._fork(*fds)
+            pid, handshake = self._fork(fds)
         except OSError as error:
             self._say("failed", number, error.errno, "fork")
             return
@@ -154,7 +155,11 @@ class Starter:
         self._unswept[number] = pid
         self._poll.register(handshake, select.POLLIN)
 
-    def _fork(self, command: int, stdout: int, stderr: int) -> "tuple[int, int]":
+    def _fork(self, fds: "list[int]") -> "tuple[int, int]":
+        """Fork one worker; return its pid and the pipe on which its exec, or what hindered it, is seen."""
+        if len(fds) != len(_FDS):  # the kernel drops the descriptors for which we have no room
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        command, stdout, stderr = fds
         starter_pid = os.getpid()
         read_end, write_end = os.pipe()
         # Blocked until the child has its dispositions: else our own handlers would eat a signal meant for it.

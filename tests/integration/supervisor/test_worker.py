@@ -1,0 +1,23 @@
+"""The step between fork and exec, alone: what the races around it come to."""
+
+import os
+
+from elasticjob_agent.supervisor import wire
+from elasticjob_agent.supervisor.starter import worker
+from tests.integration.supervisor.commands import Builder
+
+
+def test_a_worker_whose_starter_died_during_the_fork_does_not_start(build: Builder) -> None:
+    """The kernel tells of a parent's death only from the moment on that it is asked to."""
+    command = os.memfd_create("command")
+    os.write(command, wire.encode(build("sh", "-c", "exit 7")))
+    reader, handshake = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        worker.become(command_fd=command, stdout=1, stderr=2, handshake=handshake, starter_pid=os.getpid(), taken=[])
+    for fd in (command, handshake):
+        os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert os.read(reader, 1) == b""
+    os.close(reader)
