@@ -41,6 +41,8 @@ class Supervisor:
     async def create(cls, *, reap_s: float = 5.0) -> "Supervisor":
         """Start the starter and return when it takes commands; StarterLost if it does not come up.
 
+        Best called early: it forks this process, which is cheapest while it is small.
+
         Args:
             reap_s: seconds after SIGKILL until what still lives counts as wedged.
         """
@@ -155,13 +157,14 @@ class Supervisor:
         if not children or self._link.lost:
             return True
         request = next(self._numbers)
-        self._requests[request] = asyncio.get_running_loop().create_future()
+        answered = self._requests[request] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within_s):
                 await self._link.send(wire.words(kind, request, *numbers, of=[child.number for child in children]))
-                await self._requests[request]
+                await answered
         except TimeoutError:
-            return False
+            # An event loop that was late finds the answer and the end of its time in the same turn.
+            return answered.done() and not answered.cancelled()
         except StarterLost:  # then its end has ended them all
             return True
         finally:
@@ -193,8 +196,10 @@ class Supervisor:
         )
         kill_sessions({child.pid for child in self._children.values() if child.pid and not child.ended})
         for child in self._children.values():
-            child.failed(StarterLost(f"{child.name}: cannot be started: the starter process has died"))
-            child.exited(end)
+            if child.start.done():
+                child.exited(end)
+            else:
+                child.failed(StarterLost(f"{child.name}: not started: the starter process has died"))
         self._children.clear()
         for answered in self._requests.values():
             _resolve(answered)

@@ -1,12 +1,14 @@
 """Stopping: one signal for all groups, one grace for all, and nothing that can refuse."""
 
 import asyncio
+import os
 import signal
+import time
 
 import psutil
 
 from elasticjob_agent.supervisor import Supervisor
-from tests.faults.waiting import aeventually
+from tests.faults.waiting import aeventually, eventually
 from tests.integration.supervisor.census import Census
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
@@ -105,6 +107,21 @@ async def test_two_stops_send_the_same_signal_once(supervisor: Supervisor, build
     await supervisor.stop([child], sig=signal.SIGXCPU, grace_s=1000)  # a higher number: its trap runs after TERM's
     await asyncio.gather(first, second)
     assert out.lines == ["ready", "term"]
+
+
+async def test_a_late_event_loop_does_not_take_the_dead_for_wedged(census: Census, build: Builder) -> None:
+    supervisor = await Supervisor.create(reap_s=0.2)
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    os.kill(supervisor.starter_pid, signal.SIGSTOP)
+    stopping = asyncio.create_task(supervisor.stop([child], grace_s=0))
+    await aeventually(lambda: supervisor._requests)
+    late_s = time.monotonic() + 0.3
+    os.kill(supervisor.starter_pid, signal.SIGCONT)
+    eventually(lambda: not psutil.pid_exists(child.pid) and time.monotonic() > late_s)
+    await stopping
+    assert not child.wedged
+    await supervisor.close()
+    assert census.found() == []
 
 
 async def test_stopping_the_ended_and_nobody_is_no_error(supervisor: Supervisor, build: Builder) -> None:

@@ -63,9 +63,10 @@ class Starter:
         self._connected = True
         self._workers: dict[int, _Worker] = {}
         self._handshakes: dict[int, _Worker] = {}
-        # The pid of every worker, dead or alive, whose tree was not killed yet. A dead one's number still names
-        # its session and group while they have members: the kernel gives it to nobody else until then.
-        self._unswept: dict[int, int] = {}
+        # Of every worker, dead or alive, whose tree was not killed yet: the pid, which names its session and its group.
+        # The kernel gives that number to nobody else while these have members; when it does, the newest owns it.
+        self._unswept: set[int] = set()
+        self._sessions: dict[int, int] = {}
         self._told: set[tuple[int, int]] = set()
         self._owners: dict[tuple[int, int], int] = {}
         self._waits: list[_Wait] = []
@@ -105,7 +106,7 @@ class Starter:
     def _end_everything(self) -> None:
         self._disconnect()
         deadline_s = time.monotonic() + _FAREWELL_S
-        self._waits = [_Wait(0, set(self._unswept), kill=True)]
+        self._waits = [_Wait(0, self._unswept.copy(), kill=True)]
         self._answer()
         while self._waits and time.monotonic() < deadline_s:
             self._turn()
@@ -152,7 +153,8 @@ class Starter:
                 os.close(fd)
         new = _Worker(number, pid, handshake=handshake, forked_ns=forked_ns)
         self._workers[pid] = self._handshakes[handshake] = new
-        self._unswept[number] = pid
+        self._unswept.add(number)
+        self._sessions[pid] = number
         self._poll.register(handshake, select.POLLIN)
 
     def _fork(self, fds: "list[int]") -> "tuple[int, int]":
@@ -211,7 +213,7 @@ class Starter:
         if one.handshake >= 0:
             self._settle(one)
         if one.failure:
-            del self._unswept[one.number]
+            self._forget({one.number})
             self._say("failed", one.number, one.failure.decode("ascii"))
         else:
             self._say("exited", one.number, status, int(one.stopped), at_s, wall_ns)
@@ -221,32 +223,32 @@ class Starter:
     def _signal(self, request: int, signum: int, numbers: "set[int]") -> None:
         self._reap()  # who has already ended was not stopped by us
         self._remember_owners(numbers)
-        for number in self._with_group(numbers):
-            if (number, signum) not in self._told:
-                self._told.add((number, signum))
-                self._signal_group(number, signum)
+        for group in self._groups(numbers):
+            told = self._sessions[group], signum
+            if told not in self._told:
+                self._told.add(told)
+                self._signal_group(group, signum)
         self._waits.append(_Wait(request, numbers, kill=False))
 
-    def _with_group(self, numbers: "set[int]") -> "list[int]":
-        """Those of them whose process group has members, their leader or not."""
-        # A leader that was not reaped keeps its number; else a member below us does: it cannot be another's group.
+    def _groups(self, numbers: "set[int]") -> "list[int]":
+        """Those of their process groups that have members, the leader or others."""
         groups = set(self._workers)
-        if any(self._unswept.get(number) not in groups for number in numbers):
+        if not numbers.issubset(one.number for one in self._workers.values()):
             groups.update(process.group for process in self._orphans() if not process.dead)
-        return [number for number in numbers if self._unswept.get(number) in groups]
+        return [group for group in groups if self._sessions.get(group) in numbers]
 
     def _orphans(self) -> "list[tree.Process]":
         """What ended workers have left behind. Living workers' trees are not looked at: their groups are their own."""
         roots = [tree.read(pid) for pid in tree.children(os.getpid()) if pid not in self._workers]
         return [each for root in roots if root for each in (root, *tree.descendants(root.pid))]
 
-    def _signal_group(self, number: int, signum: int) -> None:
-        pid = self._unswept[number]
-        if pid in self._workers:
-            self._workers[pid].stopped = True
+    def _signal_group(self, group: int, signum: int) -> None:
+        # It is ours: its leader was not reaped, or a process below us is in it, and so nobody else can have its number.
+        if group in self._workers:
+            self._workers[group].stopped = True
         # A stopped process takes no signal but SIGKILL until it is continued.
         for each in (signum, signal.SIGCONT):
-            _send(os.killpg, pid, each)
+            _send(os.killpg, group, each)
 
     def _kill(self, request: int, numbers: "set[int]") -> None:
         self._reap()
@@ -264,7 +266,7 @@ class Starter:
 
     def _answer(self) -> None:
         for wait in list(self._waits):
-            if self._kill_pass(wait.numbers) if wait.kill else self._with_group(wait.numbers):
+            if self._kill_pass(wait.numbers) if wait.kill else self._groups(wait.numbers):
                 continue
             self._waits.remove(wait)
             if wait.kill:
@@ -295,10 +297,7 @@ class Starter:
         process = tree.read(orphan)
         if not process:
             return None
-        for number, pid in self._unswept.items():
-            if pid == process.session:
-                return number
-        return self._owners.get((orphan, process.started))
+        return self._sessions.get(process.session, self._owners.get((orphan, process.started)))
 
     def _kill_child(self, pid: int) -> None:
         """SIGKILL this child of ours and, if it is a worker, its group at once, so that no fork of it escapes."""
@@ -308,8 +307,8 @@ class Starter:
         _send(os.kill, pid, signal.SIGKILL)  # a worker that has not come to its setsid yet has no group
 
     def _forget(self, numbers: "set[int]") -> None:
-        for number in numbers:
-            self._unswept.pop(number, None)
+        self._unswept -= numbers
+        self._sessions = {pid: number for pid, number in self._sessions.items() if number not in numbers}
         self._told = {(number, signum) for number, signum in self._told if number not in numbers}
         self._owners = {process: number for process, number in self._owners.items() if number not in numbers}
 
