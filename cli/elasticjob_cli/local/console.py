@@ -5,6 +5,7 @@ only on a terminal, and not with NO_COLOR. Our own lines are plain ASCII but for
 """
 
 import asyncio
+import io
 import os
 import stat
 import sys
@@ -88,8 +89,8 @@ class Voice:
 def attributed(pod: str, lines: bytes) -> bytes:
     """`lines`, each with `[rank…]` or the pod in front; the agent has put the ranks there where it has several."""
     prefix = f"[{pod}] ".encode()
-    whole = lines.splitlines(keepends=True)
-    return b"".join(line if line.startswith(_RANK) else prefix + line for line in whole)
+    # Not splitlines: it would cut at the carriage returns of progress bars too.
+    return b"".join(line if line.startswith(_RANK) else prefix + line for line in io.BytesIO(lines))
 
 
 def _is_pipe(fd: int) -> bool:

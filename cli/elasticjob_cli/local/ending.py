@@ -22,13 +22,13 @@ _GRACE_S = 2.5
 _STATUS_S = 1.0
 """For the operator to say it in the status: it writes once a second."""
 _END_S = 10.0
-"""For pods of an ended job to end by themselves: agents do at once, other containers may never."""
+"""For the agents of an ended job to end by themselves; they do at once."""
 
 
 async def settle(rig: Rig, view: RunView, interrupts: Interrupts) -> None:
-    """After the job's end: wait for its pods' ends, stop what does not end, wait for the last status."""
+    """After the job's end: wait for its agents' ends, stop what else there is, wait for the last status."""
     try:
-        await interrupts.unless_asked(view.until(lambda: not view.live_pods(), at_most_s=_END_S))
+        await interrupts.unless_asked(view.until(lambda: not view.training_pods(), at_most_s=_END_S))
         await interrupts.unless_asked(rig.kubelet.stop(_GRACE_S))
     except Interrupted:
         await rig.kubelet.stop(0.0)

@@ -1,8 +1,8 @@
 """From a file to one valid ElasticJob that this machine can run, or one sentence for every fault.
 
 Every sentence begins with file and line, names the field, and ends with the cure. Nothing is started here and
-nothing is changed: what a manifest means is the operator's to say (`acceptance`), what a machine alone cannot do
-is `support`'s.
+nothing is changed: what a manifest means is said by the contract and the operator, what a machine alone
+cannot do by `support`.
 """
 
 import re
@@ -15,11 +15,12 @@ import yaml
 
 from elasticjob_api import names
 from elasticjob_api.errors import FieldFault, InvalidSpec
-from elasticjob_api.job import ElasticJob
+from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.support import pod_faults
-from elasticjob_operator.acceptance import accept
+from elasticjob_cli.local.template import shape_faults
 from elasticjob_operator.errors import RenderError
+from elasticjob_operator.render.checks import check
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
@@ -58,13 +59,13 @@ def read_manifest(path: Path) -> Manifest:
     if faults := list(_duplicates(document)):
         raise _invalid(path, document, faults)
     value = _constructed(path, document)
+    if faults := list(_shape_faults(value)):
+        raise _invalid(path, document, faults)
     try:
-        job = accept(value)
+        job = parse_job(value)
     except InvalidSpec as error:
         raise _invalid(path, document, error.faults) from error
-    except RenderError as error:
-        raise _invalid(path, document, _render_faults(str(error))) from error
-    if faults := [*_name_faults(job), *_local_faults(job)]:
+    if faults := list(_local_faults(job)) or list(_reserved_faults(job)):
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
 
@@ -137,24 +138,32 @@ def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldFault]:
             yield from _duplicates(item, field)
 
 
-def _render_faults(message: str) -> list[FieldFault]:
-    """The operator joins its sentences, each `field: …`, into one."""
-    return [FieldFault(*sentence.split(": ", 1)) for sentence in message.split("; ") if ": " in sentence]
-
-
-def _name_faults(job: ElasticJob) -> Iterator[FieldFault]:
-    for field, name in (("name", job.metadata.name), ("namespace", job.metadata.namespace)):
-        if not _NAME.fullmatch(name):
-            yield FieldFault(
-                f"metadata.{field}", f"is {name!r}; it must be lower-case letters, digits and '-', 63 at most"
-            )
+def _shape_faults(value: Any) -> Iterator[FieldFault]:
+    """Asked first: whoever reads the pod after this may rely on lists being lists."""
+    for step in ("spec", "template", "spec"):
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        yield from shape_faults(value, _TEMPLATE)
 
 
 def _local_faults(job: ElasticJob) -> Iterator[FieldFault]:
-    """What a cluster could do and one machine cannot."""
+    """What a cluster could do and one machine cannot, and what only the API server checks of any object."""
+    if not _NAME.fullmatch(job.metadata.namespace):
+        why = f"is {job.metadata.namespace!r}; it must be lower-case letters, digits and '-', 63 at most"
+        yield FieldFault("metadata.namespace", why)
     yield from pod_faults(job.spec.template["spec"], _TEMPLATE)
     if job.spec.suspend:
         yield FieldFault("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
+
+
+def _reserved_faults(job: ElasticJob) -> Iterator[FieldFault]:
+    """Names that the operator needs for itself; it joins its sentences, each `field: …`, into one."""
+    try:
+        check(job)
+    except RenderError as error:
+        for sentence in str(error).split("; spec."):
+            field, _, message = sentence.partition(": ")
+            yield FieldFault(f"spec.{field.removeprefix('spec.')}", message)
 
 
 def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldFault]) -> InvalidManifest:

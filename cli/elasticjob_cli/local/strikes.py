@@ -75,7 +75,7 @@ class Striker:
 
     def _kill_worker(self, fault: Fault) -> bool:
         worker = self._view.running_worker(fault.target)
-        if worker is None or not _signal(worker.report.pid, signal.SIGKILL):
+        if worker is None or not strike_process(worker.report.pid, signal.SIGKILL):
             return False
         self._say(f"inject {fault}: SIGKILL to rank {fault.target}, pid {worker.report.pid} in pod {worker.pod}")
         return True
@@ -87,13 +87,13 @@ class Striker:
             await self._cluster.delete(Resource.POD, objects.namespace_of(pod), name, uid=objects.uid_of(pod))
             return True
         sig = signal.SIGKILL if fault.kind is Kind.KILL_AGENT else signal.SIGTERM
-        struck = [pid for pid in self._agent_pids(objects.uid_of(pod)) if _signal(pid, sig)]
+        struck = [pid for pid in self._agent_pids(objects.uid_of(pod)) if strike_process(pid, sig)]
         if struck:
             self._say(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {struck[0]}")
         return bool(struck)
 
 
-def _signal(pid: int, sig: signal.Signals) -> bool:
+def strike_process(pid: int, sig: signal.Signals) -> bool:
     """Signal this process if it lives and is ours; True if it was."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         handle = os.pidfd_open(pid)

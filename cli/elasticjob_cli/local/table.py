@@ -58,13 +58,18 @@ def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:
 
 
 def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Worker | None) -> tuple[str, ...]:
-    known = ("-", "-", "-")
+    restarts = pid = code = None
     if worker is not None:
-        # An agent may end before it has reported its last worker's end; that it was a good one is in the state.
-        code = 0 if letter == _SUCCEEDED else worker.report.exit_code
-        known = (str(worker.restarts), str(worker.report.pid or "-"), describe_code(code))
+        restarts, pid, code = worker.restarts, worker.report.pid or None, worker.report.exit_code
+    if letter == _SUCCEEDED:
+        code = 0  # an agent may end before it has reported its last worker's end
+    known = (_shown(restarts), _shown(pid), describe_code(code))
     place = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
     return (*place, _STATES.get(letter, letter), *known)
+
+
+def _shown(number: int | None) -> str:
+    return "-" if number is None else str(number)
 
 
 def describe_code(code: int | None) -> str:

@@ -68,6 +68,15 @@ class RunView:
         present = (pod for name, pod in self.pods.items() if name not in self.gone)
         return [pod for pod in present if objects.pod_phase(pod) not in objects.ENDED_PHASES]
 
+    def training_pods(self) -> list[Object]:
+        """Pods whose trainer has not ended; other containers beside it may never end."""
+        return [pod for pod in self.live_pods() if not self._trainer_ended(pod)]
+
+    def _trainer_ended(self, pod: Object) -> bool:
+        name = self.job["spec"].get("trainerContainer") or pod["spec"]["containers"][0]["name"]
+        statuses = (pod.get("status") or {}).get("containerStatuses") or []
+        return any(status["name"] == name and "terminated" in status["state"] for status in statuses)
+
     def pod_in_slot(self, slot: int) -> Object | None:
         """The running pod of a slot; of several the youngest."""
         label = {names.LABEL_SLOT: str(slot)}

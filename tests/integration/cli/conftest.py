@@ -20,6 +20,7 @@ from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.timestamps import to_rfc3339
 from tests.faults.waiting import aeventually
+from tests.integration.cli.runs import Cli
 from tests.integration.supervisor.census import MARKER, Census
 
 
@@ -106,3 +107,11 @@ async def pods(census: Census, tmp_path: Path) -> AsyncIterator[Pods]:
     with contextlib.suppress(asyncio.CancelledError):
         await running
     await supervisor.close()
+
+
+@pytest.fixture
+def cli(census: Census, tmp_path: Path) -> Iterator[Cli]:
+    """The command line in an empty folder."""
+    cli = Cli(tmp_path, census)
+    yield cli
+    cli.clean_up()

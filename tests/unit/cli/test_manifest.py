@@ -93,6 +93,16 @@ def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
             id="a path for a name",
         ),
         pytest.param(
+            _GOOD.replace("name: digits", "name: digits\n  namespace: a/b"),
+            "job.yaml:5: metadata.namespace: is 'a/b';",
+            id="a path as namespace",
+        ),
+        pytest.param(
+            _GOOD.replace("      containers:", "      volumes: 3\n      containers:"),
+            "job.yaml:9: spec.template.spec.volumes: 3 is not a list",
+            id="another shape",
+        ),
+        pytest.param(
             _GOOD.replace("replicas: 2", "replicas: 2\n  suspend: true"),
             "job.yaml:7: spec.suspend: is true; such a job never starts",
             id="suspended",
@@ -103,6 +113,15 @@ def test_a_fault_is_one_sentence_with_its_line(tmp_path: Path, text: str | bytes
     said = _fault(tmp_path, text)
     assert said.startswith(sentence)
     assert "\n" not in said
+
+
+def test_variables_that_are_the_operators_are_refused_with_all_that_clash(tmp_path: Path) -> None:
+    env = "        env: [{name: ELASTICJOB_SLOT, value: a}, {name: ELASTICJOB_JOB, value: b}]\n"
+    said = _fault(tmp_path, f"{_GOOD}{env}").splitlines()
+    assert [line.split(" is ")[0] for line in said] == [
+        "job.yaml:9: spec.template.spec.containers: variable ELASTICJOB_SLOT: ELASTICJOB_*",
+        "job.yaml:9: spec.template.spec.containers: variable ELASTICJOB_JOB: ELASTICJOB_*",
+    ]
 
 
 def test_several_faults_are_a_line_each(tmp_path: Path) -> None:

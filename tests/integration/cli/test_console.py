@@ -1,0 +1,76 @@
+"""The voice of a run on a terminal and in a pipe."""
+
+import os
+import pty
+from collections.abc import Iterator
+
+import pytest
+
+from elasticjob_cli.local.console import Tone, Voice, attributed
+from tests.faults.waiting import aeventually
+
+_TERMINAL = {"TERM": "xterm"}
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """Both ends of a terminal."""
+    ends = pty.openpty()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def _said_on(ends: tuple[int, int], environ: dict[str, str]) -> bytes:
+    master, slave = ends
+    with os.fdopen(os.dup(slave), "w") as stream:
+        voice = Voice(stream, environ=environ, on_broken=lambda: None)
+        voice.say("all is well", Tone.GOOD)
+        voice.close()
+    return os.read(master, 1000)
+
+
+async def test_a_terminal_gets_colour(terminal: tuple[int, int]) -> None:
+    assert b"\x1b[32mall is well\x1b[0m" in _said_on(terminal, _TERMINAL)
+
+
+@pytest.mark.parametrize("environ", [{**_TERMINAL, "NO_COLOR": "1"}, {"TERM": "dumb"}])
+async def test_unless_it_wants_none(terminal: tuple[int, int], environ: dict[str, str]) -> None:
+    said = _said_on(terminal, environ)
+    assert b"all is well" in said
+    assert b"\x1b" not in said
+
+
+async def test_a_pipe_gets_plain_lines_and_texts_of_several_lines_are_indented() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as reader, os.fdopen(write, "w") as stream:
+        voice = Voice(stream, environ=_TERMINAL, on_broken=lambda: None)
+        voice.say("first\nsecond", Tone.BAD)
+        voice.quote("p", b"hello\n")
+        voice.close()
+        stream.close()
+        assert reader.read() == b"[elasticjob   0.0s] first\n  second\n[p] hello\n"
+
+
+async def test_a_reader_that_goes_is_noticed_without_a_word() -> None:
+    read, write = os.pipe()
+    broken: list[bool] = []
+    with os.fdopen(write, "w") as stream:
+        voice = Voice(stream, environ={}, on_broken=lambda: broken.append(True))
+        os.close(read)
+        await aeventually(lambda: broken)
+        voice.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        (b"a\nb\n", b"[p] a\n[p] b\n"),
+        (b"[rank0] a\n[rank11] b\n", b"[rank0] a\n[rank11] b\n"),
+        (b"[rank0] a\nagent: b\n", b"[rank0] a\n[p] agent: b\n"),
+        (b"\n", b"[p] \n"),
+        (b"50%\r100%\n", b"[p] 50%\r100%\n"),
+    ],
+)
+def test_each_line_says_whose_it_is(lines: bytes, shown: bytes) -> None:
+    assert attributed("p", lines) == shown

@@ -1,0 +1,98 @@
+"""`elasticjob run` from the file to the final table, with real agents, etcd and workers."""
+
+import json
+import os
+import sys
+
+import yaml
+
+from tests.integration.cli.runs import Cli
+
+_IMPORTS = """
+import sys
+from elasticjob_cli.main import main
+code = main(["run", "job.yaml", "--run-dir", "out"])
+assert "elasticjob_operator.reconcile" in sys.modules
+print([name for name in ("kopf", "kubernetes", "kubernetes_asyncio") if name in sys.modules], file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def test_a_job_that_succeeds_ends_with_0_and_a_table_of_its_ranks(cli: Cli) -> None:
+    cli.manifest('echo "hello $RANK of $WORLD_SIZE"', nprocPerNode=2)
+    ended = cli.run()
+    assert (ended.code, ended.err) == (0, "")
+    assert [(row[0], row[1], row[3], row[6]) for row in ended.rows] == [
+        ("0", "local-0", "succeeded", "0"),
+        ("1", "local-0", "succeeded", "0"),
+        ("2", "local-1", "succeeded", "0"),
+        ("3", "local-1", "succeeded", "0"),
+    ]
+    assert {f"[rank{n}] hello {n} of 4" for n in range(4)} <= set(ended.out.splitlines())
+
+
+def test_the_status_tells_the_whole_run(cli: Cli) -> None:
+    cli.manifest("true", nprocPerNode=2)
+    cli.run()
+    status = cli.status()
+    assert (status["phase"], status["rendezvousRound"]) == ("Succeeded", 1)
+    assert (status["restarts"], status["nodeLosses"], status["workerStates"]["succeeded"]) == (0, 0, 4)
+    assert [(node["rank"], node["ranks"]) for node in status["nodes"]] == [(0, "CC"), (1, "CC")]
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Complete"] == "True"
+
+
+def test_a_single_worker_of_a_node_is_told_by_its_pod(cli: Cli) -> None:
+    cli.manifest("echo hi; echo there >&2", replicas=1)
+    lines = cli.run().out.splitlines()
+    pod = cli.status()["nodes"][0]["podName"]
+    assert {f"[{pod}] hi", f"[{pod}] there"} <= set(lines)
+
+
+def test_that_the_image_is_ignored_is_said_once(cli: Cli) -> None:
+    cli.manifest("true")
+    assert cli.run().out.count("image busybox is ignored") == 1
+
+
+def test_a_resource_on_stdout_has_stdout_for_itself(cli: Cli) -> None:
+    cli.manifest("echo chatter")
+    ended = cli.run("-o", "yaml")
+    assert yaml.safe_load(ended.out) == cli.resource()
+    assert "chatter" in ended.err
+    assert "RANK" in ended.err
+
+
+def test_it_may_be_json(cli: Cli) -> None:
+    cli.manifest("true")
+    assert json.loads(cli.run("-o", "json").out)["status"]["phase"] == "Succeeded"
+
+
+def test_nothing_is_written_outside_the_run_folder(cli: Cli) -> None:
+    home, temp = cli.folder / "home", cli.folder / "temp"
+    home.mkdir()
+    temp.mkdir()
+    cli.manifest("true")
+    environ = {"HOME": str(home), "TMPDIR": str(temp), "PATH": os.environ["PATH"]}
+    assert cli.run(env={**environ, "PYTHONDONTWRITEBYTECODE": "1"}).code == 0
+    assert sorted(path.name for path in cli.folder.iterdir()) == ["home", "job.yaml", "out", "temp"]
+    assert [*home.iterdir(), *temp.iterdir()] == []
+
+
+def test_without_a_name_the_run_folder_is_below_runs(cli: Cli) -> None:
+    path = cli.manifest("true")
+    assert cli.end(cli.begin("run", path)).code == 0
+    [folder] = (cli.folder / "runs").iterdir()
+    assert folder.name.startswith("tiny-20")
+
+
+def test_workers_start_beside_the_manifest_with_their_volumes(cli: Cli) -> None:
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}], "env": [{"name": "OUT", "value": "/v/x"}]}
+    cli.manifest("test -f job.yaml && pwd > $OUT", pod={"volumes": [{"name": "v", "emptyDir": {}}]}, container=mounts)
+    assert cli.run().code == 0
+    written = [path.read_text().strip() for path in (cli.folder / "out/pods").glob("*/volumes/v/x")]
+    assert written == [str(cli.folder)] * 2
+
+
+def test_no_kubernetes_library_is_imported(cli: Cli) -> None:
+    cli.manifest("true", replicas=1)
+    ended = cli.end(cli.begin("-c", _IMPORTS, program=sys.executable))
+    assert (ended.code, ended.err) == (0, "[]\n")

@@ -1,0 +1,86 @@
+"""What a run does with jobs that fail, and with faults on request."""
+
+import re
+
+from tests.integration.cli.runs import Cli
+
+_UNTIL_RESTARTED = """
+echo '{"step": 5, "total": 10}' > "$ELASTICJOB_PROGRESS"
+[ "$ELASTICJOB_ROUND" -gt 1 ] || sleep 1000
+"""
+
+
+def test_a_killed_worker_costs_one_restart_and_is_the_root_cause(cli: Cli) -> None:
+    cli.manifest(_UNTIL_RESTARTED)
+    ended = cli.run("--inject", "kill-worker@50%")
+    status = cli.status()
+    assert (ended.code, status["restarts"], status["rendezvousRound"]) == (0, 1, 2)
+    assert (status["lastFailure"]["rank"], status["lastFailure"]["signal"]) == (1, "SIGKILL")
+    assert "inject kill-worker:rank=1@50%: SIGKILL to rank 1, pid " in ended.out
+    assert "last failure: rank 1 in pod tiny-1-" in ended.out
+
+
+def test_a_killed_agent_costs_a_node_and_no_restart(cli: Cli) -> None:
+    cli.manifest(_UNTIL_RESTARTED)
+    ended = cli.run("--inject", "kill-agent:slot=0@0s")
+    status = cli.status()
+    assert (ended.code, status["restarts"], status["nodeLosses"]) == (0, 0, 1)
+    assert "SIGKILL to the agent of pod tiny-0-" in ended.out
+
+
+def test_an_agent_told_to_leave_costs_neither(cli: Cli) -> None:
+    cli.manifest(_UNTIL_RESTARTED)
+    ended = cli.run("--inject", "term-agent@0s")
+    status = cli.status()
+    assert (ended.code, status["restarts"], status["nodeLosses"]) == (0, 0, 0)
+    assert "SIGTERM to the agent of pod tiny-1-" in ended.out
+
+
+def test_a_deleted_pod_is_replaced(cli: Cli) -> None:
+    cli.manifest(_UNTIL_RESTARTED)
+    ended = cli.run("--inject", "delete-pod:slot=1@0s")
+    assert (ended.code, cli.status()["restarts"]) == (0, 0)
+    assert re.search(r"pod tiny-1-\w+ runs on local-2\n", ended.out)
+
+
+def test_a_job_may_be_scaled(cli: Cli) -> None:
+    cli.manifest('[ "$WORLD_SIZE" = 3 ] || sleep 1000', maxReplicas=3)
+    ended = cli.run("--inject", "scale:3@0s")
+    assert (ended.code, len(ended.rows), cli.resource()["spec"]["replicas"]) == (0, 3, 3)
+
+
+def test_a_fault_that_never_struck_is_named_and_is_a_failure(cli: Cli) -> None:
+    cli.manifest("true")
+    ended = cli.run("--inject", "kill-worker@99%")
+    assert ended.code == 1
+    assert "inject kill-worker:rank=1@99%: never struck" in ended.out
+    assert cli.status()["phase"] == "Succeeded"
+
+
+def test_a_job_that_fails_ends_with_1_and_the_root_cause(cli: Cli) -> None:
+    cli.manifest("echo boom >&2; exit 9", maxRestarts=0)
+    ended = cli.run()
+    assert (ended.code, cli.status()["phase"]) == (1, "Failed")
+    assert "exited with 9 in round 1: boom" in ended.out
+
+
+def test_a_script_that_raises_at_import_is_told_by_its_last_line(cli: Cli) -> None:
+    (cli.folder / "train.py").write_text("import no_such_module\n")
+    cli.manifest("", maxRestarts=0, container={"command": ["python", "train.py"]})
+    ended = cli.run()
+    assert ended.code == 1
+    assert "ModuleNotFoundError: No module named 'no_such_module'" in cli.status()["lastFailure"]["message"]
+
+
+def test_a_command_that_is_not_found_is_named_and_ends_with_127(cli: Cli) -> None:
+    cli.manifest("", maxRestarts=0, container={"command": ["no-such-command"]})
+    ended = cli.run()
+    assert ended.code == 127
+    assert "command 'no-such-command' not found" in cli.status()["lastFailure"]["message"]
+
+
+def test_a_side_container_that_never_ends_does_not_hold_a_finished_job(cli: Cli) -> None:
+    side = {"name": "side", "command": ["sleep", "1000"]}
+    trainer = {"name": "trainer", "command": ["true"]}
+    cli.manifest("", replicas=1, pod={"containers": [trainer, side]})
+    assert cli.run().code == 0

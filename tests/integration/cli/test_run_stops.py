@@ -1,0 +1,106 @@
+"""However a run is stopped, nothing of it is left: the census at the end of each test looks."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.waiting import eventually
+from tests.integration.cli.runs import WAIT, Cli
+
+_STUBBORN = "trap '' TERM INT; setsid sleep 1000 & echo up; while :; do sleep 1000; done"
+
+
+@pytest.mark.parametrize(("sig", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)], ids=str)
+def test_a_signal_suspends_the_job_and_ends_the_run(cli: Cli, sig: signal.Signals, code: int) -> None:
+    cli.manifest(WAIT)
+    process = cli.begin_run()
+    cli.workers_up()
+    process.send_signal(sig)
+    ended = cli.end(process)
+    assert (ended.code, cli.status()["phase"]) == (code, "Suspended")
+    assert f"{sig.name}: stopping the job within 5 s; once more kills everything at once" in ended.out
+    assert cli.census.found() == []
+
+
+def test_workers_may_end_in_their_own_way(cli: Cli) -> None:
+    cli.manifest("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.01; done")
+    process = cli.begin_run()
+    cli.workers_up()
+    process.send_signal(signal.SIGINT)
+    assert cli.end(process).out.count("] saved\n") == 2
+
+
+def test_workers_that_ignore_it_are_killed_with_all_that_they_started(cli: Cli) -> None:
+    cli.manifest(_STUBBORN)
+    process = cli.begin_run()
+    cli.workers_up()
+    process.send_signal(signal.SIGINT)
+    assert cli.end(process).code == 130
+    assert cli.census.found() == []
+
+
+def test_a_second_signal_kills_everything_at_once(cli: Cli) -> None:
+    cli.manifest(_STUBBORN)
+    process = cli.begin_run()
+    cli.workers_up()
+    process.send_signal(signal.SIGINT)
+    _read_until(process, "stopping the job")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    eventually(lambda: not cli.census.found(), what="nothing left")
+
+
+def test_killed_itself_it_leaves_nothing(cli: Cli) -> None:
+    cli.manifest(_STUBBORN)
+    process = cli.begin_run()
+    cli.workers_up()
+    process.kill()
+    process.wait(30)
+    eventually(lambda: not cli.census.found(), what="nothing left")
+
+
+def test_a_signal_before_the_job_began_is_enough(cli: Cli) -> None:
+    cli.manifest(WAIT)
+    process = cli.begin_run()
+    _read_until(process, "job tiny")
+    process.send_signal(signal.SIGINT)
+    assert cli.end(process).code == 130
+    assert cli.census.found() == []
+
+
+def test_output_that_nobody_reads_ends_the_run(cli: Cli) -> None:
+    cli.manifest(WAIT)
+    process = cli.begin_run()
+    assert process.stdout is not None
+    cli.workers_up()
+    process.stdout.close()  # a silent job: nothing is written that could fail
+    assert process.wait(30) == 141
+    assert cli.census.found() == []
+
+
+def test_a_full_disk_under_the_output_ends_the_run(cli: Cli) -> None:
+    cli.manifest("echo up; while :; do echo more; sleep 0.01; done")
+    with Path("/dev/full").open("wb") as full:
+        assert cli.run(stdout=full).code == 141
+
+
+def test_etcd_gone_in_the_middle_ends_the_run_with_a_sentence(cli: Cli) -> None:
+    cli.manifest(WAIT)
+    process = cli.begin_run()
+    cli.workers_up()
+    [etcd] = [each for each in cli.census.found() if each.name() == "etcd"]
+    os.kill(etcd.pid, signal.SIGKILL)
+    ended = cli.end(process)
+    assert (ended.code, ended.err) == (
+        124,
+        "elasticjob run: etcd ended in the middle of the run; its last words are in out/etcd/etcd.log\n",
+    )
+
+
+def _read_until(process: "subprocess.Popen[str]", text: str) -> None:
+    assert process.stdout is not None
+    while text not in (line := process.stdout.readline()):
+        assert line, "it ended before it said so"

@@ -1,0 +1,69 @@
+"""The end of a run in words."""
+
+import pytest
+
+from elasticjob_api.records import WorkerState
+from elasticjob_cli.local.table import describe_code, describe_failure, rank_table, summary
+from tests.unit.cli.views import a_node, a_report, a_view
+
+_FAILURE = {"rank": 1, "podName": "j-0-abcde", "nodeName": "local-0", "round": 1, "exitCode": 137, "signal": "SIGKILL"}
+
+
+def test_ranks_are_listed_by_rank_with_what_is_known_of_each() -> None:
+    nodes = [a_node(0, rank=1, ranks="CF"), a_node(1, rank=0, ranks="RT")]
+    reports = (
+        a_report("j-0-abcde", ranks=(2, 3), restart_count=2, state=WorkerState.FAILED, code=-9),
+        a_report("j-1-abcde", ranks=(0,), restart_count=2),
+    )
+    assert rank_table(a_view(*reports, nodes=nodes)).splitlines() == [
+        "RANK  NODE     POD        STATE      RESTARTS  PID  EXIT",
+        "0     local-1  j-1-abcde  running    2         100  -",
+        "1     local-1  j-1-abcde  stopped    -         -    -",
+        "2     local-0  j-0-abcde  succeeded  2         102  0",
+        "3     local-0  j-0-abcde  failed     2         103  SIGKILL",
+    ]
+
+
+def test_a_node_outside_the_round_comes_last_without_ranks() -> None:
+    nodes = [a_node(0, rank=None, ranks="P"), a_node(1, rank=0, ranks="R")]
+    rows = [line.split() for line in rank_table(a_view(nodes=nodes)).splitlines()[1:]]
+    assert [(row[0], row[3]) for row in rows] == [("0", "running"), ("-", "pending")]
+
+
+def test_a_worker_that_succeeded_ended_with_0_whether_reported_or_not() -> None:
+    assert rank_table(a_view(nodes=[a_node(0, rank=0, ranks="C")])).split()[-4:] == ["succeeded", "-", "-", "0"]
+
+
+def test_no_nodes_make_no_table() -> None:
+    assert rank_table(a_view()) == ""
+
+
+def test_a_long_table_is_cut() -> None:
+    table = rank_table(a_view(nodes=[a_node(0, rank=0, ranks="R" * 70)])).splitlines()
+    assert (len(table), table[-1]) == (66, "... and 6 more")
+
+
+@pytest.mark.parametrize(("code", "text"), [(None, "-"), (0, "0"), (3, "3"), (-9, "SIGKILL"), (-40, "signal 40")])
+def test_codes_are_named(code: int | None, text: str) -> None:
+    assert describe_code(code) == text
+
+
+def test_a_root_cause_is_a_sentence() -> None:
+    words = "rank 1 in pod j-0-abcde on local-0 was killed by SIGKILL in round 1"
+    assert describe_failure(_FAILURE) == words
+
+
+def test_a_worker_that_said_why_is_quoted() -> None:
+    failure = {**_FAILURE, "signal": "", "exitCode": 1, "message": "ValueError: no"}
+    assert describe_failure(failure).endswith("on local-0 exited with 1 in round 1: ValueError: no")
+
+
+def test_the_summary_counts() -> None:
+    view = a_view(phase="Succeeded", restarts=1, nodeLosses=2, rendezvousRound=4, lastFailure=_FAILURE)
+    first, second = summary(view, elapsed_s=12.34).splitlines()
+    assert first == "Succeeded: 1 restart, 2 node losses, 4 rounds, 12.3 s"
+    assert second.startswith("last failure: rank 1 in pod j-0-abcde")
+
+
+def test_a_job_of_which_nothing_was_said_is_pending() -> None:
+    assert summary(a_view(), elapsed_s=0.1) == "Pending: 0 restarts, 0 node losses, 0 rounds, 0.1 s"
