@@ -22,15 +22,16 @@ examples:
   elasticjob run job.yaml
   elasticjob run job.yaml --inject kill-worker            kill rank 1 at half of its reported progress
   elasticjob run job.yaml --inject kill-worker:rank=3@5s  kill rank 3 five seconds after all workers ran
-  elasticjob run job.yaml --inject delete-pod:slot=0@30%% --inject scale:4@60%%
+  elasticjob run job.yaml --inject delete-pod:slot=0@30% --inject scale:4@60%
   elasticjob run job.yaml -o yaml > result.yaml           the resource with its status; all other lines on stderr
 
 faults: kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S], scale:N,
-  each with @SHARE%% of the progress that the training reports (50%% unless given) or @SECONDSs
+  each with @SHARE% of the progress that the training reports (50% unless given) or SECONDSs, as @5s
 
 exit codes:
   0 succeeded    1 failed, or an injected fault never struck    2 wrong manifest or command line
-  124 etcd did not start or ended    126, 127 the workers' command cannot be executed, was not found
+  124 etcd did not start or ended    125 a fault of elasticjob itself
+  126, 127 the workers' command cannot be executed, was not found
   130 stopped by Ctrl-C    141 nobody read the output    143 stopped by SIGTERM or SIGHUP
 """
 
@@ -76,14 +77,16 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "run",
         help="run a manifest on this machine, with processes for pods",
         description=(
-            "Run one ElasticJob on this machine: the same manifest and the same operator as on Kubernetes, an embedded "
-            "etcd, and processes for containers. Everything is kept in one folder; Ctrl-C stops all of it."
+            "Run one ElasticJob on this machine: the same manifest and the same operator as on Kubernetes,\n"
+            "an embedded etcd, and processes for containers. Everything is kept in one folder; Ctrl-C stops all of it."
         ),
         epilog=_RUN_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("manifest", type=Path, help="file with one ElasticJob")
-    parser.add_argument("--run-dir", type=Path, help="folder for everything (default: runs/NAME-TIME-ID)")
+    parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="file with one ElasticJob")
+    parser.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME-TIME-ID)"
+    )
     parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="break something; repeatable")
     parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource in the end")
     parser.add_argument("--etcd-port", type=_port, default=0, metavar="PORT", help="port of etcd (default: a free one)")

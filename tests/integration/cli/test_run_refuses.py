@@ -38,7 +38,7 @@ def test_an_unknown_field_is_refused_with_its_line(cli: Cli) -> None:
     ("arguments", "sentence"),
     [
         ([], "elasticjob: the following arguments are required: COMMAND; see `elasticjob -h`"),
-        (["run"], "elasticjob run: the following arguments are required: manifest; see `elasticjob run -h`"),
+        (["run"], "elasticjob run: the following arguments are required: MANIFEST; see `elasticjob run -h`"),
         (["walk"], "elasticjob: argument COMMAND: invalid choice: 'walk'"),
         (["run", "x", "-o", "xml"], "elasticjob run: argument -o/--output: invalid choice: 'xml'"),
         (["run", "x", "--etcd-port", "70000"], "elasticjob run: argument --etcd-port: '70000' is no port"),
@@ -125,3 +125,10 @@ def test_a_library_that_is_not_installed_is_named_with_the_cure(cli: Cli, tmp_pa
 def test_it_says_its_version(cli: Cli, arguments: list[str]) -> None:
     ended = cli.end(cli.begin(*arguments))
     assert (ended.code, ended.out.split()[0]) == (0, "elasticjob")
+
+
+def test_its_help_has_examples_and_exit_codes(cli: Cli) -> None:
+    ended = cli.end(cli.begin("run", "-h"))
+    assert ended.code == 0
+    assert "elasticjob run job.yaml --inject delete-pod:slot=0@30% --inject scale:4@60%" in ended.out
+    assert "exit codes:\n  0 succeeded" in ended.out
