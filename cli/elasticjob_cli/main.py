@@ -84,9 +84,7 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="file with one ElasticJob")
-    parser.add_argument(
-        "--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME-TIME-ID)"
-    )
+    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME-TIME-ID)")
     parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="break something; repeatable")
     parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource in the end")
     parser.add_argument("--etcd-port", type=_port, default=0, metavar="PORT", help="port of etcd (default: a free one)")

@@ -56,7 +56,11 @@ def read_manifest(path: Path) -> Manifest:
     document = _only_document(path, _text(path))
     if document is None:
         raise InvalidManifest(f"{path}: the file is empty; it must hold one {names.KIND}")
-    if faults := list(_duplicates(document)):
+    try:
+        faults = list(_duplicates(document))
+    except RecursionError as error:  # an alias of itself
+        raise InvalidManifest(f"{path}: is not YAML that a manifest may use: a part of it contains itself") from error
+    if faults:
         raise _invalid(path, document, faults)
     value = _constructed(path, document)
     if faults := list(_shape_faults(value)):

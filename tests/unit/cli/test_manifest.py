@@ -55,6 +55,7 @@ def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
         pytest.param(b"\xff\xfe\x00", "job.yaml: is not YAML: it is not UTF-8 text", id="not text"),
         pytest.param("a\x00b", "job.yaml: is not YAML: special characters are not allowed", id="not printable"),
         pytest.param("a: !!python/name:x 1", "job.yaml:1: is not YAML that a manifest may use", id="a foreign tag"),
+        pytest.param("a: &a [*a]", "job.yaml: is not YAML that a manifest may use: a part", id="an endless one"),
         pytest.param("hello", "job.yaml:1: manifest: is not an object", id="a word"),
         pytest.param(f"{_GOOD}---\n{_GOOD}", "job.yaml:14: a second document begins here;", id="two documents"),
         pytest.param(
