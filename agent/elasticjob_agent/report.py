@@ -55,7 +55,8 @@ class Reporter:
             stay = self._member.stay
             period_s = stay.spec.report_period_s if stay is not None else None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), period_s)
+                async with asyncio.timeout(period_s):
+                    await self._changed.wait()
                 await asyncio.sleep(_TOGETHER_S)
             self._changed.clear()
             if self._member.stay is not None and self._workers.place is not None:

@@ -96,7 +96,9 @@ class ClosingLoop:
     async def _next_change(self, mirror: Mirror, seen_revision: int, until_s: float | None) -> None:
         timeout_s = None if until_s is None else max(0.0, until_s - self._clock())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(mirror.wait_change(seen_revision), timeout_s)
+            # Not wait_for: on Python 3.11 it swallows a cancellation that falls together with the change.
+            async with asyncio.timeout(timeout_s):
+                await mirror.wait_change(seen_revision)
             await asyncio.sleep(COALESCE_S)
 
     def _complain(self, view: View) -> None:

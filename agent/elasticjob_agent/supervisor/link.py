@@ -55,7 +55,8 @@ class StarterLink:
     async def wait_ready(self) -> None:
         """Return when the starter takes commands; StarterLost if it does not come up."""
         try:
-            await asyncio.wait_for(self._ready.wait(), _START_S)
+            async with asyncio.timeout(_START_S):
+                await self._ready.wait()
         except TimeoutError:
             raise StarterLost(f"the starter ({sys.executable}) did not come up within {_START_S:.0f} s") from None
         if self.lost:
@@ -76,7 +77,8 @@ class StarterLink:
         if not self.lost:
             self._socket.shutdown(socket.SHUT_WR)
         try:
-            await asyncio.wait_for(self._ended.wait(), _END_S)
+            async with asyncio.timeout(_END_S):
+                await self._ended.wait()
         except TimeoutError:
             self._process.kill()
             await self._ended.wait()

@@ -1,0 +1,38 @@
+"""The closing loop's wait: whatever falls together with its cancellation, it ends."""
+
+import asyncio
+
+import pytest
+
+from elasticjob_agent.rendezvous.closer import ClosingLoop
+from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.trace import Trace
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots, encode
+from elasticjob_api.world import Member
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Put, Txn
+
+KEYS = Keys("/elasticjob/test")
+
+
+@pytest.mark.parametrize("ticks", range(12))
+async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment(ticks: int) -> None:
+    store = MemoryStore()
+    etcd, other = MemoryEtcd(store), MemoryEtcd(store)
+    me = Identity(KEYS, Member(0, "00000000"), 1)
+    loop = ClosingLoop(
+        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "n", trace=Trace(None, "")
+    )
+    # It is not the closer, so its write is refused, and it waits for the next change for a bounded time.
+    await other.txn(Txn((), (Put(KEYS.spec, encode(Slots(min=1, max=1, desired=1))),)))
+    task = asyncio.create_task(loop.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    await other.txn(Txn((), (Put(KEYS.expected, b"{}"),)))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=5)
+    assert done, "it swallowed its cancellation and goes on"
+    assert task.cancelled()
