@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from elasticjob_etcd.backoff import Backoff, Random
-from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, EtcdError, Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
 
 
@@ -69,8 +69,7 @@ class Mirror:
         """Stop following; `items` stays as it is. Idempotent."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait({self._task})
 
     async def wait_change(self, seen_revision: int) -> int:
         """Wait until `revision` is beyond `seen_revision`, and return it; several changes may have been one.
@@ -113,12 +112,28 @@ class Mirror:
 
     async def _watch(self) -> None:
         watch = self._etcd.watch(self.prefix, start_revision=self.revision + 1)
-        async with contextlib.aclosing(watch):
-            async for batch in watch:
-                self._apply(batch)
+        hurry = asyncio.create_task(self._overtake(), name=f"list beside the watch of {self.prefix}")
+        try:
+            async with contextlib.aclosing(watch):
+                async for batch in watch:
+                    self._apply(batch)
+        finally:
+            hurry.cancel()
+            await asyncio.wait({hurry})
+
+    async def _overtake(self) -> None:
+        """List once beside a new watch: one that begins behind the store is caught up by etcd only every 100 ms."""
+        with contextlib.suppress(EtcdError):  # the watch meets the same trouble, and deals with it
+            listed = await self._etcd.range(self.prefix)
+            if listed.revision > self.revision:
+                self._take(listed)
 
     def _apply(self, batch: WatchBatch) -> None:
+        if batch.revision <= self.revision:
+            return  # a list has overtaken the watch
         for event in batch.events:
+            if event.kv.mod_revision <= self.revision:
+                continue
             if event.deleted:
                 self.items.pop(event.kv.key, None)
             else:
