@@ -1,0 +1,1 @@
+"""End to end: the whole product on a real kind cluster, through kubectl alone, as a user would."""

@@ -1,0 +1,125 @@
+"""A namespace with its one job, in a user's words: apply, wait, look, break, scale, delete.
+
+Waiting is `kubectl wait`, which watches, or following a log; both with a deadline. Moments are seconds of the
+machine's clock, which all nodes of a kind cluster share.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from e2e.cluster import Cluster
+from e2e.programs import lines
+from tests.faults.waiting import eventually
+
+JOB = "digits"
+_OF_JOB = f"--selector=elasticjob.io/job-name={JOB}"
+_WAIT_S = 120.0
+
+# A worker is found by its environment, as the job's author could: RANK is what torchrun sets.
+_KILL = r"""
+pid=$(grep -lzx "RANK=$0" /proc/[0-9]*/environ | head -n 1 | cut -d/ -f3)
+date +%s.%N
+kill -9 "$pid"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One namespace."""
+
+    cluster: Cluster
+    name: str
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """Standard output of kubectl in this namespace."""
+        return self.cluster.kubectl("-n", self.name, *arguments, stdin=stdin)
+
+    def apply(self, manifest: Mapping[str, Any]) -> None:
+        """`kubectl apply` of the job."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    def job(self) -> dict[str, Any]:
+        """The job as it is."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", "ejob", JOB, "-o", "json"))
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """Its status."""
+        status: dict[str, Any] = self.job()["status"]
+        return status
+
+    def wait(self, **fields: object) -> dict[str, Any]:
+        """Wait for each of these fields of the status, in this order; the status then."""
+        for field, value in fields.items():
+            condition = f"--for=jsonpath={{.status.{field}}}={value}"
+            self.kubectl("wait", f"ejob/{JOB}", condition, f"--timeout={_WAIT_S:g}s")
+        return self.status()
+
+    def row(self, *options: str) -> dict[str, str]:
+        """The job's row of `kubectl get ejob`, by column; no cell may be empty or have a space."""
+        head, row = self.kubectl("get", "ejob", *options).splitlines()
+        return dict(zip(head.split(), row.split(), strict=True))
+
+    def objects(self, kinds: str) -> list[str]:
+        """Names of the job's objects of these kinds, as kind/name."""
+        return self.kubectl("get", kinds, _OF_JOB, "-o", "name").split()
+
+    def log(self, pod: str, *, until: str = "", within_s: float = _WAIT_S) -> list[tuple[float, str]]:
+        """The lines of a pod with their moments; up to the first that matches `until`, or all so far."""
+        follow = ("--follow",) if until else ()
+        found: list[tuple[float, str]] = []
+        command = self.cluster.command("-n", self.name, "logs", pod, "--timestamps", *follow)
+        with lines(*command, within_s=within_s) as coming:
+            for line in coming:
+                stamp, _, text = line.rstrip("\n").partition(" ")
+                found.append((_moment(stamp), text))
+                if until and re.search(until, text):
+                    return found
+        assert not until, f"{pod} did not say {until!r} within {within_s} s; its last lines: {found[-5:]}"
+        return found
+
+    def reached(self, step: int) -> None:
+        """Wait until rank 0 has reported this step of its training."""
+        self.log(self.status()["masterPod"], until=rf"^\[rank0\] step {step}/")
+
+    def kill_worker(self, rank: int) -> float:
+        """SIGKILL this worker, inside its container; the moment."""
+        status = self.status()
+        per_node = status["worldSize"] // status["readyReplicas"]
+        pod = pod_of(status, rank // per_node)
+        return float(self.kubectl("exec", pod, "--", "sh", "-c", _KILL, str(rank)))
+
+    def delete_pod(self, pod: str) -> float:
+        """`kubectl delete pod`, without waiting for its end; the moment before."""
+        moment = time.time()
+        self.kubectl("delete", "pod", pod, "--wait=false")
+        return moment
+
+    def delete_job(self) -> None:
+        """`kubectl delete`, and wait until nothing of it is there for Kubernetes; its keys go last."""
+        uid = self.job()["metadata"]["uid"]
+        self.kubectl("delete", "ejob", JOB)
+        self.kubectl("wait", "pods,services", _OF_JOB, "--for=delete", f"--timeout={_WAIT_S:g}s")
+        eventually(lambda: not self.cluster.etcd_keys(uid), within_s=_WAIT_S, what=f"no key of {uid} in etcd")
+
+    def running(self, round_: int) -> float:
+        """The moment when the last node of this round, which must be the present one, said that its workers run."""
+        pods = [node["podName"] for node in self.status()["nodes"]]
+        said = rf"elasticjob-agent: round {round_}: .* are running"
+        return max(self.log(pod, until=said)[-1][0] for pod in pods)
+
+
+def pod_of(status: Mapping[str, Any], node_rank: int) -> str:
+    """The pod of the node that has this rank."""
+    return next(str(node["podName"]) for node in status["nodes"] if node["rank"] == node_rank)
+
+
+def _moment(stamp: str) -> float:
+    """2026-11-21T05:21:46.672318761Z, of which datetime reads microseconds."""
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")

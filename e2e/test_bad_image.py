@@ -1,0 +1,27 @@
+"""An image that does not exist stands where a user looks first: `kubectl get` and `kubectl describe`."""
+
+import re
+
+import pytest
+
+from e2e.manifests import digits, trainer
+from e2e.space import JOB, Space
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.timeout(120)
+
+IMAGE = "elasticjob/no-such-image:1"
+
+
+def test_an_image_that_does_not_exist_is_told_by_kubectl_describe_with_the_pod_and_the_reason(space: Space) -> None:
+    manifest = digits(epochs=1)
+    trainer(manifest)["image"] = IMAGE
+    space.apply(manifest)
+    told = eventually(lambda: _told(space), within_s=60, what="kubectl describe tells why no pod starts")
+    assert re.search(rf"Message: +pod {JOB}-\d-\w{{5}}: (ErrImagePull|ImagePullBackOff): .*{IMAGE}", told)
+    assert space.row()["PHASE"] == "Pending"
+
+
+def _told(space: Space) -> str:
+    said = space.kubectl("describe", "ejob", JOB).splitlines()
+    return next((line for line in said if "ImagePull" in line), "")

@@ -1,0 +1,122 @@
+"""The digits job goes through a worker's death and a pod's deletion, succeeds, and leaves nothing behind.
+
+The story is told once, and what was seen is recorded; each test looks at one side of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from e2e.manifests import digits
+from e2e.space import Space, pod_of
+
+pytestmark = pytest.mark.timeout(400)
+
+KILLED_RANK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What was seen, in the order of events."""
+
+    space: Space
+    pods_at_first: tuple[str, ...]
+    row_at_first: dict[str, str]
+    killed_in: str
+    """The pod whose worker was killed."""
+    after_kill: dict[str, Any]
+    """The status when the next round ran; likewise the next one."""
+    deleted: str
+    """The pod that was deleted."""
+    after_deletion: dict[str, Any]
+    end: dict[str, Any]
+    row_at_end: dict[str, str]
+    log: tuple[str, ...]
+    """What rank 0's pod said, in all rounds."""
+
+
+@pytest.fixture(scope="module")
+def story(space: Space, measured: Callable[[str, float], None]) -> Story:
+    space.apply(digits(epochs=30))
+    first = space.wait(phase="Running", readyReplicas=3)
+    row_at_first = space.row()
+    space.reached(60)
+    killed_at = space.kill_worker(KILLED_RANK)
+    after_kill = space.wait(restarts=1, rendezvousRound=2, readyReplicas=3)
+    measured("worker SIGKILLed -> every worker of the next round started", space.running(2) - killed_at)
+    space.reached(150)
+    deleted_at = space.delete_pod(pod_of(after_kill, 2))
+    after_deletion = space.wait(rendezvousRound=3, readyReplicas=3)
+    measured("kubectl delete pod -> replaced, every worker of the next round started", space.running(3) - deleted_at)
+    end = space.wait(phase="Succeeded")
+    return Story(
+        space=space,
+        pods_at_first=tuple(node["podName"] for node in first["nodes"]),
+        row_at_first=row_at_first,
+        killed_in=pod_of(first, 1),
+        after_kill=after_kill,
+        deleted=pod_of(after_kill, 2),
+        after_deletion=after_deletion,
+        end=end,
+        row_at_end=space.row(),
+        log=tuple(text for _, text in space.log(end["masterPod"])),
+    )
+
+
+def test_a_killed_worker_is_named_in_the_status_with_its_pod_and_signal(story: Story) -> None:
+    failure = story.after_kill["lastFailure"]
+    said = {field: failure[field] for field in ("rank", "localRank", "podName", "signal", "exitCode", "round")}
+    assert said == {
+        "rank": KILLED_RANK,
+        "localRank": 1,
+        "podName": story.killed_in,
+        "signal": "SIGKILL",
+        "exitCode": 137,
+        "round": 1,
+    }
+
+
+def test_a_killed_worker_costs_one_restart_and_one_round_in_the_same_pods(story: Story) -> None:
+    status = story.after_kill
+    assert (status["restarts"], status["rendezvousRound"], status["nodeLosses"]) == (1, 2, 0)
+    assert tuple(node["podName"] for node in status["nodes"]) == story.pods_at_first
+
+
+def test_a_deleted_pod_is_replaced_in_one_round_and_charged_to_nobody(story: Story) -> None:
+    status = story.after_deletion
+    counted = {name: status[name] for name in ("rendezvousRound", "restarts", "nodeLosses", "podReplacements")}
+    assert counted == {"rendezvousRound": 3, "restarts": 1, "nodeLosses": 0, "podReplacements": 0}
+    before, after = set(story.pods_at_first), {node["podName"] for node in status["nodes"]}
+    assert before - after == {story.deleted}
+    assert len(after - before) == 1
+
+
+def test_the_job_succeeds_with_all_six_workers_and_nothing_more_charged(story: Story) -> None:
+    end = story.end
+    assert end["workerStates"] == dict.fromkeys(end["workerStates"], 0) | {"succeeded": 6}
+    assert (end["restarts"], end["rendezvousRound"], end["lastFailure"]) == (1, 3, story.after_kill["lastFailure"])
+
+
+def test_rank_0_proves_that_no_step_was_lost(story: Story) -> None:
+    verdicts = [line for line in story.log if "] proof: " in line]
+    assert len(verdicts) == 4, story.log[-10:]
+    assert [line for line in verdicts if not line.endswith(": holds")] == []
+
+
+def test_kubectl_get_shows_the_job_running_and_ended(story: Story) -> None:
+    age = story.row_at_first.pop("AGE"), story.row_at_end.pop("AGE")
+    assert all(age)
+    shown = {"NAME": "digits", "DESIRED": "3"}
+    assert story.row_at_first == shown | {"PHASE": "Running", "READY": "3", "RESTARTS": "0"}
+    assert story.row_at_end == shown | {"PHASE": "Succeeded", "READY": "0", "RESTARTS": "1"}
+
+
+def test_kubectl_delete_leaves_no_pod_no_service_and_no_key(story: Story) -> None:
+    space, uid = story.space, story.space.job()["metadata"]["uid"]
+    assert len(space.objects("pods,services")) == 4
+    assert space.cluster.etcd_keys(uid) != []
+    space.delete_job()
+    assert space.objects("pods,services") == []
+    assert space.cluster.etcd_keys(uid) == []

@@ -1,0 +1,27 @@
+"""`kubectl scale` while the job runs: one round each way, nothing charged, and no step lost."""
+
+import pytest
+
+from e2e.manifests import digits
+from e2e.space import JOB, Space
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_scaling_up_and_down_costs_one_round_each_and_no_step(space: Space) -> None:
+    space.apply(digits(epochs=30, replicas=2))
+    space.wait(phase="Running", worldSize=4)
+    space.reached(60)
+    space.kubectl("scale", f"ejob/{JOB}", "--replicas=3")
+    grown = space.wait(worldSize=6, phase="Running")
+    space.reached(150)
+    space.kubectl("scale", f"ejob/{JOB}", "--replicas=2")
+    shrunk = space.wait(worldSize=4, phase="Running")
+    end = space.wait(phase="Succeeded")
+    assert [status["rendezvousRound"] for status in (grown, shrunk, end)] == [2, 3, 3]
+    assert [status["replicas"] for status in (grown, shrunk)] == [3, 2]
+    assert (end["restarts"], end["nodeLosses"], end["podReplacements"]) == (0, 0, 0)
+    verdicts = [text for _, text in space.log(end["masterPod"]) if "] proof: " in text]
+    assert [text.endswith(": holds") for text in verdicts] == [True] * 4
+    assert "on 4 ranks, " in verdicts[0]
+    assert " on 6 ranks, " in verdicts[0]
