@@ -15,7 +15,7 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
 
 ##@ Tests
-.PHONY: test lint type unit integration e2e nightly
+.PHONY: test lint unit integration e2e images nightly
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
 lint: .venv/dev ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/ruff check .
@@ -26,7 +26,12 @@ lint: .venv/dev ## ruff, mypy, import-linter, shellcheck
 unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	$(BIN)/pytest tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver
+	hack/kube-tools >/dev/null
 	$(BIN)/pytest tests/integration
+e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
+	$(BIN)/pytest e2e
+images: ## build the operator's, etcd's and the example's images
+	images/build
 nightly: .venv/dev ## the long versions: large state machines
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
 
