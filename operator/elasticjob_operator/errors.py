@@ -5,7 +5,8 @@ OperatorError
 │   ├── AlreadyExists       an object of this name is there
 │   ├── Conflict            the object changed in between, or its uid is another
 │   ├── Forbidden           permission, quota or an admission rule; the message names it
-│   └── ClusterUnavailable  no answer in time; the outcome of a write is unknown
+│   ├── ClusterUnavailable  no answer in time; the outcome of a write is unknown
+│   └── WatchDied           a watch has stopped telling what there is; only a new process helps
 └── RenderError             a job that cannot become a pod; the message names the field
 """
 
@@ -32,6 +33,10 @@ class Forbidden(ClusterError):
 
 class ClusterUnavailable(ClusterError):
     """No answer in time."""
+
+
+class WatchDied(ClusterError):
+    """A watch has gone silent."""
 
 
 class RenderError(OperatorError):

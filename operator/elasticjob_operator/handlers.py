@@ -1,12 +1,14 @@
 """Every kopf handler, and nothing else: what kopf sees goes into the feed, and the operator runs beside it.
 
-kopf gives discovery, watching, credentials, probes and shutdown. Handlers of events only: no finalizers, no
-annotations, no progress of kopf's in anybody's object; the reconciler is level-triggered and ours.
+kopf gives discovery, watching, probes and shutdown. Handlers of events only: no finalizers, no annotations, no
+progress of kopf's in anybody's object; the reconciler is level-triggered and ours. It is started only when the
+API server serves what it will watch: kopf itself does not wait for a CRD, nor for permission.
 """
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +16,13 @@ import kopf
 
 from elasticjob_api import names
 from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.kube import Credentials
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
-from elasticjob_operator.operator import Operator
 
 _SERVER_TIMEOUT_S = 300
 _INACTIVITY_S = 70
+_BACKOFFS_S = (0.2, 0.5, *[1.0] * 40)
+"""Of one request of kopf's, when the API server is away or (in its first seconds) refuses everybody."""
 
 log = logging.getLogger(__name__)
 
@@ -27,17 +31,17 @@ log = logging.getLogger(__name__)
 class Running:
     """The operator beside kopf: kopf's end ends it, its end ends kopf (`stop`)."""
 
-    operator: Operator
+    operate: Callable[[], Coroutine[Any, Any, None]]
+    credentials: Callable[[], Awaitable[Credentials]]
     feed: Feed
-    stop: asyncio.Event
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
     failure: BaseException | None = None
-    task: "asyncio.Task[None] | None" = field(default=None)
+    task: "asyncio.Task[None] | None" = None
 
     def ended(self, task: "asyncio.Task[None]") -> None:
         """The operator's task is over: by us, or by a fault that ends the process."""
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self.failure = failure
-            log.error("the operator failed: %s", failure, exc_info=failure)
+        if not task.cancelled():
+            self.failure = task.exception()
         self.stop.set()
 
 
@@ -47,23 +51,27 @@ def register(registry: kopf.OperatorRegistry, running: Running) -> None:
     @kopf.on.startup(registry=registry)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         _configure(settings)
-        running.task = asyncio.create_task(running.operator.run(), name="operator")
+        running.task = asyncio.create_task(running.operate(), name="operator")
         running.task.add_done_callback(running.ended)
 
     @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:
         if running.task is not None:
             running.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
+            with contextlib.suppress(asyncio.CancelledError, Exception):  # `ended` has taken note of it
                 await running.task
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return _connection(await running.credentials())
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def job_changed(event: kopf.RawEvent, **_: Any) -> None:
-        running.feed.put(Resource.JOB, _change(event))
+        _tell(running.feed, Resource.JOB, event)
 
     @kopf.on.event("", "v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)
     async def pod_changed(event: kopf.RawEvent, **_: Any) -> None:
-        running.feed.put(Resource.POD, _change(event))
+        _tell(running.feed, Resource.POD, event)
 
     @kopf.on.probe(id="operator", registry=registry)
     async def alive(**_: Any) -> str:
@@ -74,11 +82,28 @@ def register(registry: kopf.OperatorRegistry, running: Running) -> None:
 
 def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.error_backoffs = _BACKOFFS_S
     settings.watching.server_timeout = _SERVER_TIMEOUT_S
     settings.watching.client_timeout = _SERVER_TIMEOUT_S + _INACTIVITY_S
     settings.watching.label_selectors["pods"] = names.LABEL_JOB_UID
 
 
-def _change(event: kopf.RawEvent) -> ObjectEvent:
+def _connection(found: Credentials) -> kopf.ConnectionInfo:
+    scheme, _, token = (found.authorization or "").partition(" ")
+    return kopf.ConnectionInfo(
+        server=found.server,
+        ca_path=found.ca_path,
+        insecure=found.insecure,
+        certificate_path=found.certificate_path,
+        private_key_path=found.key_path,
+        scheme=scheme or None,
+        token=token or None,
+    )
+
+
+def _tell(feed: Feed, resource: Resource, event: kopf.RawEvent) -> None:
     """Kopf marks objects of a listing with no type; for the caches that is a change like any other."""
-    return ObjectEvent(Change[event["type"] or "MODIFIED"], dict(event["object"]))
+    feed.put(resource, ObjectEvent(Change[event["type"] or "MODIFIED"], dict(event["object"])))
+    if event["type"] is None:
+        feed.listed(resource)

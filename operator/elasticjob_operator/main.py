@@ -3,20 +3,22 @@
 import argparse
 import asyncio
 import logging
+import signal
 import sys
 
 import kopf
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.cluster.patience import until_it_works
+from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
+from elasticjob_operator.logs import log_to_stderr
 from elasticjob_operator.operator import Operator
 from elasticjob_operator.settings import Settings
-
-_TELL_AGAIN_S = 5.0
 
 log = logging.getLogger("elasticjob_operator")
 
@@ -24,9 +26,14 @@ log = logging.getLogger("elasticjob_operator")
 def main() -> None:
     """Run until stopped; exit 0 after a signal, 1 after a fault."""
     options = _parser().parse_args()
-    level = logging.DEBUG if options.verbose else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    sys.exit(asyncio.run(run(options)))
+    log_to_stderr(verbose=options.verbose)
+    try:
+        asyncio.run(run(options))
+    except asyncio.CancelledError:
+        log.info("stopped by a signal")
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it ends the process, and the log says why
+        _say_why(error)
+        sys.exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,45 +49,74 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def run(options: argparse.Namespace) -> int:
-    """Connect, then kopf and the operator side by side; the exit code."""
-    feed, stop = Feed(), asyncio.Event()
-    namespaces = tuple(options.namespace)
-    cluster = await KubeCluster.connect(feed, namespaces)
+async def run(options: argparse.Namespace) -> None:
+    """Wait for what is needed, then kopf and the operator side by side, until a signal; raises what ended them."""
+    _cancel_on_signals()
+    feed, namespaces = Feed(), tuple(options.namespace)
     etcd = EtcdClient(Endpoint(tuple(options.etcd_endpoints.split(","))))
+    cluster = await KubeCluster.connect(feed, namespaces)
     try:
-        cluster_id = options.cluster_id or await _cluster_id(cluster)
-        settings = Settings(
-            cluster_id=cluster_id,
-            operator_id=options.operator_id or cluster_id,
-            etcd_endpoints=tuple((options.pod_etcd_endpoints or options.etcd_endpoints).split(",")),
-            agent_image=options.agent_image,
+        await until_it_works(cluster.require_served, what="cannot watch jobs and pods")
+        settings = await _settings(options, cluster)
+        log.info(
+            "watching %s; keys begin with /elasticjob/%s/",
+            ", ".join(namespaces) or "all namespaces",
+            settings.cluster_id,
         )
-        running = Running(Operator(cluster, etcd, settings), feed, stop)
-        registry = kopf.OperatorRegistry()
-        register(registry, running)
-        await kopf.operator(
-            registry=registry,
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            liveness_endpoint=options.liveness,
-            stop_flag=stop,
-        )
-        return 1 if running.failure else 0
+        operator = Operator(cluster, etcd, settings)
+        running = Running(operator.run, cluster.credentials, feed)
+        await _run_kopf(running, namespaces, options.liveness)
+        if running.failure is not None:
+            raise running.failure
     finally:
         await etcd.close()
         await cluster.close()
 
 
-async def _cluster_id(cluster: KubeCluster) -> str:
-    """Keep asking: without it no key can be named, and the API server may come later than the operator."""
-    while True:
-        try:
-            return await cluster.cluster_id()
-        except OperatorError as error:
-            log.warning("cannot learn this cluster's id, trying again (or set --cluster-id): %s", error)
-            await asyncio.sleep(_TELL_AGAIN_S)
+def _cancel_on_signals() -> None:
+    """Until kopf has handlers of its own: the first process of a container has none at all."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+
+
+async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settings:
+    cluster_id = options.cluster_id or await until_it_works(
+        cluster.cluster_id, what="cannot learn this cluster's id (--cluster-id sets it)"
+    )
+    return Settings(
+        cluster_id=cluster_id,
+        operator_id=options.operator_id or cluster_id,
+        etcd_endpoints=tuple((options.pod_etcd_endpoints or options.etcd_endpoints).split(",")),
+        agent_image=options.agent_image,
+    )
+
+
+async def _run_kopf(running: Running, namespaces: tuple[str, ...], liveness: str | None) -> None:
+    registry = kopf.OperatorRegistry()
+    register(registry, running)
+    try:
+        await kopf.operator(
+            registry=registry,
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            liveness_endpoint=liveness,
+            stop_flag=running.stop,
+        )
+    except Exception as error:
+        raise WatchDied(f"kopf gave up watching, which only a new start can cure: {error}") from error
+
+
+def _say_why(error: BaseException) -> None:
+    """What really happened, out of the groups that it came in; a traceback only for a fault of the program itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            _say_why(inner)
+        return
+    said_all = isinstance(error, OperatorError | EtcdError)
+    log.error("the operator ends: %s", error, exc_info=None if said_all else error)
 
 
 if __name__ == "__main__":

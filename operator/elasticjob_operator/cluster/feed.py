@@ -1,7 +1,8 @@
 """From kopf's handlers to the operator's watches: each change of an object, in order, to whoever follows its kind.
 
 Handlers must return at once and must not fail, so a feed never blocks and never refuses. What arrives before
-anybody follows is dropped: a follower begins with a list of its own, made after it has subscribed.
+anybody follows is dropped: a follower begins with a list of its own, made after it has subscribed. When kopf has
+to list anew, it does not tell what was deleted in between; so a follower is asked, now and then, to list again.
 """
 
 import asyncio
@@ -11,24 +12,68 @@ from collections.abc import Iterator
 
 from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
 
+SETTLE_S = 2.0
+"""kopf hands out a list object by object; the list of ours that follows it waits for most of them."""
+
+
+class Subscription:
+    """Changes of one kind; `get` gives None when it is time to list again."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[ObjectEvent | None] = asyncio.Queue()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def get(self) -> ObjectEvent | None:
+        """The next change, or None: list again."""
+        return await self._queue.get()
+
+    def put(self, event: ObjectEvent) -> None:
+        """A change."""
+        self._queue.put_nowait(event)
+
+    def list_again_in(self, delay_s: float) -> None:
+        """Ask for a list in `delay_s` seconds; of several wishes the earliest counts."""
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + delay_s:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(delay_s, self._ring)
+
+    def close(self) -> None:
+        """No more asking."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._queue.put_nowait(None)
+
 
 class Feed:
     """Changes by kind; for one event loop."""
 
-    def __init__(self) -> None:
-        self._queues: dict[Resource, list[asyncio.Queue[ObjectEvent]]] = defaultdict(list)
+    def __init__(self, *, settle_s: float = SETTLE_S) -> None:
+        self._followers: dict[Resource, list[Subscription]] = defaultdict(list)
+        self._settle_s = settle_s
 
     def put(self, resource: Resource, event: ObjectEvent) -> None:
         """Hand a change to all followers."""
-        for queue in self._queues[resource]:
-            queue.put_nowait(event)
+        for follower in self._followers[resource]:
+            follower.put(event)
+
+    def listed(self, resource: Resource) -> None:
+        """Kopf has listed: whatever was deleted since it last looked is not told."""
+        for follower in self._followers[resource]:
+            follower.list_again_in(self._settle_s)
 
     @contextlib.contextmanager
-    def subscribed(self, resource: Resource) -> Iterator["asyncio.Queue[ObjectEvent]"]:
-        """A queue that gets every change from now on."""
-        queue: asyncio.Queue[ObjectEvent] = asyncio.Queue()
-        self._queues[resource].append(queue)
+    def subscribed(self, resource: Resource) -> Iterator[Subscription]:
+        """Every change from now on."""
+        follower = Subscription()
+        self._followers[resource].append(follower)
         try:
-            yield queue
+            yield follower
         finally:
-            self._queues[resource].remove(queue)
+            self._followers[resource].remove(follower)
+            follower.close()

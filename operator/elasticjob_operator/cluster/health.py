@@ -37,9 +37,10 @@ class EtcdHealth:
         while True:
             self._suspicion.clear()
             self._note(await self._probe())
+            # Not wait_for: before Python 3.12 it may swallow a cancellation, and then the operator does not end.
             with contextlib.suppress(TimeoutError):
-                pause_s = PROBE_IN_TROUBLE_S if self.trouble else PROBE_S
-                await asyncio.wait_for(self._suspicion.wait(), pause_s)
+                async with asyncio.timeout(PROBE_IN_TROUBLE_S if self.trouble else PROBE_S):
+                    await self._suspicion.wait()
 
     async def _probe(self) -> str:
         try:

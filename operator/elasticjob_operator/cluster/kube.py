@@ -18,15 +18,33 @@ from kubernetes.aio import client, config
 
 from elasticjob_api import names
 from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
+from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
-from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
 
 FIELD_MANAGER = "elasticjob-operator"
+LIST_AGAIN_S = 300.0
+"""Between two lists without any reason: what a watch has missed is found by then."""
+_FIRST_LIST_AGAIN_S = 10.0
+"""After the first list: kopf begins to watch a moment later, and does not tell what was deleted in that moment."""
 _TIMEOUT_S = 10.0
-_LIST_AGAIN_S = 1.0
 _PAGE = 500
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What this process is for the API server, for whoever else must reach it."""
+
+    server: str
+    ca_path: str | None
+    insecure: bool
+    certificate_path: str | None
+    key_path: str | None
+    authorization: str | None
+    """The whole header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +71,35 @@ class KubeCluster:
     def __init__(self, api: client.ApiClient, feed: Feed, namespaces: tuple[str, ...] = ()) -> None:
         self._api = api
         self._feed = feed
-        self._namespaces = namespaces
+        self._namespaces = namespaces or ("",)
 
     @classmethod
     async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = ()) -> "KubeCluster":
-        """With the service account of the pod, or else the kubeconfig that kubectl would use."""
+        """With the service account of the pod, or else the kubeconfig that kubectl would use. Nothing is asked yet."""
         settings = client.Configuration()
         try:
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException:
-            await config.load_kube_config(client_configuration=settings)
+            await _load_kubeconfig(settings)
         return cls(client.ApiClient(settings), feed, namespaces)
 
     async def close(self) -> None:
         """End the connections."""
         await self._api.close()
+
+    async def credentials(self) -> Credentials:
+        """As they are now: tokens of service accounts are renewed."""
+        settings = self._api.configuration
+        return Credentials(
+            server=settings.host,
+            ca_path=settings.ssl_ca_cert,
+            insecure=not settings.verify_ssl,
+            certificate_path=settings.cert_file,
+            key_path=settings.key_file,
+            authorization=await settings.get_api_key_with_prefix("BearerToken"),
+        )
+
+    # protocol.Cluster
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create an object and return it as stored."""
@@ -117,41 +149,62 @@ class KubeCluster:
         except _NotFound:
             return None
 
+    async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
+        """A list of our own (quorum), then what kopf sees; again and again. Raises WatchDied.
+
+        It is subscribed before the list, so nothing is missed.
+        """
+        freshness = Freshness()
+        with self._feed.subscribed(resource) as changes:
+            changes.list_again_in(_FIRST_LIST_AGAIN_S)
+            while True:
+                listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")
+                _require_told(resource, freshness.never_told(listed, asyncio.get_running_loop().time()))
+                for item in listed:
+                    yield ObjectEvent(Change.LISTED, item)
+                yield ObjectEvent(Change.SYNCED, {})
+                changes.list_again_in(LIST_AGAIN_S)
+                while (event := await changes.get()) is not None:
+                    freshness.told(event)
+                    yield event
+
+    # Beside the protocol.
+
     async def cluster_id(self) -> str:
         """The uid of the kube-system namespace: what tells this cluster from every other."""
         found = await self._call("GET", "/api/v1/namespaces/kube-system")
         return str(found["metadata"]["uid"])
 
-    async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        """A list of our own (quorum), then what kopf sees. Subscribed before the list, so nothing is missed."""
-        with self._feed.subscribed(resource) as changes:
-            for item in await self._list_until_it_works(resource):
-                yield ObjectEvent(Change.LISTED, item)
-            yield ObjectEvent(Change.SYNCED, {})
-            while True:
-                yield await changes.get()
+    async def require_served(self) -> None:
+        """ClusterError that says what is missing, unless jobs and pods can be listed and kopf can find them."""
+        for resource in (Resource.JOB, Resource.POD):
+            await self._list_page(resource, self._namespaces[0], {"limit": "1"})
+        # kopf looks here, once: it must find the resource, not only be served it.
+        groups = (await self._call("GET", "/apis"))["groups"]
+        resources = (await self._call("GET", f"/apis/{names.API_VERSION}"))["resources"]
+        if not any(g["name"] == names.GROUP for g in groups) or not any(r["name"] == names.PLURAL for r in resources):
+            raise ClusterError(f"the API server serves {names.PLURAL}.{names.GROUP}, but does not show it yet")
 
-    async def _list_until_it_works(self, resource: Resource) -> list[Object]:
-        while True:
-            try:
-                return [
-                    item for namespace in self._namespaces or ("",) for item in await self._list(resource, namespace)
-                ]
-            except ClusterError as error:
-                log.warning("cannot list %s, trying again: %s", resource.value, error)
-                await asyncio.sleep(_LIST_AGAIN_S)
+    async def _list(self, resource: Resource) -> list[Object]:
+        return [item for namespace in self._namespaces for item in await self._list_in(resource, namespace)]
 
-    async def _list(self, resource: Resource, namespace: str) -> list[Object]:
+    async def _list_in(self, resource: Resource, namespace: str) -> list[Object]:
         kind, query = _KINDS[resource], {"limit": str(_PAGE)}
         items: list[Object] = []
-        if resource is Resource.POD:
-            query["labelSelector"] = names.LABEL_JOB_UID
         while True:
-            page = await self._call("GET", _path(resource, namespace), query=query)
+            page = await self._list_page(resource, namespace, query)
             items.extend({"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in page["items"])
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
                 return items
+
+    async def _list_page(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Object:
+        selected = {**query, "labelSelector": names.LABEL_JOB_UID} if resource is Resource.POD else query
+        try:
+            return await self._call("GET", _path(resource, namespace), query=selected)
+        except _NotServed as error:
+            crd = f"{names.PLURAL}.{names.GROUP}"
+            raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
     async def _call(
         self,
@@ -164,10 +217,10 @@ class KubeCluster:
     ) -> Object:
         url = f"{path}?{urlencode(query)}" if query else path
         headers = {"Accept": "application/json", "Content-Type": content_type}
-        request = await self._api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
         try:
+            request = await self._api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
             response = await self._api.call_api(
-                request[0], request[1], header_params=request[2], body=body, _request_timeout=_TIMEOUT_S
+                request[0], request[1], header_params=request[2], body=body, _request_timeout=_TIMEOUT
             )
             data, status = await response.read(), response.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -179,11 +232,29 @@ class KubeCluster:
         return found
 
 
+_TIMEOUT = aiohttp.ClientTimeout(total=_TIMEOUT_S)
 _FIRST_ERROR = 400
 
 
+async def _load_kubeconfig(settings: client.Configuration) -> None:
+    try:
+        await config.load_kube_config(client_configuration=settings)
+    except config.ConfigException as error:
+        raise ClusterError(f"no way to an API server: not in a pod, and no usable kubeconfig: {error}") from error
+
+
+def _require_told(resource: Resource, never_told: list[str]) -> None:
+    if never_told:
+        example, count = never_told[0], len(never_told)
+        raise WatchDied(f"the watch of {resource.value} has not told of {count} for {PATIENCE_S:g} s: {example}, …")
+
+
 class _NotFound(ClusterError):
-    """404; never leaves this file."""
+    """There is no such object."""
+
+
+class _NotServed(ClusterError):
+    """There is no such path: a CRD is missing. That says nothing about any object."""
 
 
 def _path(resource: Resource, namespace: str, name: str = "") -> str:
@@ -193,13 +264,14 @@ def _path(resource: Resource, namespace: str, name: str = "") -> str:
 
 
 _ERRORS: dict[tuple[int, str], type[ClusterError]] = {
-    (404, "NotFound"): _NotFound,
     (409, "AlreadyExists"): AlreadyExists,
     (409, "Conflict"): Conflict,
     (403, "Forbidden"): Forbidden,
     (401, "Unauthorized"): Forbidden,
     (422, "Invalid"): Forbidden,
 }
+_PASSING = frozenset({429, 500, 502, 503, 504})
+_NOT_FOUND = 404
 
 
 def _error(status: int, tried: str, data: bytes) -> ClusterError:
@@ -208,6 +280,11 @@ def _error(status: int, tried: str, data: bytes) -> ClusterError:
         said = json.loads(data)
     except ValueError:
         said = {}
-    reason, message = str(said.get("reason", "")), str(said.get("message", data[:200].decode(errors="replace")))
-    default = ClusterUnavailable if status in {429, 500, 502, 503, 504} else ClusterError
-    return _ERRORS.get((status, reason), default)(f"{tried}: {message} ({status} {reason})")
+    reason, message = str(said.get("reason", "")), str(said.get("message") or data[:200].decode(errors="replace"))
+    return _error_type(status, reason, said)(f"{tried}: {message.strip()} ({status} {reason or 'no reason'})")
+
+
+def _error_type(status: int, reason: str, said: Object) -> type[ClusterError]:
+    if status == _NOT_FOUND:
+        return _NotFound if (said.get("details") or {}).get("name") else _NotServed
+    return _ERRORS.get((status, reason), ClusterUnavailable if status in _PASSING else ClusterError)

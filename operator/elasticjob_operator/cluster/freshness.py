@@ -1,0 +1,56 @@
+"""Whether a watch still tells what there is: what lists show must have come through the watch as well.
+
+A watch can die without a word, and then an operator looks healthy and does nothing. An object that lists have
+shown unchanged for `PATIENCE_S`, and that the watch has not told in that version, is the proof.
+"""
+
+from collections.abc import Iterable
+
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
+
+PATIENCE_S = 120.0
+"""After a reconnect the watch hands out thousands of objects one by one: it may be so far behind a list."""
+
+
+class Freshness:
+    """Of one watch: tell it every event and, now and then, a list."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+        self._missed: dict[str, tuple[str, float]] = {}
+        self._unlisted: set[str] = set()
+
+    def told(self, event: ObjectEvent) -> None:
+        """The watch told this."""
+        uid = objects.uid_of(event.object)
+        if event.change is Change.DELETED:
+            self._told.pop(uid, None)
+        else:
+            self._told[uid] = _version(event.object)
+
+    def never_told(self, listed: Iterable[Object], now_s: float) -> list[str]:
+        """Names of objects of this list that the watch should have told long ago; `now_s` is a monotonic clock's."""
+        found = {objects.uid_of(obj): obj for obj in listed}
+        self._forget(set(found))
+        missed = {}
+        for uid, obj in found.items():
+            version = _version(obj)
+            known, since_s = self._missed.get(uid, ("", now_s))
+            if self._told.get(uid) != version:
+                missed[uid] = (version, since_s if known == version else now_s)
+        self._missed = missed
+        return sorted(
+            objects.name_of(found[uid]) for uid, (_, since_s) in missed.items() if now_s - since_s >= PATIENCE_S
+        )
+
+    def _forget(self, found: set[str]) -> None:
+        """What two lists in a row do not have is gone; one alone may just be older than its creation."""
+        unlisted = set(self._told) - found
+        for uid in unlisted & self._unlisted:
+            del self._told[uid]
+        self._unlisted = unlisted
+
+
+def _version(obj: Object) -> str:
+    return str(objects.metadata(obj).get("resourceVersion", ""))

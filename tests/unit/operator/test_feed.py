@@ -1,0 +1,70 @@
+"""The feed between kopf's handlers and whoever follows: nothing lost, in order, and a list when kopf has listed."""
+
+import asyncio
+
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
+
+
+def event(name: str, change: Change = Change.MODIFIED) -> ObjectEvent:
+    return ObjectEvent(change, {"metadata": {"name": name}})
+
+
+async def test_a_follower_gets_every_change_in_order() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.POD) as changes:
+        for name in ("a", "b", "a"):
+            feed.put(Resource.POD, event(name))
+        assert [await changes.get() for _ in range(3)] == [event("a"), event("b"), event("a")]
+
+
+async def test_each_follower_gets_every_change() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.POD) as one, feed.subscribed(Resource.POD) as other:
+        feed.put(Resource.POD, event("a"))
+        assert await one.get() == await other.get() == event("a")
+
+
+async def test_a_follower_of_one_kind_gets_no_other() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.POD) as pods, feed.subscribed(Resource.JOB):
+        feed.put(Resource.JOB, event("job"))
+        feed.put(Resource.POD, event("pod"))
+        assert await pods.get() == event("pod")
+
+
+async def test_what_comes_before_anybody_follows_is_dropped() -> None:
+    feed = Feed()
+    feed.put(Resource.POD, event("early"))
+    with feed.subscribed(Resource.POD) as changes:
+        feed.put(Resource.POD, event("late"))
+        assert await changes.get() == event("late")
+
+
+async def test_nothing_is_kept_for_a_follower_that_has_left() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.POD) as changes:
+        changes.list_again_in(0.0)
+    feed.put(Resource.POD, event("a"))
+    await asyncio.sleep(0)
+    assert changes._queue.empty()
+
+
+async def test_after_a_list_of_kopfs_a_follower_is_asked_to_list_once() -> None:
+    feed = Feed(settle_s=0.0)
+    with feed.subscribed(Resource.POD) as changes:
+        for name in ("a", "b"):
+            feed.put(Resource.POD, event(name))
+            feed.listed(Resource.POD)
+        assert [await changes.get() for _ in range(3)] == [event("a"), event("b"), None]
+        feed.put(Resource.POD, event("c"))
+        assert await changes.get() == event("c")
+
+
+async def test_of_several_wishes_for_a_list_the_earliest_counts() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.POD) as changes:
+        changes.list_again_in(3600.0)
+        changes.list_again_in(0.0)
+        changes.list_again_in(3600.0)
+        assert await asyncio.wait_for(changes.get(), 10) is None

@@ -1,0 +1,46 @@
+"""What is left of kopf's log lines."""
+
+import logging
+
+from elasticjob_operator.logs import SAY_AGAIN_S, Seldom
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def record(message: str) -> logging.LogRecord:
+    return logging.LogRecord("kopf", logging.ERROR, "file", 1, message, None, None)
+
+
+ATTEMPT = "Request attempt #3/43 failed; will retry: GET https://h:1/api/v1/pods?watch=true -> APIError('no', {'a': 1})"
+
+
+def test_an_attempt_becomes_one_short_sentence() -> None:
+    line = record(ATTEMPT)
+    assert Seldom(Clock()).filter(line)
+    assert line.getMessage() == "cannot watch, trying again: GET https://h:1/api/v1/pods: APIError('no', {'a': 1})"
+
+
+def test_attempts_are_told_once_a_minute() -> None:
+    clock = Clock()
+    seldom = Seldom(clock)
+    assert [seldom.filter(record(ATTEMPT)) for _ in range(3)] == [True, False, False]
+    clock.now_s = SAY_AGAIN_S
+    assert seldom.filter(record(ATTEMPT))
+
+
+def test_every_other_line_passes_as_it_is() -> None:
+    seldom = Seldom(Clock())
+    lines = [record("Request attempt #3/43 succeeded: GET x") for _ in range(3)]
+    assert all(seldom.filter(line) for line in lines)
+    assert lines[0].getMessage() == "Request attempt #3/43 succeeded: GET x"
+
+
+def test_a_very_long_error_is_cut() -> None:
+    line = record(ATTEMPT.replace("'no'", "'" + "x" * 5000 + "'"))
+    assert Seldom(Clock()).filter(line)
+    assert len(line.getMessage()) < 500
