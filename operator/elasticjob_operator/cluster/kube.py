@@ -8,6 +8,7 @@ applied, so that a taken name is seen; services and statuses are applied with on
 import asyncio
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 from kubernetes.aio import client, config
+from kubernetes.aio.config import incluster_config
 
 from elasticjob_api import names
 from elasticjob_operator.cluster.feed import Feed
@@ -28,8 +30,9 @@ LIST_AGAIN_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
 _FIRST_LIST_AGAIN_S = 10.0
 """After the first list: kopf begins to watch a moment later, and does not tell what was deleted in that moment."""
+PAGE = 500
+"""Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
-_PAGE = 500
 
 log = logging.getLogger(__name__)
 
@@ -68,20 +71,18 @@ _KINDS = {
 class KubeCluster:
     """One API server; `namespaces` empty means all of them."""
 
-    def __init__(self, api: client.ApiClient, feed: Feed, namespaces: tuple[str, ...] = ()) -> None:
+    def __init__(self, api: client.ApiClient, feed: Feed, namespaces: tuple[str, ...], *, page: int = PAGE) -> None:
         self._api = api
         self._feed = feed
         self._namespaces = namespaces or ("",)
+        self._page = page
 
     @classmethod
-    async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = ()) -> "KubeCluster":
-        """With the service account of the pod, or else the kubeconfig that kubectl would use. Nothing is asked yet."""
+    async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), *, page: int = PAGE) -> "KubeCluster":
+        """As $KUBECONFIG says, else with the pod's service account, else as kubectl would. Nothing is asked yet."""
         settings = client.Configuration()
-        try:
-            config.load_incluster_config(client_configuration=settings)
-        except config.ConfigException:
-            await _load_kubeconfig(settings)
-        return cls(client.ApiClient(settings), feed, namespaces)
+        await _load(settings)
+        return cls(client.ApiClient(settings), feed, namespaces, page=page)
 
     async def close(self) -> None:
         """End the connections."""
@@ -189,7 +190,7 @@ class KubeCluster:
         return [item for namespace in self._namespaces for item in await self._list_in(resource, namespace)]
 
     async def _list_in(self, resource: Resource, namespace: str) -> list[Object]:
-        kind, query = _KINDS[resource], {"limit": str(_PAGE)}
+        kind, query = _KINDS[resource], {"limit": str(self._page)}
         items: list[Object] = []
         while True:
             page = await self._list_page(resource, namespace, query)
@@ -236,9 +237,13 @@ _TIMEOUT = aiohttp.ClientTimeout(total=_TIMEOUT_S)
 _FIRST_ERROR = 400
 
 
-async def _load_kubeconfig(settings: client.Configuration) -> None:
+async def _load(settings: client.Configuration) -> None:
+    named = os.environ.get("KUBECONFIG")  # read now: the library has read it when it was imported
     try:
-        await config.load_kube_config(client_configuration=settings)
+        if not named and incluster_config.SERVICE_HOST_ENV_NAME in os.environ:
+            config.load_incluster_config(client_configuration=settings)
+        else:
+            await config.load_kube_config(named, client_configuration=settings)
     except config.ConfigException as error:
         raise ClusterError(f"no way to an API server: not in a pod, and no usable kubeconfig: {error}") from error
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_etcd.server import EtcdServer
 from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
 from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.rig import RBAC, Rig, service_account_token
 
 CRD = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 
@@ -59,3 +61,19 @@ def namespace(crd: ApiServer) -> Namespace:
     fresh = Namespace(crd, f"test-{next(_numbers)}")
     fresh.create()
     return fresh
+
+
+@pytest.fixture(scope="session")
+def operator_token(crd: ApiServer) -> str:
+    """A token of the operator's service account, which has the role of `deploy/rbac.yaml`."""
+    applied = crd.kubectl("apply", *(f"--filename={path}" for path in RBAC))
+    assert applied.returncode == 0, applied.stderr
+    return service_account_token(crd)
+
+
+@pytest.fixture
+def rig(namespace: Namespace, operator_token: str, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+    """A namespace for an operator and a node, which the test starts; they end with it."""
+    made = Rig(namespace, etcd=etcd_server.endpoint, token=operator_token, folder=tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,212 @@
+"""All that a job needs on a real API server: the operator, one node that runs pods as processes, a real etcd.
+
+The operator is a process of its own, with the service account and the role of `deploy/rbac.yaml` and no more. Tests
+speak kubectl where a user would; what they wait for they read straight from the API, which costs less.
+"""
+
+import asyncio
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_api.records import Report, Slots, decode
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint, Range
+from tests.faults.apiserver import ApiServer
+from tests.faults.waiting import eventually
+from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.processes import ROOT, Process
+
+DEPLOY = ROOT / "deploy"
+RBAC = (DEPLOY / "00-namespace.yaml", DEPLOY / "rbac.yaml")
+SYSTEM = "elasticjob-system"
+ACCOUNT = "elasticjob-operator"
+_ADMIN = "admin-token"
+
+T = TypeVar("T")
+
+
+def service_account_token(server: ApiServer, account: str = ACCOUNT) -> str:
+    """A token of a service account of the operator's namespace."""
+    made = server.kubectl("create", "token", account, namespace=SYSTEM)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+def write_kubeconfig(path: Path, server: ApiServer, token: str) -> Path:
+    """A kubeconfig with which one is whoever the token says."""
+    cluster = {"server": server.url, "certificate-authority": str(server.certificate)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "user", "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user"}}],
+    }
+    path.write_text(json.dumps(config))
+    return path
+
+
+class Rig:
+    """One namespace with everything; `close` ends all that was started."""
+
+    def __init__(self, namespace: Namespace, *, etcd: Endpoint, token: str, folder: Path) -> None:
+        self.namespace = namespace
+        self.folder = folder
+        self.cluster_id = f"cluster-{namespace.name}"
+        self.finish = folder / "finish"
+        self.etcd = etcd
+        self._kubeconfig = write_kubeconfig(folder / "operator.kubeconfig", namespace.server, token)
+        self._trust: ssl.SSLContext | None = None
+        self._processes: list[Process] = []
+        self.operator: Process | None = None
+
+    # Processes.
+
+    def start_operator(self, *options: str, etcd: str = "", kubeconfig: Path | None = None) -> Process:
+        """Start the operator, for this namespace alone."""
+        arguments = ["--cluster-id", self.cluster_id, "--namespace", self.namespace.name, *options]
+        self.operator = Process(
+            "elasticjob_operator.main",
+            *("--etcd-endpoints", etcd or self.etcd.targets[0], *arguments),
+            log=self.folder / "operator.log",
+            environ={"KUBECONFIG": str(kubeconfig or self._kubeconfig)},
+        )
+        self._processes.append(self.operator)
+        return self.operator
+
+    def kill_operator(self) -> None:
+        """SIGKILL: it cannot tidy up anything."""
+        assert self.operator is not None
+        self.operator.kill()
+
+    def start_node(self, cwd: Path | None = None) -> Process:
+        """Start a node for the pods of the namespace; their containers run in `cwd`."""
+        server = self.namespace.server
+        arguments = (server.url, _ADMIN, str(server.certificate), self.namespace.name, str(cwd or self.folder))
+        node = Process(
+            "tests.integration.kube.node", *arguments, str(self.folder / "node"), log=self.folder / "node.log"
+        )
+        self._processes.append(node)
+        return node
+
+    def close(self) -> None:
+        """End all of them, the operator first: it must not replace pods that end with their node."""
+        for process in sorted(self._processes, key=lambda process: process is not self.operator):
+            if process.running:
+                process.stop()
+
+    # What there is.
+
+    def job(self, name: str = "j") -> dict[str, Any]:
+        """The job, or nothing."""
+        return self._get(f"/apis/elasticjob.io/v1alpha1/namespaces/{self.namespace.name}/elasticjobs/{name}")
+
+    def status(self, name: str = "j") -> dict[str, Any]:
+        """Its status, or nothing."""
+        status: dict[str, Any] = self.job(name).get("status") or {}
+        return status
+
+    def condition(self, kind: str, name: str = "j") -> dict[str, Any]:
+        """One condition, or nothing."""
+        return next((c for c in self.status(name).get("conditions", []) if c["type"] == kind), {})
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All pods, also those that terminate."""
+        found: list[dict[str, Any]] = self._get(f"/api/v1/namespaces/{self.namespace.name}/pods")["items"]
+        return found
+
+    def pod_names(self) -> list[str]:
+        """Names of all pods that do not terminate."""
+        return sorted(p["metadata"]["name"] for p in self.pods() if "deletionTimestamp" not in p["metadata"])
+
+    def events(self) -> list[tuple[str, str]]:
+        """Reason and message of every event, oldest first."""
+        items = self._get(f"/api/v1/namespaces/{self.namespace.name}/events")["items"]
+        items.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [(event["reason"], event["message"]) for event in items]
+
+    def keys(self, name: str = "j") -> Keys:
+        """Where the job's keys are."""
+        uid = self.job(name)["metadata"]["uid"]
+        return Keys(job_prefix(cluster=self.cluster_id, namespace=self.namespace.name, name=name, uid=uid))
+
+    def etcd_range(self, prefix: str) -> Range:
+        """What etcd has there now."""
+
+        async def read() -> Range:
+            client = EtcdClient(self.etcd)
+            try:
+                return await client.range(prefix)
+            finally:
+                await client.close()
+
+        return asyncio.run(read())
+
+    def etcd_keys(self) -> list[str]:
+        """Every key of this cluster's jobs."""
+        return [kv.key for kv in self.etcd_range(f"/elasticjob/{self.cluster_id}/").kvs]
+
+    def slots(self, keys: Keys) -> Slots | None:
+        """The map as it is written."""
+        found = self.etcd_range(keys.spec).kvs
+        return decode(Slots, found[0].value) if found else None
+
+    def pids(self, keys: Keys) -> dict[int, tuple[int, str]]:
+        """Rank → pid of the worker, and its pod, as the agents report them."""
+        reports = [decode(Report, kv.value) for kv in self.etcd_range(keys.reports).kvs]
+        return {w.rank: (w.pid, report.pod) for report in reports for w in report.workers if w.pid}
+
+    def patch_pod_status(self, pod: str, status: Mapping[str, Any]) -> None:
+        """As a kubelet that says something."""
+        patch = json.dumps({"status": status})
+        self.namespace.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", patch)
+
+    # Waiting.
+
+    def until(self, what: str, holds: Callable[[], T], within_s: float = 30.0) -> T:
+        """Wait; on the deadline the operator's last words are in the message."""
+        try:
+            return eventually(holds, within_s=within_s, what=what)
+        except AssertionError as error:
+            said = self.operator.text()[-3000:] if self.operator else ""
+            node = self.folder / "node.log"
+            ran = node.read_text(errors="replace")[-2000:] if node.exists() else ""
+            raise AssertionError(f"{error}\nthe operator said:\n{said}\nthe node said:\n{ran}") from None
+
+    def phase(self, phase: str, name: str = "j") -> dict[str, Any]:
+        """Wait for this phase; the status then."""
+        self.until(f"phase {phase}", lambda: self.status(name).get("phase") == phase)
+        return self.status(name)
+
+    def running(self, nodes: int, round_: int, name: str = "j") -> dict[str, Any]:
+        """Wait until this round runs with so many nodes, and all their workers; the status then."""
+
+        def holds() -> bool:
+            status = self.status(name)
+            wanted = (nodes, round_, "Running", nodes)
+            states = status.get("workerStates", {})
+            have = (status.get("readyReplicas"), status.get("rendezvousRound"), status.get("phase"), states["running"])
+            return have == wanted
+
+        self.until(f"round {round_} with {nodes} nodes", lambda: bool(self.status(name)) and holds())
+        return self.status(name)
+
+    def _get(self, path: str) -> dict[str, Any]:
+        server = self.namespace.server
+        self._trust = self._trust or ssl.create_default_context(cafile=server.certificate)
+        request = urllib.request.Request(server.url + path, headers={"Authorization": f"Bearer {_ADMIN}"})
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=self._trust) as response:
+                found: dict[str, Any] = json.load(response)
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return {}
+        return found

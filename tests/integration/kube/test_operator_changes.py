@@ -1,0 +1,93 @@
+"""What a user changes while a job runs: its size, suspend, a pod deleted; one round each, and nothing is charged."""
+
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+
+def started(rig: Rig, **spec: Any) -> dict[str, Any]:
+    """A job of two nodes (one to three) that runs its first round; its status."""
+    rig.start_node()
+    rig.start_operator()
+    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3, **spec))
+    return rig.running(nodes=2, round_=1)
+
+
+def pods_by_slot(status: dict[str, Any]) -> dict[str, str]:
+    return {node["name"]: node["podName"] for node in status["nodes"]}
+
+
+def charges(status: dict[str, Any]) -> dict[str, int]:
+    return {name: status[name] for name in ("restarts", "nodeLosses", "podReplacements")}
+
+
+def columns(rig: Rig) -> tuple[str, str, str, str]:
+    row = rig.namespace.row("j")
+    return row["PHASE"], row["READY"], row["DESIRED"], row["RESTARTS"]
+
+
+NOTHING = {"restarts": 0, "nodeLosses": 0, "podReplacements": 0}
+
+
+def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: Rig) -> None:
+    two = pods_by_slot(started(rig))
+    rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3")
+    three = rig.running(nodes=3, round_=2)
+    assert columns(rig) == ("Running", "3", "3", "0")
+    assert pods_by_slot(three).items() > two.items()
+    rig.namespace.kubectl("scale", "ejob", "j", "--replicas=2")
+    again = rig.running(nodes=2, round_=3)
+    assert columns(rig) == ("Running", "2", "2", "0")
+    assert pods_by_slot(again) == two
+    assert charges(again) == NOTHING
+    rig.until("two pods", lambda: rig.pod_names() == sorted(two.values()))
+    rig.finish.touch()
+    assert charges(rig.phase("Succeeded")) == NOTHING
+
+
+def test_suspending_frees_all_pods_and_resuming_goes_on_with_new_ones(rig: Rig) -> None:
+    before = pods_by_slot(started(rig))
+    rig.namespace.patch("j", {"spec": {"suspend": True}})
+    rig.phase("Suspended")
+    rig.until("no pod", lambda: not rig.pods())
+    rig.until("no node", lambda: rig.status()["replicas"] == 0)
+    assert columns(rig) == ("Suspended", "0", "2", "0")
+    rig.namespace.patch("j", {"spec": {"suspend": False}})
+    after = rig.running(nodes=2, round_=2)
+    assert columns(rig) == ("Running", "2", "2", "0")
+    assert charges(after) == NOTHING
+    assert not set(pods_by_slot(after).values()) & set(before.values())
+
+
+def test_a_deleted_pod_is_replaced_under_a_new_name_in_the_next_round(rig: Rig) -> None:
+    before = pods_by_slot(started(rig))
+    rig.namespace.kubectl("delete", "pod", before["j-0"], "--wait=false")
+    after = rig.running(nodes=2, round_=2)
+    replaced = pods_by_slot(after)
+    assert (replaced["j-0"] != before["j-0"], replaced["j-1"]) == (True, before["j-1"])
+    assert {node["name"]: node["rank"] for node in after["nodes"]} == {"j-0": 0, "j-1": 1}
+    assert charges(after) == NOTHING
+
+
+def agent_of(pid: int) -> int:
+    """The agent that a worker hangs from."""
+    return next(p.pid for p in psutil.Process(pid).parents() if any("elasticjob-agent" in w for w in p.cmdline()))
+
+
+def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig: Rig) -> None:
+    before = pods_by_slot(started(rig))
+    pid, pod = rig.pids(rig.keys())[1]
+    os.kill(agent_of(pid), signal.SIGKILL)
+    after = rig.running(nodes=2, round_=2)
+    assert (pod, pods_by_slot(after)["j-0"]) == (before["j-1"], before["j-0"])
+    assert pod not in pods_by_slot(after).values()
+    assert charges(after) == {"restarts": 0, "nodeLosses": 1, "podReplacements": 1}
+    assert ("PodReplaced", "pod failure 1 was counted") in rig.events()

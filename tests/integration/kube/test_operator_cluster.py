@@ -1,0 +1,141 @@
+"""The operator's calls to a real API server: what `protocol.Cluster` promises, and what its errors say."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api import names
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
+from tests.faults.apiserver import ApiServer
+from tests.integration.kube.manifests import MINIMAL
+from tests.integration.kube.namespace import Namespace
+
+pytestmark = pytest.mark.kube
+
+STRANGER = "ffffffff-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def feed() -> Feed:
+    return Feed(settle_s=0.0)
+
+
+@pytest.fixture
+async def cluster(namespace: Namespace, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeCluster]:
+    monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
+    made = await KubeCluster.connect(feed, (namespace.name,), page=2)
+    yield made
+    await made.close()
+
+
+def pod(namespace: Namespace, name: str, job_uid: str = "u") -> Object:
+    labels = {names.LABEL_JOB_UID: job_uid}
+    meta = {"name": name, "namespace": namespace.name, "labels": labels}
+    spec = {"containers": [{"name": "trainer", "image": "none"}], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+async def listed(stream: AsyncGenerator[ObjectEvent, None]) -> list[str]:
+    """Names up to and without SYNCED."""
+    found = []
+    while (event := await asyncio.wait_for(anext(stream), 10)).change is not Change.SYNCED:
+        assert event.change is Change.LISTED
+        found.append(event.object["metadata"]["name"])
+    return found
+
+
+async def test_a_taken_name_is_refused(cluster: KubeCluster, namespace: Namespace) -> None:
+    await cluster.create(Resource.POD, pod(namespace, "a"))
+    with pytest.raises(AlreadyExists, match='pods "a" already exists'):
+        await cluster.create(Resource.POD, pod(namespace, "a"))
+
+
+async def test_an_object_is_deleted_by_uid_or_not_at_all(cluster: KubeCluster, namespace: Namespace) -> None:
+    made = await cluster.create(Resource.POD, pod(namespace, "a"))
+    with pytest.raises(Conflict, match=STRANGER):
+        await cluster.delete(Resource.POD, namespace.name, "a", uid=STRANGER)
+    await cluster.delete(Resource.POD, namespace.name, "a", uid=made["metadata"]["uid"])
+    assert await cluster.get(Resource.POD, namespace.name, "a") is None
+    await cluster.delete(Resource.POD, namespace.name, "a", uid=made["metadata"]["uid"])
+
+
+async def test_a_collection_is_deleted_by_labels(cluster: KubeCluster, namespace: Namespace) -> None:
+    await cluster.create(Resource.POD, pod(namespace, "a", job_uid="u1"))
+    await cluster.create(Resource.POD, pod(namespace, "b", job_uid="u2"))
+    await cluster.delete_collection(Resource.POD, namespace.name, {names.LABEL_JOB_UID: "u1"})
+    assert await cluster.get(Resource.POD, namespace.name, "a") is None
+    assert await cluster.get(Resource.POD, namespace.name, "b") is not None
+
+
+async def test_a_status_replaces_what_was_said_before(cluster: KubeCluster, namespace: Namespace) -> None:
+    namespace.apply(MINIMAL)
+    await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Running", "masterPod": "m"})
+    await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Suspended"})
+    job = await cluster.get(Resource.JOB, namespace.name, "digits")
+    assert job is not None
+    assert (job["status"], job["metadata"]["generation"]) == ({"phase": "Suspended"}, 1)
+
+
+async def test_a_status_of_what_is_gone_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
+    await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Running"})
+    assert await cluster.get(Resource.JOB, namespace.name, "digits") is None
+
+
+async def test_a_broken_object_is_refused_in_the_api_servers_words(cluster: KubeCluster, namespace: Namespace) -> None:
+    body = pod(namespace, "a")
+    body["spec"]["containers"][0]["name"] = "Not A Name"
+    with pytest.raises(Forbidden, match=r"spec.containers\[0\].name: Invalid value"):
+        await cluster.create(Resource.POD, body)
+
+
+async def test_a_list_of_several_pages_is_whole(cluster: KubeCluster, namespace: Namespace) -> None:
+    for name in "abcde":
+        await cluster.create(Resource.POD, pod(namespace, name))
+    async with aclosing(cluster.watch(Resource.POD)) as stream:
+        assert await listed(stream) == list("abcde")
+
+
+async def test_after_the_list_come_the_changes(cluster: KubeCluster, namespace: Namespace, feed: Feed) -> None:
+    made = await cluster.create(Resource.POD, pod(namespace, "a"))
+    async with aclosing(cluster.watch(Resource.POD)) as stream:
+        assert await listed(stream) == ["a"]
+        feed.put(Resource.POD, ObjectEvent(Change.DELETED, made))
+        assert await anext(stream) == ObjectEvent(Change.DELETED, made)
+
+
+async def test_what_was_deleted_while_kopf_did_not_watch_is_not_in_the_next_list(
+    cluster: KubeCluster, namespace: Namespace, feed: Feed
+) -> None:
+    for name in ("a", "b"):
+        await cluster.create(Resource.POD, pod(namespace, name))
+    async with aclosing(cluster.watch(Resource.POD)) as stream:
+        assert await listed(stream) == ["a", "b"]
+        await cluster.delete(Resource.POD, namespace.name, "a")
+        feed.listed(Resource.POD)
+        assert await listed(stream) == ["b"]
+
+
+async def test_an_api_server_that_is_away_is_unavailable(
+    server: ApiServer, feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = server.kubeconfig().read_text().replace(server.url, "https://127.0.0.1:1")
+    (tmp_path / "config").write_text(config)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    cluster = await KubeCluster.connect(feed)
+    try:
+        with pytest.raises(ClusterUnavailable, match="the API server did not answer"):
+            await cluster.get(Resource.POD, "default", "a")
+    finally:
+        await cluster.close()
+
+
+async def test_no_kubeconfig_at_all_is_said(feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+    with pytest.raises(ClusterError, match="not in a pod, and no usable kubeconfig"):
+        await KubeCluster.connect(feed)

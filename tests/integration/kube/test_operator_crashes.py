@@ -1,0 +1,81 @@
+"""The operator is SIGKILLed in the middle of a change and started again: the end is the same, at the same price."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+Change = Callable[[], object]
+
+
+def kill_at_once(rig: Rig, change: Change) -> None:
+    """Kubectl has returned: the operator may have seen it or not."""
+    change()
+    rig.kill_operator()
+
+
+def kill_when_the_map_is_written(rig: Rig, change: Change) -> None:
+    """The map in etcd has changed, and nothing follows from it yet."""
+    spec = rig.keys().spec
+
+    async def strike() -> None:
+        client = EtcdClient(rig.etcd)
+        since = (await client.range(spec)).revision + 1
+        async with contextlib.aclosing(client.watch(spec, start_revision=since)) as stream:
+            written = asyncio.ensure_future(anext(stream))
+            await asyncio.to_thread(change)
+            await asyncio.wait_for(written, 20)
+            rig.kill_operator()
+        await client.close()
+
+    asyncio.run(strike())
+
+
+def kill_when_the_first_pod_has_changed(rig: Rig, change: Change) -> None:
+    """A pod was created or deleted, others may follow."""
+    before = rig.pod_names()
+    change()
+    rig.until("a changed pod", lambda: rig.pod_names() != before)
+    rig.kill_operator()
+
+
+MOMENTS = (kill_at_once, kill_when_the_map_is_written, kill_when_the_first_pod_has_changed)
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
+def test_an_operator_killed_in_the_middle_of_a_change_comes_to_the_same_end(
+    rig: Rig, moment: Callable[[Rig, Change], None]
+) -> None:
+    def survive(change: Change) -> None:
+        moment(rig, change)
+        rig.start_operator()
+
+    rig.start_node()
+    rig.start_operator()
+    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
+    rig.running(nodes=2, round_=1)
+    survive(lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3"))
+    rig.running(nodes=3, round_=2)
+    survive(lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=2"))
+    rig.running(nodes=2, round_=3)
+    survive(lambda: rig.namespace.patch("j", {"spec": {"suspend": True}}))
+    rig.phase("Suspended")
+    rig.until("no pod", lambda: not rig.pods())
+    survive(lambda: rig.namespace.patch("j", {"spec": {"suspend": False}}))
+    rig.running(nodes=2, round_=4)
+    rig.finish.touch()
+    assert_nothing_was_charged(rig.phase("Succeeded"), pods=len(rig.pods()))
+
+
+def assert_nothing_was_charged(status: dict[str, Any], *, pods: int) -> None:
+    charged = {name: status[name] for name in ("restarts", "nodeLosses", "podReplacements")}
+    assert charged == {"restarts": 0, "nodeLosses": 0, "podReplacements": 0}
+    assert (pods, status["rendezvousRound"]) == (2, 4)

@@ -1,0 +1,65 @@
+"""The mission on a real API server: kubectl apply, a worker killed, one new round, success, kubectl delete."""
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from tests.integration.kube.jobs import digits_job
+from tests.integration.kube.processes import ROOT
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+DIGITS = ROOT / "examples" / "digits"
+
+
+def columns(rig: Rig) -> dict[str, str]:
+    """What `kubectl get ejob` shows of the job, but for its age."""
+    row = rig.namespace.row("digits")
+    assert row.pop("AGE")
+    return row
+
+
+def kill_rank(rig: Rig, rank: int) -> str:
+    """SIGKILL a worker, by the pid that its agent reported; its pod."""
+    keys = rig.keys("digits")
+    rig.until(f"the pid of rank {rank}", lambda: rank in rig.pids(keys))
+    pid, pod = rig.pids(keys)[rank]
+    os.kill(pid, signal.SIGKILL)
+    return pod
+
+
+def running(restarts: str) -> dict[str, str]:
+    return {"NAME": "digits", "PHASE": "Running", "READY": "2", "DESIRED": "2", "RESTARTS": restarts}
+
+
+def assert_failure(failure: dict[str, Any], *, rank: int, pod: str) -> None:
+    said = {name: failure[name] for name in ("rank", "podName", "signal", "exitCode", "round", "reason")}
+    wanted = {"rank": rank, "podName": pod, "signal": "SIGKILL", "exitCode": 137, "round": 1, "reason": "Signaled"}
+    assert said == wanted
+
+
+def test_digits_survives_a_killed_worker_and_leaves_nothing_behind(rig: Rig) -> None:
+    rig.start_node(cwd=DIGITS)
+    rig.start_operator()
+    rig.namespace.apply(digits_job(DIGITS, replicas=2, epochs=12))
+    rig.running(nodes=2, round_=1, name="digits")
+    assert columns(rig) == running(restarts="0")
+    pods = rig.pod_names()
+
+    struck = kill_rank(rig, 1)
+    status = rig.running(nodes=2, round_=2, name="digits")
+    assert columns(rig) == running(restarts="1")
+    assert_failure(status["lastFailure"], rank=1, pod=struck)
+
+    status = rig.phase("Succeeded", "digits")
+    assert columns(rig) == {**running(restarts="1"), "PHASE": "Succeeded", "READY": "0"}
+    counts = (status["rendezvousRound"], status["restarts"], status["nodeLosses"], status["podReplacements"])
+    assert counts == (2, 1, 0, 0)
+    assert rig.pod_names() == pods
+
+    rig.namespace.kubectl("delete", "ejob", "digits")
+    rig.until("no pod", lambda: not rig.pods())
+    rig.until("no key in etcd", lambda: not rig.etcd_keys())

@@ -1,0 +1,168 @@
+"""The API server is away, or lacks the CRD, or etcd refuses: the operator says it, waits, and goes on; or ends with 1.
+
+These tests have an API server of their own, which they stop, kill and start again.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.server import EtcdServer
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.errors import ClusterError
+from tests.faults.apiserver import ApiServer, Programs
+from tests.integration.kube.conftest import CRD
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.rig import RBAC, Rig, service_account_token
+
+pytestmark = pytest.mark.kube
+
+NAME = "team"
+
+
+@pytest.fixture(scope="module")
+def own_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """An API server with the operator's role and a namespace, and at first without the CRD."""
+    with ApiServer(programs, tmp_path_factory.mktemp("own-kube")) as server:
+        for arguments in (["apply", *(f"--filename={path}" for path in RBAC)], ["create", "namespace", NAME]):
+            done = server.kubectl(*arguments)
+            assert done.returncode == 0, done.stderr
+        yield server
+
+
+def install_crd(server: ApiServer) -> None:
+    done = server.kubectl("apply", "--server-side", "-f", str(CRD))
+    assert done.returncode == 0, done.stderr
+    server.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.elasticjob.io", "--timeout=30s")
+
+
+@pytest.fixture
+def own_rig(own_server: ApiServer, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+    rig = Rig(
+        Namespace(own_server, NAME),
+        etcd=etcd_server.endpoint,
+        token=service_account_token(own_server),
+        folder=tmp_path,
+    )
+    yield rig
+    rig.close()
+    own_server.kubectl("delete", "ejob,pods", "--all", "--force", namespace=NAME)
+
+
+def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: Rig, own_server: ApiServer) -> None:
+    operator = own_rig.start_operator()
+    operator.says("the CRD elasticjobs.elasticjob.io is not installed; kubectl apply -f crds/elasticjob.yaml")
+    install_crd(own_server)
+    own_rig.namespace.apply(waiting_job(own_rig))
+    own_rig.until("a pod", own_rig.pods)
+
+
+async def test_a_missing_crd_is_no_proof_that_a_job_is_gone(
+    own_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
+    monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
+    cluster = await KubeCluster.connect(Feed())
+    try:
+        with pytest.raises(ClusterError, match="404"):
+            await cluster.get(Resource.JOB, NAME, "j")
+    finally:
+        await cluster.close()
+
+
+def test_an_operator_that_waits_for_the_crd_can_be_stopped(own_rig: Rig, own_server: ApiServer) -> None:
+    own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
+    operator = own_rig.start_operator()
+    operator.says("is not installed")
+    assert operator.stop(within_s=5) == 0
+
+
+def test_an_operator_starts_before_its_api_server(own_rig: Rig, own_server: ApiServer) -> None:
+    install_crd(own_server)
+    own_server.stop()
+    try:
+        operator = own_rig.start_operator()
+        operator.says("the API server did not answer")
+    finally:
+        own_server.start()
+    own_rig.namespace.apply(waiting_job(own_rig))
+    own_rig.until("a pod", own_rig.pods)
+
+
+def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_killed(
+    own_rig: Rig, own_server: ApiServer
+) -> None:
+    install_crd(own_server)
+    own_rig.start_node()
+    operator = own_rig.start_operator()
+    own_rig.namespace.apply(waiting_job(own_rig, replicas=1, maxReplicas=2))
+    own_rig.running(nodes=1, round_=1)
+    before = own_rig.pids(own_rig.keys())
+    own_server.kill()
+    try:
+        operator.says("cannot watch, trying again")
+    finally:
+        own_server.start()
+    assert own_rig.pids(own_rig.keys()) == before
+    own_rig.namespace.kubectl("scale", "ejob", "j", "--replicas=2")
+    assert own_rig.running(nodes=2, round_=2)["restarts"] == 0
+    assert operator.stop(within_s=5) == 0
+
+
+def test_a_job_deleted_while_nobody_watched_leaves_nothing(own_rig: Rig, own_server: ApiServer) -> None:
+    install_crd(own_server)
+    own_rig.start_node()
+    own_rig.start_operator()
+    own_rig.namespace.apply(waiting_job(own_rig))
+    own_rig.running(nodes=1, round_=1)
+    own_rig.kill_operator()
+    own_rig.namespace.kubectl("delete", "ejob", "j")
+    own_rig.start_operator()
+    own_rig.until("no pod", lambda: not own_rig.pods())
+    own_rig.until("no key", lambda: not own_rig.etcd_keys())
+
+
+def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: Rig, own_server: ApiServer) -> None:
+    install_crd(own_server)
+    operator = own_rig.start_operator()
+    operator.says("watching team")
+    own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io")
+    assert operator.wait() == 1
+    operator.says("the operator ends: kopf gave up watching")
+
+
+def test_an_operator_with_an_unusable_etcd_address_ends_and_says_so(own_rig: Rig) -> None:
+    operator = own_rig.start_operator(etcd="nonsense")
+    assert operator.wait() == 1
+    operator.says("the operator ends: ")
+    assert "Traceback" not in operator.text()
+
+
+def require_a_password(port: int) -> None:
+    """From now on this etcd answers nobody who has none."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        auth = rpc.AuthStub(channel)
+        auth.UserAdd(rpc.AuthUserAddRequest(name="root", password="secret"))
+        auth.RoleAdd(rpc.AuthRoleAddRequest(name="root"))
+        auth.UserGrantRole(rpc.AuthUserGrantRoleRequest(user="root", role="root"))
+        auth.AuthEnable(rpc.AuthEnableRequest())
+
+
+def test_an_operator_that_etcd_refuses_ends_and_says_so(own_rig: Rig, own_server: ApiServer, tmp_path: Path) -> None:
+    install_crd(own_server)
+    server = asyncio.run(EtcdServer.start(tmp_path / "etcd"))
+    try:
+        require_a_password(server.port)
+        operator = own_rig.start_operator(etcd=server.endpoint.targets[0])
+        assert operator.wait() == 1
+        operator.says("the operator ends: ")
+        assert "Traceback" not in operator.text()
+    finally:
+        server.kill()

@@ -1,0 +1,71 @@
+"""An operator that may not do something: who is told what, and that it goes on once it may."""
+
+import pytest
+
+from tests.integration.kube.accounts import account_without, grant
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig, write_kubeconfig
+
+pytestmark = pytest.mark.kube
+
+
+def start_without(rig: Rig, resource: str, verb: str) -> str:
+    """An operator that lacks one verb; the name of its account."""
+    name = f"{rig.namespace.name}-{verb}-{resource}".replace("/", "-")
+    token = account_without(rig.namespace.server, name, resource, verb)
+    rig.start_operator(kubeconfig=write_kubeconfig(rig.folder / "limited.kubeconfig", rig.namespace.server, token))
+    return name
+
+
+def test_without_permission_to_create_pods_the_job_says_so_until_it_is_granted(rig: Rig) -> None:
+    account = start_without(rig, "pods", "create")
+    rig.namespace.apply(waiting_job(rig))
+    refusal = 'cannot create resource "pods" in API group "" in the namespace'
+    rig.until("the refusal", lambda: refusal in rig.condition("Running").get("message", ""))
+    assert rig.namespace.row("j")["PHASE"] == "Pending"
+    assert refusal in " ".join(rig.namespace.kubectl("describe", "ejob", "j").split())
+    grant(rig.namespace.server, account)
+    rig.until("a pod", rig.pods)
+    rig.until("no more refusal", lambda: refusal not in rig.condition("Running")["message"])
+
+
+@pytest.mark.parametrize(("resource", "verb"), [("elasticjobs", "list"), ("pods", "list")])
+def test_without_permission_to_list_the_log_says_so_until_it_is_granted(rig: Rig, resource: str, verb: str) -> None:
+    account = start_without(rig, resource, verb)
+    assert rig.operator is not None
+    line = rig.operator.says(f'cannot {verb} resource "{resource}"')
+    assert "cannot watch jobs and pods: " in line
+    assert line.endswith("trying again")
+    rig.namespace.apply(waiting_job(rig))
+    grant(rig.namespace.server, account)
+    rig.until("a pod", rig.pods)
+
+
+def test_without_permission_to_watch_the_log_says_so_until_it_is_granted(rig: Rig) -> None:
+    account = start_without(rig, "pods", "watch")
+    assert rig.operator is not None
+    assert "cannot watch, trying again: GET" in rig.operator.says('cannot watch resource "pods"')
+    grant(rig.namespace.server, account)
+    rig.namespace.apply(waiting_job(rig))
+    [pod] = rig.until("a pod", rig.pod_names)
+    rig.patch_pod_status(pod, {"phase": "Failed"})
+    rig.until("a successor", lambda: rig.pod_names() not in ([], [pod]))
+
+
+def test_without_permission_to_write_status_the_job_runs_and_the_log_says_so(rig: Rig) -> None:
+    account = start_without(rig, "elasticjobs/status", "patch")
+    rig.namespace.apply(waiting_job(rig))
+    rig.until("a pod", rig.pods)
+    assert rig.operator is not None
+    rig.operator.says('cannot patch resource "elasticjobs/status"')
+    assert rig.status() == {}
+    grant(rig.namespace.server, account)
+    rig.until("a status", rig.status)
+
+
+def test_without_permission_to_write_events_the_job_has_its_status(rig: Rig) -> None:
+    start_without(rig, "events", "create")
+    rig.namespace.apply(waiting_job(rig))
+    assert rig.operator is not None
+    rig.operator.says("the event Created could not be written")
+    assert rig.phase("Pending")["desiredReplicas"] == 1
