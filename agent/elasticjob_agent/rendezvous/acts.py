@@ -87,7 +87,7 @@ class Acts:
     async def _start(self, scene: Scene, step: Step) -> Result:
         world, stay = scene.world, scene.stay
         # Noted before the first process exists: (round, nonce) is started once, whatever happens here.
-        stay.started, stay.failures_said = (world.round, world.nonce), 0
+        stay.started, stay.failures_said, stay.opening = (world.round, world.nonce), 0, ("", 0)
         self._trace.point("starting", world.round)
         await self._workers.start(assignment(world, step.group_rank), stay.spec)
         self._trace.point("started", world.round)
@@ -123,7 +123,7 @@ class Acts:
         return result
 
     async def _say_late_failures(self, scene: Scene, _step: Step) -> Result:
-        stay, failures = scene.stay, self._workers.failures
+        stay, failures = scene.stay, list(self._workers.failures)
         unsaid = [replace(f, failure=replace(f.failure, late=True)) for f in failures[stay.failures_said :]]
         result = await self._commit(scene, txns.late_failures(stay.me, _of(stay, unsaid)))
         if result is Result.DONE:
@@ -139,10 +139,13 @@ class Acts:
     # -- rounds that this node opens -------------------------------------------------------------
 
     async def _open_failed(self, scene: Scene, _step: Step) -> Result:
-        world, stay, failures = scene.world, scene.stay, self._workers.failures
+        world, stay, failures = scene.world, scene.stay, list(self._workers.failures)
         self._trace.point("detected", world.round)
-        # If the answer is lost, the nonce tells from the watch that it was this node that opened.
-        nonce = stay.opened_nonce = self._draw()
+        # If the answer is lost, the nonce tells from the watch that it was this node that opened. A second try keeps
+        # it: the first may yet turn out to have taken place, and then these failures are not late.
+        if not stay.opening[0]:
+            stay.opening = self._draw(), len(failures)
+        nonce, _ = stay.opening
         opened = forming(world, nonce, Cause.WORKER_FAILED, failures[0].failure.message)
         result = await self._commit(scene, txns.open_round(stay.me, scene.revision, opened, _of(stay, failures)))
         if result is Result.DONE:

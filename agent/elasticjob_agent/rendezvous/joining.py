@@ -13,10 +13,13 @@ from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_api import records
 from elasticjob_api.keys import SLOT_LIMIT, Keys
-from elasticjob_api.records import Node, Slots
-from elasticjob_api.world import Member
+from elasticjob_api.records import Gone, GoneReason, Node, Slots
+from elasticjob_api.world import Member, State, World, decode_world
 from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Range, Txn, TxnResult, unchanged
+
+_BANNED = {GoneReason.SUPERSEDED, GoneReason.POD_DELETED, GoneReason.POD_FAILED}
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +48,15 @@ class Joined:
 
     me: Identity
     node: Node
-    spec: Slots | None
+    spec: Slots
     ctl: Range
 
 
 async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined:
-    """Begin a stay; raises Superseded when another pod owns the slot, EtcdError when etcd does not answer."""
-    if profile.own_spec is not None:
-        await _begin_without_operator(etcd, profile.keys, profile.own_spec)
+    """Begin a stay; raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer."""
     while True:
+        if profile.own_spec is not None:
+            await _begin_without_operator(etcd, profile.keys, profile.own_spec)
         joined = await _try_join(etcd, profile, master_port=master_port, draw=draw)
         if joined is not None:
             return joined
@@ -77,11 +80,15 @@ async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Cal
     node = _node(profile, me, master_port)
     result = await etcd.txn(txns.join(me, node))
     view = parse_view(keys, _flat(result))
-    if result.succeeded and (profile.slot is not None or _is_oldest(view, me.member)):
-        _check_owner(view, profile)
+    refusal = _refusal(view, profile)
+    is_mine = profile.slot is not None or _is_oldest(view, me.member)
+    if result.succeeded and view.spec is not None and not refusal and is_mine:
         return Joined(me, node, view.spec, Range(result.reads[0], result.revision))
-    # Another took the slot in between (it is older), or the drawn incarnation exists: leave no trace, try again.
+    # Another took the slot in between (it is older), the drawn incarnation exists, or the last of an older run has
+    # just cleared everything away: leave no trace, try again.
     await etcd.lease_revoke(lease.id)
+    if refusal:
+        raise Superseded(refusal)
     return None
 
 
@@ -114,26 +121,56 @@ def _is_oldest(view: View, member: Member) -> bool:
     return min(same, key=lambda node: node.create_revision).member == member
 
 
-def _check_owner(view: View, profile: Profile) -> None:
-    if view.spec is None or view.spec.operator is None or profile.slot is None:
-        return
+def _refusal(view: View, profile: Profile) -> str:
+    """Why this node has no place in the job, in a sentence; empty if it has one."""
+    if view.spec is None:
+        if profile.own_spec is not None and not view.spec_revision:
+            return ""
+        return f"nothing is wanted under {profile.keys.prefix}: the job was deleted, has ended, or never was"
+    if view.spec.operator is None or profile.slot is None:
+        return ""
     owner = view.spec.owner(profile.slot)
-    if owner is None or owner.pod != profile.pod:
-        now = "nobody" if owner is None else owner.pod
-        raise Superseded(
-            f"slot {profile.slot} belongs to {now}, not to {profile.pod}; this pod is no longer part of the job"
-        )
+    if owner is not None and owner.pod == profile.pod:
+        return ""
+    now = "nobody" if owner is None else owner.pod
+    return f"slot {profile.slot} belongs to {now}, not to {profile.pod}; this pod is no longer part of the job"
 
 
-async def put_back(
-    etcd: Etcd, me: Identity, node: Node, *, world_revision: int, lease_ttl_s: float
+async def come_back(
+    etcd: Etcd, me: Identity, node: Node, *, spec: Slots, started: tuple[int, str] | None, lease_ttl_s: float
 ) -> tuple[Identity, Node] | None:
-    """The same stay under a new lease, its workers untouched; None when the job has moved on without it."""
+    """The same stay again, under a new lease if need be, its workers untouched; None when the job went on without it.
+
+    Raises Superseded when the stay was evicted for good, EtcdError when etcd does not answer.
+    """
+    proof = await etcd.get(me.keys.gone(me.member.slot, me.member.incarnation))
+    if proof is not None and (gone := records.decode(Gone, proof.value)).reason in _BANNED:
+        raise Superseded(f"this node was evicted: {gone.reason.value} {gone.detail}".rstrip())
+    key = await etcd.get(me.node_key)
+    if proof is None and key is not None and await etcd.lease_keep_alive(key.lease) > 0:
+        # Nothing was lost but answers. Nobody else writes this key: it holds what was said last, and whose lease it is.
+        return replace(me, lease=key.lease), records.decode(Node, key.value)
+    found = await etcd.get(me.keys.world)
+    if found is None or proof is not None or not _still_named(decode_world(found.value), me.member, started):
+        return None
+    return await _put_back(
+        etcd, me, node, world_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=spec.operator is not None
+    )
+
+
+def _still_named(world: World, member: Member, started: tuple[int, str] | None) -> bool:
+    return world.state is State.ACTIVE and started == (world.round, world.nonce) and member in world.members
+
+
+async def _put_back(
+    etcd: Etcd, me: Identity, node: Node, *, world_revision: int, lease_ttl_s: float, operated: bool
+) -> tuple[Identity, Node] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
     again = Identity(me.keys, me.member, lease.id)
     record = replace(node, lease=lease.id)
     result = await etcd.txn(txns.put_back(again, record, world_revision))
-    if result.succeeded:
+    # Without an operator another may have taken the slot for a free one meanwhile; it is older now, and has it.
+    if result.succeeded and (operated or _is_oldest(parse_view(me.keys, _flat(result)), me.member)):
         return again, record
     await etcd.lease_revoke(lease.id)
     return None

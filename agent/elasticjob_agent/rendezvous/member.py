@@ -93,11 +93,12 @@ class RendezvousMember:
         if self.stay is not None:
             await self.stay.close()
 
-    async def _enter(self) -> Stay | None:
+    async def _enter(self, *, again: bool = False) -> Stay | None:
         stay = await self._entrance.enter(
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
             give_up=lambda: self._leave_requested,
+            again=again,
         )
         self.stay = stay
         if stay is not None:
@@ -151,14 +152,14 @@ class RendezvousMember:
             self.on_world(self._world)
 
     def _situation(self, stay: Stay) -> Situation:
-        said = self._world is not None and self._world.nonce == stay.opened_nonce
+        stay.note(self._world)
         return Situation(
             me=stay.me.member,
             world=self._world,
             deleted=self._world is None and self._world_was_seen and not self._mirror.wiped,
             workers=self._workers.phase,
             started=stay.started,
-            unsaid_failures=len(self._workers.failures) > stay.failures_said and not said,
+            unsaid_failures=len(self._workers.failures) > stay.failures_said,
             ready=stay.node.ready,
             done_round=stay.done_round,
             leave_requested=self._leave_requested,
@@ -200,7 +201,10 @@ class RendezvousMember:
         await self._stop_workers(soon=False)
         await self._entrance.leave_nothing(stay)
         self.stay = None
-        return not self._leave_requested and await self._enter() is not None
+        if self._leave_requested:
+            return False
+        # In a wiped store there is nothing to come back to: there the job begins again.
+        return await self._enter(again=self._world_was_seen and not self._mirror.wiped) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:
         """Stop them all and wait for it; whoever calls this has no step to take until then."""

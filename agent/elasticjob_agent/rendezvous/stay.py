@@ -8,22 +8,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from elasticjob_agent.rendezvous import joining
-from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
+from elasticjob_agent.rendezvous.errors import Unreachable
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.txns import Identity
-from elasticjob_api import records
-from elasticjob_api.records import Gone, GoneReason, Node, Slots
-from elasticjob_api.world import State, World, decode_world
+from elasticjob_api.records import Node, Slots
+from elasticjob_api.world import World
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.protocol import Etcd, Lease, Range
 
 RETRY_S = 0.25
 SAY_AGAIN_S = 10.0
-_BANNED = {GoneReason.SUPERSEDED, GoneReason.POD_DELETED, GoneReason.POD_FAILED}
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +40,15 @@ class Stay:
     done_round: int = 0
     leave_said: bool = False
     failures_said: int = 0
-    opened_nonce: str = ""
-    """The nonce of the round that this node tried to open last: its answer may have been lost."""
+    opening: tuple[str, int] = ("", 0)
+    """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""
     watcher: "asyncio.Task[None] | None" = field(default=None)
+
+    def note(self, world: World | None) -> None:
+        """Take in the world as it is seen: if it is the one this node opened, its failures are said."""
+        nonce, told = self.opening
+        if world is not None and nonce and world.nonce == nonce:
+            self.failures_said = max(self.failures_said, told)
 
     def call_when_lost(self, wake: Callable[[], None]) -> None:
         """Call `wake` once the lease is lost."""
@@ -73,12 +77,19 @@ class Entrance:
     clock: Callable[[], float]
     draw: Callable[[], str]
 
-    async def enter(self, *, master_port: int, timeout_s: float, give_up: Callable[[], bool]) -> Stay | None:
-        """Begin a stay; None when `give_up` says so first. Raises Unreachable, Superseded, Refused."""
+    async def enter(
+        self, *, master_port: int, timeout_s: float, give_up: Callable[[], bool], again: bool = False
+    ) -> Stay | None:
+        """Begin a stay; None when `give_up` says so first. Raises Unreachable, Superseded, Refused.
+
+        Who was in the job before (`again`) only comes back to it: if it has ended and is cleared away, that is the
+        end, and not the beginning of another run.
+        """
+        profile = replace(self.profile, own_spec=None) if again else self.profile
         start_s = said_s = self.clock()
         while not give_up():
             try:
-                return await self._enter_once(master_port)
+                return await self._enter_once(master_port, profile)
             except (Unavailable, LeaseNotFound) as error:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
@@ -89,25 +100,20 @@ class Entrance:
                 await asyncio.sleep(RETRY_S)
         return None
 
-    async def _enter_once(self, master_port: int) -> Stay:
-        joined = await joining.join(self.etcd, self.profile, master_port=master_port, draw=self.draw)
-        spec = joined.spec or self.profile.own_spec
-        if spec is None:
-            raise Superseded(f"nothing is wanted under {self.profile.keys.prefix}: the job was deleted, or never was")
+    async def _enter_once(self, master_port: int, profile: Profile) -> Stay:
+        joined = await joining.join(self.etcd, profile, master_port=master_port, draw=self.draw)
         keeper = LeaseKeeper(self.etcd, Lease(joined.me.lease, self.profile.lease_ttl_s), self.clock)
-        return Stay(me=joined.me, node=joined.node, spec=spec, ctl=joined.ctl, keeper=keeper)
+        return Stay(me=joined.me, node=joined.node, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
 
     async def come_back(self, stay: Stay) -> bool:
         """Put a lost stay back under a new lease, its workers untouched; False when it has to begin anew."""
-        keys, member = stay.me.keys, stay.me.member
-        proof = await self.etcd.get(keys.gone(member.slot, member.incarnation))
-        if proof is not None and (gone := records.decode(Gone, proof.value)).reason in _BANNED:
-            raise Superseded(f"this node was evicted: {gone.reason.value} {gone.detail}".rstrip())
-        found = await self.etcd.get(keys.world)
-        if found is None or proof is not None or not _still_named(decode_world(found.value), stay):
-            return False
-        back = await joining.put_back(
-            self.etcd, stay.me, stay.node, world_revision=found.mod_revision, lease_ttl_s=self.profile.lease_ttl_s
+        back = await joining.come_back(
+            self.etcd,
+            stay.me,
+            stay.node,
+            spec=stay.spec,
+            started=stay.started,
+            lease_ttl_s=self.profile.lease_ttl_s,
         )
         if back is None:
             return False
@@ -123,9 +129,3 @@ class Entrance:
             await self.etcd.lease_revoke(stay.me.lease)
         except EtcdError as error:
             log.warning("could not revoke the lease, it expires within %g s: %s", self.profile.lease_ttl_s, error)
-
-
-def _still_named(world: World, stay: Stay) -> bool:
-    return (
-        world.state is State.ACTIVE and stay.started == (world.round, world.nonce) and stay.me.member in world.members
-    )

@@ -60,10 +60,13 @@ def join(me: Identity, node: Node) -> Txn:
 
 
 def put_back(me: Identity, node: Node, world_revision: int) -> Txn:
-    """After a lost lease: the same key under a new lease, if nobody moved on and nothing was proved against it."""
+    """After a lost lease: the same key under a new lease, if nobody moved on and nothing was proved against it.
+
+    Reads all nodes, for who has the slot.
+    """
     gone = me.keys.gone(me.member.slot, me.member.incarnation)
     fences = (absent(me.node_key), absent(gone), unchanged(me.keys.world, world_revision))
-    return Txn(fences, (me.put_node(node),), (Get(me.keys.ctl, prefix=True),))
+    return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
 def ready(me: Identity, node: Node) -> Txn:

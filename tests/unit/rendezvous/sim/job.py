@@ -1,0 +1,333 @@
+"""One simulated job: its store, its agents, its clock, its operator; and the fair run to the end.
+
+With an operator the slots are its, and a simulated one replaces lost pods; without one agents come as the test says.
+"""
+
+from dataclasses import replace
+
+from elasticjob_agent.rendezvous import membership, ranks
+from elasticjob_agent.rendezvous.plan import forming, plan
+from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_api import records, world
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
+from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_etcd.memory_store import MemoryStore
+from elasticjob_etcd.protocol import Op, Put, Txn, unchanged
+from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
+from tests.unit.rendezvous.sim.node import SimNode
+
+_PAUSES_S = (0.5, 1.5, 15.0, 60.0)
+_MOST_PASSES = 600
+_MOST_TURNS = 60
+
+
+class SimJob:
+    """A job and everything that takes part in it."""
+
+    def __init__(self, spec: Slots) -> None:
+        self.store = MemoryStore()
+        self.keys = Keys("/elasticjob/cli/sim")
+        self.ledger = Ledger(self.store, self.keys)
+        self.nodes: list[SimNode] = []
+        self.now_s = 0.0
+        self.disturbances = 0
+        """How often a round may have become necessary since the beginning."""
+        self._draws = 0
+        self._pods = 0
+        self._own_spec = None if spec.operator else spec
+        if spec.operator:
+            self._write_spec(self._filled(spec))
+        else:
+            self.store.txn(Txn((), (Put(self.keys.spec, records.encode(spec)),)))
+
+    def draw(self) -> str:
+        """Eight hex digits that were never drawn before."""
+        self._draws += 1
+        return f"{self._draws:08x}"
+
+    @property
+    def spec(self) -> Slots:
+        """The spec as it is."""
+        spec = self.view().spec
+        assert spec is not None
+        return spec
+
+    @property
+    def world(self) -> World | None:
+        """The world as it is."""
+        return self.ledger.world
+
+    def view(self) -> View:
+        """Everything as it is."""
+        return self.ledger.view()
+
+    @property
+    def ended(self) -> bool:
+        """A final state has been written."""
+        return self.world is not None and self.world.state.final
+
+    # -- agents ----------------------------------------------------------------------------------
+
+    def spawn(self, slot: int | None = None, pod: str = "") -> SimNode:
+        """One more agent process."""
+        self._pods += 1
+        node = SimNode(self, pod or f"pod-{self._pods}", slot, self._own_spec)
+        self.nodes.append(node)
+        return node
+
+    def running(self) -> list[SimNode]:
+        """Agents whose process exists."""
+        return [node for node in self.nodes if node.alive]
+
+    def check_running(self) -> None:
+        """3: nobody runs an older round unless its key is gone, it is proved gone, or it is wedged."""
+        busy = [node for node in self.running() if node.workers.alive and node.workers.place is not None]
+        newest = max((node.workers.place.round for node in busy if node.workers.place), default=0)
+        for node in busy:
+            assert node.workers.place is not None
+            assert node.running_as is not None
+            if node.workers.place.round < newest and not node.workers.wedged:
+                said = f"3: {node.pod} still runs round {node.workers.place.round} beside {newest}"
+                assert self.ledger.is_excused(node.running_as), said
+
+    def check_write(self, view: View, new: World) -> None:
+        """What the closer is about to write, against all that it has seen."""
+        old = view.world
+        if old is None:
+            return
+        if new.restarts > old.restarts or new.cause is Cause.MAX_RESTARTS:
+            missing = missing_members(view, view.membership)
+            assert not missing, f"5: charged although {missing} left or were lost"
+        if old.state is State.ACTIVE and new.state is State.FORMING:
+            self._check_opening(view, old, new)
+
+    @staticmethod
+    def _check_opening(view: View, old: World, new: World) -> None:
+        """7: the closer opens nothing whose result has the same members, unless a restart was asked for."""
+        assert view.spec is not None
+        target = min(view.spec.desired, view.spec.max)
+        taken = ranks.take(view, membership.candidates(view), target)
+        same = {node.member for node in taken} == set(old.members)
+        assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
+
+    # -- the operator ----------------------------------------------------------------------------
+
+    def _write_spec(self, spec: Slots, new_world: World | None = None) -> bool:
+        view = self.view()
+        if view.world is not None and view.world.state.final:
+            return False
+        ops: list[Op] = [Put(self.keys.spec, records.encode(spec))]
+        before = {} if view.spec is None else view.spec.slots
+        if filled := [slot for slot, owner in sorted(spec.slots.items()) if before.get(slot) != owner]:
+            expected = Expected(tuple(int(slot, 16) for slot in filled))
+            ops.append(Put(self.keys.expected, records.encode(expected)))
+        if new_world is not None:
+            ops.append(Put(self.keys.world, world.encode_world(new_world)))
+        fences = (unchanged(self.keys.spec, view.spec_revision), unchanged(self.keys.world, view.world_revision))
+        assert self.store.txn(Txn(fences, tuple(ops))).succeeded
+        self._follow_map(spec)
+        return True
+
+    def _follow_map(self, spec: Slots) -> None:
+        """Create the pods that the map names, delete those that it does not."""
+        if spec.operator is None:
+            return
+        names = {owner.pod for owner in spec.slots.values()}
+        for node in self.running():
+            node.leave_requested = node.leave_requested or node.pod not in names
+        known = {node.pod for node in self.nodes}
+        for slot, owner in spec.slots.items():
+            if owner.pod not in known:
+                self.spawn(int(slot, 16), owner.pod)
+
+    def _filled(self, spec: Slots) -> Slots:
+        """`desired` slots, each with an owner; the highest go first."""
+        slots = dict(sorted(spec.slots.items())[: spec.desired])
+        for slot in range(spec.desired):
+            if f"{slot:04x}" not in slots:
+                self._pods += 1
+                slots[f"{slot:04x}"] = SlotOwner(f"pod-{self._pods}")
+        return replace(spec, slots=slots)
+
+    def operate(self) -> bool:
+        """One turn of the operator: evict what has no process, replace what it lost."""
+        spec = self.spec
+        if spec.operator is None or self.ended:
+            return False
+        return self._evict_dead() or self._replace_dead(spec)
+
+    def _evict_dead(self) -> bool:
+        here = {node.pod for node in self.running()}
+        for member, live in self.view().nodes.items():
+            if live.record.pod not in here:
+                gone = records.Gone(GoneReason.POD_FAILED)
+                self.store.txn(Txn((), (Put(self.keys.gone(member.slot, member.incarnation), records.encode(gone)),)))
+                return self.store.revoke(live.record.lease)
+        return False
+
+    def _replace_dead(self, spec: Slots) -> bool:
+        if spec.suspended:
+            return False
+        over = {node.pod for node in self.nodes if not node.alive or node.workers.wedged}
+        # A finished member is not replaced, unless nobody is left to say that the job has succeeded.
+        done = self._done_slots() if self.running() else set()
+        kept = {s: owner for s, owner in spec.slots.items() if owner.pod not in over or int(s, 16) in done}
+        if kept == spec.slots:
+            return False
+        for node in self.running():
+            if node.workers.wedged and node.pod in over:
+                node.kill()
+        return self._write_spec(self._filled(replace(spec, slots=kept)))
+
+    def _done_slots(self) -> set[int]:
+        view = self.view()
+        if view.world is None or view.world.state is not State.ACTIVE:
+            return set()
+        return {member.slot for round_, member in view.done if round_ == view.world.round}
+
+    def scale(self, desired: int) -> bool:
+        """Another number of nodes is wanted."""
+        spec = replace(self.spec, desired=desired)
+        if spec.suspended:
+            return False
+        return self._write_spec(spec if spec.operator is None else self._filled(spec))
+
+    def restart(self) -> bool:
+        """Somebody asks for a restart."""
+        return self._write_spec(replace(self.spec, restart_id=self.draw()))
+
+    def suspend(self) -> bool:
+        """`suspended`, and the map emptied, in one transaction."""
+        spec, now = self.spec, self.world
+        if spec.suspended:
+            return False
+        halted = None if now is None else replace(now, state=State.SUSPENDED, nonce=self.draw(), members=())
+        return self._write_spec(replace(spec, suspended=True, slots={}), halted)
+
+    def resume(self) -> bool:
+        """New names in the map, and the next round, in one transaction; nothing of the old life is judged."""
+        spec, now = self.spec, self.world
+        if not spec.suspended:
+            return False
+        opened = None
+        if now is not None and now.state is State.SUSPENDED:
+            opened = replace(forming(now, self.draw(), Cause.RESUMED, ""), judged=True)
+        return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
+
+    # -- the fair run ----------------------------------------------------------------------------
+
+    def fair_pass(self, but: SimNode | None = None) -> bool:
+        """Everybody (`but` one) has a turn and sees everything; False when nobody had anything to do."""
+        moved = self.operate()
+        for node in [node for node in self.nodes if node is not but]:
+            if node.mirror is not None:
+                moved |= node.mirror.deliver()
+            moved |= node.notice()
+            moved |= self._turns(node)
+            moved |= node.stand()
+            if node.closing_mirror is not None:
+                moved |= node.closing_mirror.deliver()
+            moved |= node.close_a_round()
+            moved |= node.workers.settle()
+            self.check_running()
+        return moved
+
+    def _turns(self, node: SimNode) -> bool:
+        for count in range(_MOST_TURNS):
+            if not node.turn():
+                return count > 0
+            self.check_running()
+            if node.mirror is not None:
+                node.mirror.deliver()
+        raise AssertionError(f"8: {node.pod} goes round and round")
+
+    def settle(self) -> None:
+        """Run fairly, without further faults, until nothing changes whatever time passes (8)."""
+        for node in self.nodes:
+            node.etcd.faults.clear()
+        pauses = 0
+        for _ in range(_MOST_PASSES):
+            proved = set(self.view().gone)
+            if self.fair_pass() or self._run_out():
+                pauses = 0
+                self._check_proofs(proved)
+            elif pauses == len(_PAUSES_S):
+                return
+            else:
+                self.now_s += _PAUSES_S[pauses]
+                pauses += 1
+        raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the world is {self.world}")
+
+    def _check_proofs(self, before: set[Member]) -> None:
+        """Where everybody gets turns and time to stop, only who cannot stop is evicted as wedged."""
+        able = {node.stay.me.member: node for node in self.running() if node.stay is not None}
+        for member, gone in self.view().gone.items():
+            if member not in before and gone.reason is GoneReason.WEDGED and member in able:
+                assert able[member].workers.alive, f"{member} was evicted although it had stopped"
+
+    def _run_out(self) -> bool:
+        leftovers = [lease for node in self.nodes for lease in node.leftovers()]
+        for lease in leftovers:
+            self.store.expire(lease)
+        return bool(leftovers)
+
+    def provide(self) -> None:
+        """Capacity comes back: as many healthy agents as the job needs at least; an operator does it by itself."""
+        spec = self.spec
+        if spec.operator is not None:
+            self.resume()
+            return
+        while not self.ended and sum(node.healthy for node in self.nodes) < max(spec.min, 1):
+            self.spawn()
+
+    def is_running(self) -> bool:
+        """An active round stands, and each of its members runs it or is done with it."""
+        if self.world is None or self.world.state is not State.ACTIVE:
+            return False
+        here = {node.stay.me.member: node for node in self.running() if node.stay is not None}
+        return all(
+            (self.world.round, member) in self.ledger.succeeded
+            or (member in here and here[member].workers.alive and here[member].running_as == member)
+            for member in self.world.members
+        )
+
+    def check_idempotent(self) -> None:
+        """7: where nothing is left to do, plan says so, again and again."""
+        for node in self.nodes:
+            if node.closing is not None and node.closing_mirror is not None:
+                view = parse_view(self.keys, node.closing_mirror.items)
+                seen = node.closing._sightings.update(view, self.now_s)
+                first, second = plan(view, seen, "a"), plan(view, seen, "b")
+                assert first == second, "7: plan is not idempotent"
+
+    def finish(self) -> None:
+        """Let the workers of all members end well, again after each round that this may still take."""
+        for _ in range(10):
+            for node in self.running():
+                self.succeed(node)
+            self.settle()
+            if self.ended:
+                return
+        raise AssertionError(f"8: all workers are done, and the job is not; the world is {self.world}")
+
+    def succeed(self, node: SimNode) -> bool:
+        """All workers of one node exit 0."""
+        if not node.workers.finish():
+            return False
+        assert node.workers.place is not None
+        assert node.running_as is not None
+        self.ledger.succeeded.add((node.workers.place.round, node.running_as))
+        return True
+
+    def check_ends(self) -> None:
+        """8: after a final state everybody exits, and nothing of them stays."""
+        assert self.world is not None
+        failed = self.world.state is State.FAILED
+        for node in self.nodes:
+            assert not node.alive or node.workers.wedged, f"8: {node.pod} never ended"
+            if node.outcome is not None and not failed:
+                assert node.outcome in {ExitCode.OK, ExitCode.LEFT, ExitCode.SUPERSEDED}, node.outcome
+        wedged = {node.stay.me.member for node in self.running() if node.stay is not None}
+        assert set(self.view().nodes) <= wedged, "18: keys are left behind"

@@ -1,0 +1,187 @@
+"""What must hold in every history, checked at the revision at which it happens. Numbers: rendezvous-model.md §4.
+
+The ledger reads the store's own history, never what an agent believes; the workers tell it what they start.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from elasticjob_agent.rendezvous import ranks
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_api import records, world
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import IDLE, GoneReason, Node
+from elasticjob_api.world import Cause, Member, Membership, State, World
+from elasticjob_etcd.memory_store import MemoryStore
+from elasticjob_etcd.protocol import KeyValue
+
+
+@dataclass
+class Ledger:
+    """Everything that ever happened in one job, as far as the invariants ask."""
+
+    store: MemoryStore
+    keys: Keys
+    revision: int = 1
+    worlds: list[World] = field(default_factory=list)
+    membership: Membership | None = None
+    """The members of the last active round, as of the last world."""
+    nodes: dict[Member, Node] = field(default_factory=dict)
+    """Last record of every node key that ever was."""
+    said: set[tuple[Member, int]] = field(default_factory=set)
+    """Who ever wrote ready for which round."""
+    born: dict[Member, tuple[int, str] | None] = field(default_factory=dict)
+    """When a key was created: (round, nonce) of the world then."""
+    started: dict[tuple[int, str, int], Member] = field(default_factory=dict)
+    succeeded: set[tuple[int, Member]] = field(default_factory=set)
+    """Members whose workers of a round all exited 0."""
+    verdicts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Round of a membership → verdicts on it."""
+    genuine: set[int] = field(default_factory=set)
+    """Rounds that an agent ended because its worker failed."""
+
+    def __post_init__(self) -> None:
+        self.store.listeners.add(self.observe)
+
+    @property
+    def world(self) -> World | None:
+        """The world as it is."""
+        return self.worlds[-1] if self.worlds else None
+
+    def observe(self) -> None:
+        """Called after every revision."""
+        for event in self.store.events_since(self.revision + 1, self.keys.control):
+            parsed = self.keys.parse(event.kv.key)
+            assert parsed is not None, f"a key outside the layout: {event.kv.key}"
+            if parsed.kind == "node" and not event.deleted:
+                self._saw_node(Member(parsed.slot or 0, parsed.incarnation or ""), event.kv)
+            elif parsed.kind == "world":
+                assert not event.deleted, "the job was deleted, or begun again"
+                self._saw_world(world.decode_world(event.kv.value))
+        self.revision = self.store.revision
+
+    def view(self) -> View:
+        """Everything as it is now."""
+        return parse_view(self.keys, self.store.range(self.keys.all).kvs)
+
+    # -- nodes (17) ------------------------------------------------------------------------------
+
+    def _saw_node(self, member: Member, kv: KeyValue) -> None:
+        node = records.decode(Node, kv.value)
+        if kv.version == 1:
+            self._saw_birth(member, node)
+        self.nodes[member] = node
+        self.said.add((member, node.ready))
+
+    def _saw_birth(self, member: Member, node: Node) -> None:
+        current = self.world
+        here = None if current is None else (current.round, current.nonce)
+        gone = self.store.get(self.keys.gone(member.slot, member.incarnation))
+        assert gone is None, f"17: {member} came back after it was proved gone"
+        if member in self.born:
+            assert current is not None
+            assert current.state is State.ACTIVE, f"17: {member} was put back while {current.state}"
+            assert member in current.members, f"17: {member} was put back without being named"
+        else:
+            assert node.ready == IDLE, f"17: {member} was created with ready={node.ready}"
+        self.born[member] = here
+
+    # -- worlds ----------------------------------------------------------------------------------
+
+    def _saw_world(self, new: World) -> None:
+        old = self.world
+        if old is not None:
+            self._check_order(old, new)
+        view = self.view()
+        if new.state is State.FORMING and new.cause is Cause.WORKER_FAILED and (not old or new.round > old.round):
+            self.genuine.add(new.round - 1)
+        if old is not None and old.state is State.FORMING:
+            self._check_verdict(view, old, new)
+        if new.state is State.ACTIVE:
+            self._check_active(view, new)
+            self.membership = view.membership
+        if new.state is State.SUCCEEDED:
+            missing = [member for member in new.members if (new.round, member) not in self.succeeded]
+            assert not missing, f"6: succeeded although {missing} did not exit 0"
+        self.worlds.append(new)
+
+    @staticmethod
+    def _check_order(old: World, new: World) -> None:
+        assert not old.state.final, f"6: {new.state} after {old.state}"
+        assert new.order >= old.order, f"4: {new.order} after {old.order}"
+        if new.round > old.round:
+            assert new.round == old.round + 1
+            assert (new.state, old.state in {State.ACTIVE, State.SUSPENDED}) == (State.FORMING, True), "4: wrong step"
+            assert new.restarts == old.restarts, "an opener charged"
+        elif new.order == old.order:
+            assert (new.state, old.judged, new.judged) == (State.FORMING, False, True), "4: written twice"
+        assert new.nonce != old.nonce
+
+    def _check_verdict(self, view: View, old: World, new: World) -> None:
+        """5 and 16: charged once, for a genuine failure, and whenever everybody was there."""
+        added, lost = new.restarts - old.restarts, new.losses - old.losses
+        over = new.cause is Cause.MAX_RESTARTS
+        judged = new.state is not State.SUSPENDED and not old.judged and self.membership is not None
+        assert (added, lost) in {(0, 0), (1, 0), (0, 1)}, f"5: +{added} restarts, +{lost} losses"
+        if not judged or self.membership is None:
+            assert (added, lost) == (0, 0), "16: judged although it had its verdict"
+            return
+        round_ = self.membership.round
+        self.verdicts[round_] += 1
+        assert self.verdicts[round_] == 1, f"16: the members of round {round_} were judged twice"
+        if added or over:
+            assert round_ in self.genuine, "5: charged without a genuine failure"
+        missing = missing_members(view, self.membership)
+        if lost:
+            assert missing, "5: a loss without one"
+        if round_ in self.genuine and not missing and new.cause is not Cause.OPERATOR:
+            assert added == 1 or over, f"5: round {round_} failed with everybody there, and was not charged"
+
+    def _check_active(self, view: View, new: World) -> None:
+        assert view.spec is not None
+        assert new.restarts <= view.spec.max_restarts, "5: over the budget, and active"
+        assert len({member.slot for member in new.members}) == len(new.members) > 0
+        places = [ranks.assignment(new, rank) for rank in range(len(new.members))]
+        everyone = [place.base_rank + i for place in places for i in range(place.nproc)]
+        assert everyone == list(range(places[0].world_size)), "2: ranks are no bijection"
+        for member in new.members:
+            self._check_member(view, new, member)
+
+    def _check_member(self, view: View, new: World, member: Member) -> None:
+        before = () if self.membership is None else self.membership.members
+        idle = (member, IDLE) in self.said and member not in before
+        assert (member, new.round) in self.said or idle, f"2: {member} never said that it is ready for {new.round}"
+        assert view.spec is not None
+        if view.spec.operator is not None:
+            owner = view.spec.owner(member.slot)
+            assert owner is not None, f"15: nobody owns slot {member.slot}"
+            assert owner.pod == self.nodes[member].pod, f"15: slot {member.slot} is {owner.pod}'s"
+
+    # -- workers ---------------------------------------------------------------------------------
+
+    def saw_start(self, member: Member, place: Assignment) -> None:
+        """1: (round, nonce, slot) is started by one incarnation, once."""
+        key = (place.round, place.nonce, member.slot)
+        assert key not in self.started, f"1: {key} was started by {self.started[key]}, then by {member}"
+        self.started[key] = member
+        assert any(w.nonce == place.nonce and w.state is State.ACTIVE for w in self.worlds), "started from no world"
+
+    def is_excused(self, member: Member) -> bool:
+        """3: its key is gone, or there is proof that it is."""
+        if self.store.get(self.keys.node(member.slot, member.incarnation)) is None:
+            return True
+        kv = self.store.get(self.keys.gone(member.slot, member.incarnation))
+        return kv is not None and records.decode(records.Gone, kv.value).reason is not GoneReason.LEFT
+
+
+def missing_members(view: View, membership: Membership | None) -> list[Member]:
+    """Members of the last active round that left or were lost, the finished ones apart; as the design says it."""
+    if membership is None:
+        return []
+    return [
+        member
+        for member in membership.members
+        if (membership.round, member) not in view.done
+        and (member not in view.nodes or member in view.gone or view.nodes[member].record.leaving)
+    ]

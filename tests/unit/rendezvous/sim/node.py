@@ -1,0 +1,329 @@
+"""One simulated agent: the loop of `member.py`, `election.py` and `closer.py`, one turn at a time.
+
+What it decides and writes is the product's (`next_step`, `Acts`, `joining`, `plan`, `ClosingLoop._carry_out`); only
+the order of a turn is written again here, because the product's own loop waits for events.
+"""
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from elasticjob_agent.rendezvous import joining, txns
+from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
+from elasticjob_agent.rendezvous.closer import ClosingLoop
+from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.plan import Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.stay import Stay
+from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
+from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.view import parse_view
+from elasticjob_agent.trace import Trace
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_api.world import Member, World, decode_closer, decode_world
+from elasticjob_etcd.errors import LeaseNotFound, Unavailable
+from tests.unit.rendezvous.sim.ledger import Ledger
+from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
+from tests.unit.rendezvous.sim.workers import SimWorkers
+
+if TYPE_CHECKING:
+    from elasticjob_agent.rendezvous.election import Election
+    from elasticjob_etcd.leases import LeaseKeeper
+    from tests.unit.rendezvous.sim.job import SimJob
+
+_NO_TRACE = Trace(None, "")
+
+
+@dataclass
+class _Standing:
+    """All that `Acts` asks of the election."""
+
+    is_closer: bool = False
+
+
+class SimNode:
+    """One agent process from its start to its end."""
+
+    def __init__(self, job: "SimJob", pod: str, slot: int | None, own_spec: Slots | None) -> None:
+        self.job = job
+        self.pod = pod
+        self.slot = slot
+        self.etcd = SimEtcd(job.store)
+        self.workers = SimWorkers(self._on_start)
+        self.stay: Stay | None = None
+        self.mirror: LateMirror | None = None
+        self.outcome: int | None = None
+        self.dead = False
+        self.lost = False
+        self.leave_requested = False
+        self.standing = False
+        self.closing: ClosingLoop | None = None
+        self.closing_mirror: LateMirror | None = None
+        self.wait_until_s: float | None = None
+        self.running_as: Member | None = None
+        self.saw_final = False
+        self._closing_as: Identity | None = None
+        self._anew = False
+        self._world: World | None = None
+        self._world_revision = 0
+        self._stale_revision = -1
+        self._world_was_seen = False
+        self._election = _Standing()
+        self._profile = Profile(
+            keys=job.keys,
+            pod=pod,
+            pod_uid=f"uid of {pod}",
+            host=pod,
+            address="10.0.0.1",
+            nproc=2,
+            lease_ttl_s=6.0,
+            slot=slot,
+            own_spec=own_spec,
+        )
+        self._acts = Acts(
+            etcd=self.etcd,
+            workers=self.workers,
+            draw=job.draw,
+            trace=_NO_TRACE,
+            election=cast("Election", self._election),
+        )
+
+    @property
+    def alive(self) -> bool:
+        """The process exists."""
+        return not self.dead and self.outcome is None
+
+    @property
+    def healthy(self) -> bool:
+        """It will stay and can stop its workers."""
+        return self.alive and not self.leave_requested and not self.workers.wedged
+
+    @property
+    def keys(self) -> Keys:
+        return self.job.keys
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.job.ledger
+
+    def _on_start(self, place: Assignment) -> None:
+        assert self.stay is not None
+        assert not self.saw_final, "6: started after a final state was seen"
+        self.running_as = self.stay.me.member
+        self.ledger.saw_start(self.running_as, place)
+
+    # -- one turn of the member's loop -----------------------------------------------------------
+
+    def turn(self) -> bool:
+        """One turn; False when there was nothing to do."""
+        if not self.alive:
+            return False
+        try:
+            return self._turn()
+        except (Unavailable, LeaseNotFound):
+            return True
+        except Crashed:
+            self.kill()
+            return True
+        except Superseded:
+            self._end(ExitCode.SUPERSEDED)
+            return True
+
+    def _turn(self) -> bool:
+        stay = self.stay
+        if stay is None:
+            return self._enter()
+        if self._anew:
+            return self._begin_anew(stay)
+        if self.lost:
+            return self._recover(stay)
+        self._look()
+        self._elect(stay)
+        step = next_step(self._situation(stay))
+        if step.do is Do.EXIT:
+            self._leave_nothing(stay)
+            self._end(ExitCode.FAILED if step.code is None else step.code)
+        elif step.do is Do.DEPART:
+            self._depart(stay)
+        elif step.do is Do.WAIT or self._world_revision == self._stale_revision:
+            return False
+        else:
+            self._perform(stay, step)
+        return True
+
+    def _enter(self) -> bool:
+        if self.leave_requested:
+            self._end(ExitCode.LEFT)
+            return True
+        profile = replace(self._profile, own_spec=None) if self._world_was_seen else self._profile
+        joined = now(joining.join(self.etcd, profile, master_port=self.workers.renew_master_port(), draw=self.job.draw))
+        keeper = cast("LeaseKeeper", None)
+        self.stay = Stay(me=joined.me, node=joined.node, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
+        if self.mirror is None:
+            self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
+        self.lost = False
+        return True
+
+    def _look(self) -> None:
+        assert self.mirror is not None
+        kv = self.mirror.items.get(self.keys.world)
+        revision = 0 if kv is None else kv.mod_revision
+        if revision == self._world_revision:
+            return
+        self._world_revision = revision
+        self._world = None if kv is None else decode_world(kv.value)
+        if self._world is not None:
+            self._world_was_seen = True
+            self.saw_final = self.saw_final or self._world.state.final
+
+    def _situation(self, stay: Stay) -> Situation:
+        stay.note(self._world)
+        return Situation(
+            me=stay.me.member,
+            world=self._world,
+            deleted=self._world is None and self._world_was_seen,
+            workers=self.workers.phase,
+            started=stay.started,
+            unsaid_failures=len(self.workers.failures) > stay.failures_said,
+            ready=stay.node.ready,
+            done_round=stay.done_round,
+            leave_requested=self.leave_requested,
+            leave_said=stay.leave_said,
+        )
+
+    def _perform(self, stay: Stay, step: Step) -> None:
+        try:
+            result = now(self._acts.perform(Scene(stay, self._world, self._world_revision), step))
+        except (Unavailable, LeaseNotFound):
+            if self.leave_requested:
+                stay.leave_said = True
+            return
+        if result is Result.KEY_LOST:
+            self.lost = True
+        if result is Result.WORLD_MOVED:
+            self._stale_revision = self._world_revision
+
+    # -- a lost lease ----------------------------------------------------------------------------
+
+    def notice(self) -> bool:
+        """What the lease's keeper does: ask, and say that it is lost."""
+        if not self.alive or self.stay is None or self.lost or self.job.store.refreshes(self.stay.me.lease) is not None:
+            return False
+        self.lost = True
+        return True
+
+    def _recover(self, stay: Stay) -> bool:
+        self._close_election()
+        if not self.leave_requested:
+            back = now(
+                joining.come_back(self.etcd, stay.me, stay.node, spec=stay.spec, started=stay.started, lease_ttl_s=6.0)
+            )
+            if back is not None:
+                stay.me, stay.node = back
+                self.lost = False
+                return True
+        self._anew = True
+        return True
+
+    def _begin_anew(self, stay: Stay) -> bool:
+        if self.workers.alive:
+            if self.workers.phase is Workers.STOPPING:
+                return False
+            self._acts.stop(stay, soon=False)
+            return True
+        self._leave_nothing(stay)
+        self.stay, self._anew = None, False
+        return True
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _depart(self, stay: Stay) -> None:
+        self._close_election()
+        with contextlib.suppress(Unavailable):
+            now(self.etcd.txn(txns.farewell(stay.me)))
+        self._leave_nothing(stay)
+        self._end(ExitCode.LEFT)
+
+    def _leave_nothing(self, stay: Stay) -> None:
+        with contextlib.suppress(Unavailable):
+            now(self.etcd.lease_revoke(stay.me.lease))
+
+    def _end(self, code: int) -> None:
+        """The process exits by itself; what `_end` of the member does has been done."""
+        self._close_election()
+        self.workers.phase = Workers.NONE
+        self.outcome = int(code)
+
+    def kill(self) -> None:
+        """SIGKILL: workers die with it, its lease runs out later."""
+        self._close_election()
+        self.dead = True
+        self.workers.phase = Workers.NONE
+
+    def leftovers(self) -> list[int]:
+        """Leases that nobody refreshes any more: sooner or later they run out."""
+        kept = self.stay.me.lease if self.alive and self.stay is not None and not self.lost else 0
+        store = self.job.store
+        return [lease for lease in self.etcd.granted if lease != kept and store.refreshes(lease) is not None]
+
+    # -- the election and the closer -------------------------------------------------------------
+
+    def _elect(self, stay: Stay) -> None:
+        assert self.mirror is not None
+        kv = self.mirror.items.get(self.keys.closer)
+        if kv is not None:
+            self.standing = False
+            if decode_closer(kv.value).member == stay.me.member and kv.lease == stay.me.lease:
+                self._serve(stay.me)
+                return
+        self._stand_down()
+        self.standing = self.standing or (kv is None and not self.leave_requested)
+
+    def _serve(self, me: Identity) -> None:
+        if self.closing is not None and self._closing_as == me:
+            return
+        self.closing = ClosingLoop(
+            etcd=self.etcd, me=me, clock=lambda: self.job.now_s, nonce=self.job.draw, trace=_NO_TRACE
+        )
+        self._closing_as = me
+        self._election.is_closer = True
+        store = self.job.store
+        self.closing_mirror = LateMirror(store, self.keys.control, store.range(self.keys.control))
+
+    def _stand_down(self) -> None:
+        self.closing = self.closing_mirror = self._closing_as = None
+        self._election.is_closer = False
+
+    def _close_election(self) -> None:
+        self._stand_down()
+        self.standing = False
+
+    def stand(self) -> bool:
+        """Its turn to stand for closer has come."""
+        if not self.alive or not self.standing or self.stay is None:
+            return False
+        try:
+            now(self.etcd.txn(txns.elect(self.stay.me, "")))
+        except Crashed:
+            self.kill()
+        except Unavailable:
+            return True
+        self.standing = False
+        return True
+
+    def close_a_round(self) -> bool:
+        """One turn of the closer's loop; False when it waits."""
+        if not self.alive or self.closing is None or self.closing_mirror is None:
+            return False
+        view = parse_view(self.keys, self.closing_mirror.items)
+        decision = plan(view, self.closing._sightings.update(view, self.job.now_s), self.job.draw())
+        if isinstance(decision, WriteWorld):
+            self.job.check_write(view, decision.world)
+        try:
+            self.wait_until_s = now(self.closing._carry_out(view, decision))
+        except Crashed:
+            self.kill()
+        return not isinstance(decision, Wait)

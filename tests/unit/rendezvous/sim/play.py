@@ -1,0 +1,183 @@
+"""Histories as data: a line is a verb and its words; agents are numbered in the order in which they were started.
+
+start | turn N | go N | see N | stand N        one agent: exists; one turn; sees all and turns; sees; stands as closer
+look | close                                   the closer: sees everything; plans and acts once
+fail N | finish N | stopped N | stick N        its workers: fail; all exit 0; have stopped; get stuck in the kernel
+sigterm N | kill N | expire N | notice N       the agent: told to leave; dies; its lease runs out; it notices
+arm N REQUEST_LOST|ANSWER_LOST|LATE|CRASH …    what befalls its next calls (`-`: nothing)
+land N                                         the call that was late takes place
+condemn N REASON                               proof against it is written, and its author dies
+scale N | restart | operate | replace SLOT     wishes; the operator's turn; a slot goes to a new pod
+wait S | settle                                time; everybody runs fairly until nothing changes
+is STATE ROUND [restarts=] [losses=] [cause=] [members=]    the world must be so; members by agent
+runs N ROUND|nothing | key N | nokey N         what its workers run; whether its node key is there
+"""
+
+import shlex
+from dataclasses import replace
+
+from elasticjob_api import records
+from elasticjob_api.records import Gone, GoneReason, SlotOwner, Slots
+from elasticjob_api.world import Member
+from elasticjob_etcd.protocol import Put, Txn
+from tests.unit.rendezvous.sim.job import SimJob
+from tests.unit.rendezvous.sim.node import SimNode
+from tests.unit.rendezvous.sim.wire import Fault
+
+
+class Play:
+    """One history on one job."""
+
+    def __init__(self, spec: Slots) -> None:
+        self.job = SimJob(spec)
+
+    def run(self, history: str) -> None:
+        """Play all lines; an AssertionError names the line."""
+        for number, line in enumerate(history.strip().splitlines(), 1):
+            for sentence in line.partition("#")[0].split(";"):
+                if words := shlex.split(sentence):
+                    self._play(f"line {number}: {sentence.strip()}", *words)
+
+    def _play(self, where: str, verb: str, *words: str) -> None:
+        try:
+            getattr(self, f"do_{verb}")(*words)
+            self.job.check_running()
+        except AssertionError as error:
+            error.add_note(where)
+            raise
+
+    def node(self, number: str) -> SimNode:
+        """An agent by its number."""
+        return self.job.nodes[int(number)]
+
+    def _member(self, number: str) -> Member:
+        node = self.node(number)
+        member = node.running_as if node.stay is None else node.stay.me.member
+        assert member is not None, "it never joined"
+        return member
+
+    # -- one agent -------------------------------------------------------------------------------
+
+    def do_start(self) -> None:
+        self.job.spawn()
+
+    def do_turn(self, number: str) -> None:
+        self.node(number).turn()
+
+    def do_go(self, number: str) -> None:
+        for _ in range(20):
+            self.do_see(number)
+            if not self.node(number).turn():
+                return
+
+    def do_see(self, number: str) -> None:
+        mirror = self.node(number).mirror
+        if mirror is not None:
+            mirror.deliver()
+
+    def do_stand(self, number: str) -> None:
+        assert self.node(number).stand()
+
+    def do_notice(self, number: str) -> None:
+        assert self.node(number).notice()
+
+    def do_sigterm(self, number: str) -> None:
+        self.node(number).leave_requested = True
+
+    def do_kill(self, number: str) -> None:
+        self.node(number).kill()
+
+    def do_expire(self, number: str) -> None:
+        stay = self.node(number).stay
+        assert stay is not None
+        assert self.job.store.expire(stay.me.lease)
+
+    def do_arm(self, number: str, *faults: str) -> None:
+        self.node(number).etcd.faults = [None if fault == "-" else Fault[fault] for fault in faults]
+
+    def do_land(self, number: str) -> None:
+        self.node(number).etcd.land()
+
+    # -- its workers -----------------------------------------------------------------------------
+
+    def do_fail(self, number: str) -> None:
+        assert self.node(number).workers.fail(1)
+
+    def do_finish(self, number: str) -> None:
+        assert self.job.succeed(self.node(number))
+
+    def do_stopped(self, number: str) -> None:
+        assert self.node(number).workers.settle()
+
+    def do_stick(self, number: str) -> None:
+        self.node(number).workers.wedged = True
+
+    # -- the closer ------------------------------------------------------------------------------
+
+    def _closer(self) -> SimNode:
+        return next(node for node in self.job.running() if node.closing is not None)
+
+    def do_look(self) -> None:
+        mirror = self._closer().closing_mirror
+        assert mirror is not None
+        mirror.deliver()
+
+    def do_close(self) -> None:
+        self._closer().close_a_round()
+
+    # -- the rest of the world -------------------------------------------------------------------
+
+    def do_condemn(self, number: str, reason: str) -> None:
+        member = self._member(number)
+        key, gone = self.job.keys.gone(member.slot, member.incarnation), Gone(GoneReason(reason))
+        self.job.store.txn(Txn((), (Put(key, records.encode(gone)),)))
+
+    def do_scale(self, desired: str) -> None:
+        assert self.job.scale(int(desired))
+
+    def do_restart(self) -> None:
+        assert self.job.restart()
+
+    def do_operate(self) -> None:
+        assert self.job.operate()
+
+    def do_replace(self, slot: str) -> None:
+        spec = self.job.spec
+        slots = {**spec.slots, f"{int(slot):04x}": SlotOwner(f"another-{slot}")}
+        assert self.job._write_spec(replace(spec, slots=slots))
+
+    def do_wait(self, seconds: str) -> None:
+        self.job.now_s += float(seconds)
+
+    def do_settle(self) -> None:
+        self.job.settle()
+
+    # -- what must be so -------------------------------------------------------------------------
+
+    def do_is(self, state: str, round_: str, *facts: str) -> None:
+        world = self.job.world
+        assert world is not None
+        told = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
+        seen = {
+            "restarts": str(world.restarts),
+            "losses": str(world.losses),
+            "cause": world.cause.value,
+            "members": ",".join(self._number(member) for member in world.members),
+        }
+        assert (world.state.value, str(world.round)) == (state, round_), f"the world is {world}"
+        assert {name: seen[name] for name in told} == told
+
+    def _number(self, member: Member) -> str:
+        numbers = [i for i, node in enumerate(self.job.nodes) if node.stay and node.stay.me.member == member]
+        return str(numbers[0]) if numbers else str(member)
+
+    def do_runs(self, number: str, round_: str) -> None:
+        workers = self.node(number).workers
+        place = workers.place
+        assert (str(place.round) if workers.alive and place is not None else "nothing") == round_
+
+    def do_key(self, number: str) -> None:
+        assert self._member(number) in self.job.view().nodes
+
+    def do_nokey(self, number: str) -> None:
+        assert self._member(number) not in self.job.view().nodes

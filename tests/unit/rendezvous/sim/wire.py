@@ -1,0 +1,130 @@
+"""The way from one simulated process to the store: late watches, and calls that get lost.
+
+Every coroutine of the product is run to its end at once: nothing here waits, so who acts when is the test's choice.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from elasticjob_etcd.errors import EtcdError, Unavailable
+from elasticjob_etcd.memory_store import MemoryStore
+from elasticjob_etcd.protocol import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+
+T = TypeVar("T")
+
+
+class Fault(Enum):
+    """What befalls the next call."""
+
+    REQUEST_LOST = "it never arrives"
+    ANSWER_LOST = "it takes place, its answer is lost"
+    LATE = "it is given up, and takes place later"
+    CRASH = "the caller dies before it"
+
+
+class Crashed(Exception):
+    """The process died in the middle of a step."""
+
+
+def now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that has nothing to wait for."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise AssertionError("a simulated step had to wait")
+
+
+@dataclass
+class SimEtcd:
+    """`Etcd` for one process; `faults` befall its next calls, one each."""
+
+    store: MemoryStore
+    faults: list[Fault | None] = field(default_factory=list)
+    late: list[Callable[[], object]] = field(default_factory=list)
+    granted: list[int] = field(default_factory=list)
+
+    def _call(self, act: Callable[[], T]) -> T:
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is Fault.CRASH:
+            raise Crashed
+        if fault is Fault.LATE:
+            self.late.append(act)
+        if fault in {Fault.REQUEST_LOST, Fault.LATE}:
+            raise Unavailable("simulated")
+        result = act()
+        if fault is Fault.ANSWER_LOST:
+            raise Unavailable("simulated")
+        return result
+
+    def land(self) -> None:
+        """The oldest call that was given up takes place after all; etcd may refuse it."""
+        with contextlib.suppress(EtcdError):
+            self.late.pop(0)()
+
+    async def get(self, key: str) -> KeyValue | None:
+        return self._call(lambda: self.store.get(key))
+
+    async def range(self, prefix: str) -> Range:
+        return self._call(lambda: self.store.range(prefix))
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        return self._call(lambda: self.store.txn(txn))
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        return self._call(lambda: self._grant(ttl_s))
+
+    def _grant(self, ttl_s: float) -> Lease:
+        lease = self.store.grant(ttl_s)
+        self.granted.append(lease.id)
+        return lease
+
+    async def lease_keep_alive(self, lease_id: int) -> float:
+        return self._call(lambda: self.store.keep_alive(lease_id))
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        return self._call(lambda: self.store.revoke(lease_id))
+
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        raise AssertionError(f"nobody watches here: {prefix} from {start_revision}")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class LateMirror:
+    """A prefix as one process knows it: changes come when the test says so, in order, any number at once."""
+
+    wiped = 0
+    failure = None
+
+    def __init__(self, store: MemoryStore, prefix: str, initial: Range) -> None:
+        self._store = store
+        self._prefix = prefix
+        self.items = {kv.key: kv for kv in initial.kvs}
+        self.revision = initial.revision
+
+    @property
+    def pending(self) -> bool:
+        """There is something that has not come through yet."""
+        return bool(self._store.events_since(self.revision + 1, self._prefix))
+
+    def deliver(self, revisions: int | None = None) -> bool:
+        """Let so many revisions through (None: all), as one change; False when there was none."""
+        events = self._store.events_since(self.revision + 1, self._prefix)
+        wanted = sorted({event.kv.mod_revision for event in events})[:revisions]
+        for event in events:
+            if event.kv.mod_revision not in wanted:
+                continue
+            if event.deleted:
+                self.items.pop(event.kv.key, None)
+            else:
+                self.items[event.kv.key] = event.kv
+        if wanted:
+            self.revision = wanted[-1]
+        return bool(wanted)

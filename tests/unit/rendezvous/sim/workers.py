@@ -1,0 +1,69 @@
+"""One node's workers, as far as the rendezvous sees them; how they fare is the test's choice."""
+
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_api.records import Failure, Slots
+
+ALIVE = {Workers.RUNNING, Workers.FAILED, Workers.STOPPING}
+
+
+class SimWorkers:
+    """Implements `WorkersPort`; `on_start` is told of every start."""
+
+    def __init__(self, on_start: Callable[[Assignment], None]) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self.phase = Workers.NONE
+        self.failures: list[FailureIn] = []
+        self.place: Assignment | None = None
+        self.wedged = False
+        self.port = 20000
+        self._on_start = on_start
+
+    @property
+    def alive(self) -> bool:
+        """Some process of them may still run."""
+        return self.phase in ALIVE
+
+    async def start(self, place: Assignment, spec: Slots) -> None:
+        assert not self.alive, "started beside others that still run"
+        assert spec.min >= 0
+        self._on_start(place)
+        self.place, self.failures, self.phase = place, [], Workers.RUNNING
+
+    def stop(self, *, grace_s: float, signal_name: str) -> None:
+        assert grace_s >= 0
+        assert signal_name
+        if self.phase in {Workers.RUNNING, Workers.FAILED}:
+            self.phase = Workers.STOPPING
+
+    def renew_master_port(self) -> int:
+        self.port += 1
+        return self.port
+
+    # What befalls them.
+
+    def fail(self, exit_code: int) -> bool:
+        """One more of them ends badly by itself; at most two do."""
+        if self.phase not in {Workers.RUNNING, Workers.FAILED} or self.place is None or len(self.failures) > 1:
+            return False
+        failure = Failure(incarnation="", rank=self.place.base_rank, exit_code=exit_code, message="boom")
+        self.failures.append(FailureIn(self.place.round, len(self.failures), failure))
+        self.phase = Workers.FAILED
+        return True
+
+    def finish(self) -> bool:
+        """All of them exit 0."""
+        if self.phase is not Workers.RUNNING:
+            return False
+        self.phase = Workers.SUCCEEDED
+        return True
+
+    def settle(self) -> bool:
+        """Those that were told to stop have stopped, unless they are stuck in the kernel."""
+        if self.phase is not Workers.STOPPING or self.wedged:
+            return False
+        self.phase = Workers.NONE
+        return True

@@ -1,0 +1,163 @@
+"""What a model check found wrong in simpler protocols, as histories: each goes right here.
+
+The numbers are those of rendezvous-model.md §1 and §1b. The verbs are explained in `sim/play.py`.
+"""
+
+import pytest
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.records import Slots
+from tests.unit.rendezvous.sim.play import Play
+
+OPERATOR = "operator-1"
+
+
+def play(
+    history: str, *, least: int = 1, most: int = 2, operator: str | None = None, failure_grace_s: float = 5.0
+) -> Play:
+    """Two agents run round 1, and then the history."""
+    made = Play(Slots(min=least, max=most, desired=2, operator=operator, failure_grace_s=failure_grace_s))
+    if operator is None:
+        made.run("\n".join(["start"] * made.job.spec.desired))
+    made.run("settle; is active 1")
+    made.run(history)
+    return made
+
+
+ALONE = {
+    "1: a round does not close over live agents that are still stopping": """
+        restart; look; close; is forming 2
+        go 0; stopped 0; go 0                         # A is ready
+        go 1; wait 5; look; close; is forming 2       # B is stopping, however quiet it is
+        stopped 1; go 1; look; close; is active 2 members=0,1
+    """,
+    "2: peers move at once when one leaves, and its workers may still save": """
+        sigterm 1; turn 1; is forming 2 cause=NodeLeft
+        go 0; stopped 0; go 0; look; close; is forming 2
+        runs 1 1; key 1                               # it still runs round 1, so nobody runs round 2
+        go 1; stopped 1; go 1; nokey 1
+        look; close; is active 2 members=0 restarts=0 losses=0
+    """,
+    "3: a replacement in the same slot does not run the round of the one it replaces": """
+        kill 1; expire 1; start; go 2; see 2; go 2
+        is active 1; runs 2 nothing
+        settle; is active 2 members=0,2 losses=1
+    """,
+    "4: the victim of a lost node is not charged, though its failure is what is seen first": """
+        kill 1; fail 0; turn 0; is forming 2 cause=WorkerFailed
+        go 0; stopped 0; go 0; look; close; is forming 2
+        expire 1; look; close; is active 2 members=0 restarts=0 losses=1
+    """,
+    "4: nor is the victim of one that leaves": """
+        fail 0; turn 0; is forming 2 cause=WorkerFailed
+        sigterm 1; go 1; stopped 1; go 1; nokey 1
+        go 0; stopped 0; go 0; look; close; is active 2 members=0 restarts=0 losses=0
+    """,
+    "6: a joiner that no round would take opens none": """
+        start; go 2; wait 1000; look; close; wait 1000; close; is active 1 members=0,1
+        settle; is active 1
+    """,
+    "8: an evicted live agent notices, and comes back as another": """
+        stick 1; restart; look; close; go 1; go 0; stopped 0; go 0
+        look; close; is forming 2; wait 50; close; nokey 1
+        notice 1; look; close; is active 2 members=0 losses=1
+        go 1; runs 1 1                                # it cannot stop them: nothing is begun beside
+    """,
+    "9: a closer that is evicted is the closer no longer": """
+        kill 0; expire 0; go 1; stand 1; go 1; look; close; is forming 2 cause=NodeLost
+        settle; is active 2 members=1
+    """,
+    "10: the last one to finish needs no other event for the job to succeed": """
+        finish 0; go 0; finish 1; go 1; look; close; is succeeded 1
+        settle; runs 0 nothing; runs 1 nothing
+    """,
+    "12: a larger wish restarts nothing by itself": """
+        scale 3; look; close; wait 1000; close; is active 1
+        start; settle; is active 2 members=0,1,2 cause=NodeJoined restarts=0
+    """,
+    "16: the closer goes on when nothing has changed but the world that it wrote itself": """
+        restart; look; close; is forming 2
+        go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; is active 2
+        look; close; is active 2
+    """,
+    "20: who lost its lease comes back as another, so that nobody is charged for the network": """
+        expire 1; look; close; is forming 2 cause=NodeLost
+        notice 1; go 1; stopped 1; go 1; key 1
+        settle; is active 2 members=0,1 restarts=0 losses=1
+    """,
+    "20: it takes its place again if nobody has noticed": """
+        expire 1; notice 1; turn 1; key 1; runs 1 1
+        settle; is active 1 members=0,1
+    """,
+    "20: but not if it was proved gone": """
+        condemn 1 refused; expire 1; notice 1; turn 1; nokey 1
+        settle; is active 2 members=0,1 restarts=0 losses=1
+    """,
+    "21: the evictor dies between proof and eviction, and the next closer ends it": """
+        stick 1; restart; look; close; go 1; go 0; stopped 0; go 0; look; close
+        wait 50; arm 0 - CRASH; close; key 1; expire 0
+        go 1; stand 1; go 1; look; close; nokey 1
+    """,
+    "21: proof by anybody is enough": """
+        condemn 1 refused; key 1; look; close; nokey 1
+        settle; is active 2 members=0,1 losses=1
+    """,
+    "25: the closer goes by what it has seen, not by what it has written": """
+        restart; look; close; is forming 2
+        close; close; is forming 2; runs 0 1; runs 1 1
+        settle; is active 2
+    """,
+}
+
+
+@pytest.mark.parametrize("history", ALONE.values(), ids=ALONE)
+def test_finding(history: str) -> None:
+    play(history, most=3)
+
+
+def test_finding_12_a_joiner_does_not_interrupt_a_job_that_is_about_to_end() -> None:
+    play("finish 0; go 0; start; go 2; wait 1000; look; close; is active 1", most=3).run(
+        "scale 3; look; close; is active 1; finish 1; settle; is succeeded 1"
+    )
+
+
+def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
+    history = """
+        expire 1; look; close; go 0; stopped 0; go 0; look; close; is active 2 members=0
+        go 0; finish 0; go 0; look; close; is succeeded 2; go 0
+        notice 1; go 1; stopped 1; go 1
+    """
+    ended = play(history)
+    assert [node.outcome for node in ended.job.nodes] == [ExitCode.OK, ExitCode.OK]
+
+
+def test_who_comes_back_after_its_slot_was_taken_for_a_free_one_begins_anew() -> None:
+    play("expire 1; start; turn 2; key 2; notice 1; turn 1; nokey 1; settle; is active 2 members=0,2")
+
+
+def test_finding_5_a_new_pod_in_the_slot_does_not_hide_the_old_one_that_still_runs() -> None:
+    history = """
+        replace 1; go 2; key 1; key 2; look; close; is forming 2
+        go 0; stopped 0; go 0; look; close; is forming 2
+        runs 1 1; go 1; runs 1 1; stopped 1; go 1; nokey 1
+        look; close; is active 2 members=0,2 restarts=0
+    """
+    play(history, operator=OPERATOR)
+
+
+def test_finding_11_expected_pods_that_are_there_do_not_close_a_round_over_old_members() -> None:
+    history = """
+        kill 1; expire 1; operate; go 2; key 2; look; close; is forming 2
+        wait 20; runs 0 1; look
+        go 0; runs 0 1; close; is forming 2
+    """
+    play(history, operator=OPERATOR, failure_grace_s=60)
+
+
+def test_finding_24_a_round_is_not_closed_with_an_old_map() -> None:
+    history = """
+        restart; look; close; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look
+        replace 1; close; is forming 2
+        settle; is active 2 members=0,2
+    """
+    play(history, operator=OPERATOR)
