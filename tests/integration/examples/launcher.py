@@ -18,6 +18,13 @@ from tests.faults.waiting import eventually
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 
+EPOCHS = 6
+PER_EPOCH = 15
+TOTAL = EPOCHS * PER_EPOCH
+QUICK = ("--epochs", str(EPOCHS), "--lr", "1.0")
+# Time for a test to see a step and to kill somebody before the epoch ends.
+SLOW = (*QUICK, "--step-seconds", "0.04")
+
 
 def free_port() -> int:
     """A TCP port on 127.0.0.1 that nobody listens on now."""
@@ -57,18 +64,17 @@ class Round:
 class Launcher:
     """A job of some nodes; node folders outlive rounds."""
 
-    def __init__(self, folder: Path, *, arguments: Sequence[str] = (), shared: bool = False) -> None:
+    def __init__(self, folder: Path, *, shared: bool = False) -> None:
         self._folder = folder
-        self._arguments = arguments
         self._shared = shared
         self._before = 0
         self._copies: list[Launcher] = []
         self._rounds: list[Round] = []
 
-    def continued(self, folder: Path, *, arguments: Sequence[str]) -> "Launcher":
+    def continued(self, folder: Path) -> "Launcher":
         """The same job as it stands now, on a copy of its nodes' folders; its next round is one later."""
         shutil.copytree(self._folder, folder, dirs_exist_ok=True)
-        copy = Launcher(folder, arguments=arguments, shared=self._shared)
+        copy = Launcher(folder, shared=self._shared)
         copy._before = self._before + len(self._rounds)
         self._copies.append(copy)
         return copy
@@ -77,7 +83,14 @@ class Launcher:
         """CHECKPOINT_DIR of a node."""
         return self._folder / ("shared" if self._shared else f"node-{node}")
 
-    def start(self, nodes: Sequence[int], *, per_node: int = 2, extra: dict[str, str] | None = None) -> Round:
+    def start(
+        self,
+        nodes: Sequence[int],
+        *,
+        per_node: int = 2,
+        arguments: Sequence[str] = QUICK,
+        extra: dict[str, str] | None = None,
+    ) -> Round:
         """Start the next round: these nodes, in this order."""
         number = self._before + len(self._rounds) + 1
         started = Round([], [])
@@ -101,7 +114,7 @@ class Launcher:
                     **(extra or {}),
                 }
                 output = self._folder / f"round-{number}.rank-{rank}.txt"
-                command = [sys.executable, "-B", "train.py", *self._arguments]
+                command = [sys.executable, "-B", "train.py", *arguments]
                 with output.open("wb") as file:
                     process = subprocess.Popen(command, cwd=DIGITS, env=env, stdout=file, stderr=subprocess.STDOUT)
                 started.processes.append(process)
@@ -111,6 +124,10 @@ class Launcher:
     def files(self, node: int, pattern: str) -> list[Path]:
         """A node's files of one kind, the newest step last."""
         return sorted(self.node_folder(node).glob(f"*/{pattern}"))
+
+    def saved_step(self, node: int) -> int:
+        """The step of a node's newest checkpoint."""
+        return int(self.files(node, "*.ckpt")[-1].name.split(".")[0].removeprefix("step-"))
 
     def until_step(self, node: int, step: int) -> None:
         """Wait until a node has journaled this step."""

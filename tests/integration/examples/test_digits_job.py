@@ -1,6 +1,6 @@
 """The example as a job: real processes, killed, shrunk and robbed of their files, must still prove their result.
 
-Most tests begin where three nodes of two workers lost one worker in the fourth epoch: that round is run once,
+Most tests begin where three nodes of two workers lost one worker in the third epoch: that round is run once,
 and each test goes on with a copy of the nodes' folders.
 """
 
@@ -14,12 +14,7 @@ import pytest
 from checkpoint import Checkpoint, decode, save
 from model import Model
 
-from tests.integration.examples.launcher import Launcher, Round
-
-EPOCHS = 6
-PER_EPOCH = 15
-QUICK = ("--epochs", str(EPOCHS), "--lr", "1.0")
-SLOW = (*QUICK, "--step-seconds", "0.01")
+from tests.integration.examples.launcher import EPOCHS, PER_EPOCH, SLOW, TOTAL, Launcher, Round
 
 Make = Callable[..., Launcher]
 
@@ -36,8 +31,8 @@ class Crash:
 def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Launcher] = []
 
-    def launcher(*, arguments: tuple[str, ...] = QUICK, shared: bool = False) -> Launcher:
-        made.append(Launcher(tmp_path, arguments=arguments, shared=shared))
+    def launcher(*, shared: bool = False) -> Launcher:
+        made.append(Launcher(tmp_path, shared=shared))
         return made[-1]
 
     yield launcher
@@ -47,23 +42,23 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 @pytest.fixture(scope="module")
 def crash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crash]:
-    """Rank 3 of 6 was killed in the fourth epoch, and all others ended."""
-    job = Launcher(tmp_path_factory.mktemp("crash"), arguments=SLOW)
-    yield Crash(job, killed_in_fourth_epoch(job, [0, 1, 2], per_node=2, kill=3))
+    """Rank 3 of 6 was killed in the third epoch, and all others ended."""
+    job = Launcher(tmp_path_factory.mktemp("crash"))
+    yield Crash(job, killed_in_third_epoch(job, [0, 1, 2], per_node=2, kill=3))
     job.stop()
 
 
 @pytest.fixture
 def crashed(crash: Crash, tmp_path: Path) -> Iterator[Launcher]:
     """The crashed job, to go on with."""
-    job = crash.job.continued(tmp_path / "job", arguments=QUICK)
+    job = crash.job.continued(tmp_path / "job")
     yield job
     job.stop()
 
 
-def killed_in_fourth_epoch(job: Launcher, nodes: list[int], *, per_node: int, kill: int) -> Round:
-    started = job.start(nodes, per_node=per_node)
-    job.until_step(nodes[-1], 3 * PER_EPOCH + 4)
+def killed_in_third_epoch(job: Launcher, nodes: list[int], *, per_node: int, kill: int) -> Round:
+    started = job.start(nodes, per_node=per_node, arguments=SLOW)
+    job.until_step(nodes[-1], 2 * PER_EPOCH + 1)
     started.kill(kill)
     started.wait()
     return started
@@ -92,7 +87,7 @@ def test_one_worker_is_a_world_too(make: Make) -> None:
 
 
 def test_a_batch_may_have_fewer_samples_than_there_are_ranks(make: Make) -> None:
-    assert_proven(make(arguments=("--epochs", "1", "--batch", "3", "--lr", "0.05")).start([0, 1]))
+    assert_proven(make().start([0, 1], arguments=("--epochs", "1", "--batch", "3", "--lr", "0.05")))
 
 
 def test_peers_of_a_killed_worker_end_with_one_line_each(crash: Crash) -> None:
@@ -104,53 +99,57 @@ def test_peers_of_a_killed_worker_end_with_one_line_each(crash: Crash) -> None:
 
 
 def test_training_goes_on_from_the_checkpoint_after_a_kill(crashed: Launcher) -> None:
+    saved = crashed.saved_step(0)
     second = crashed.start([0, 1, 2])
     assert_proven(second)
-    assert (
-        "1-45 in round 1 (6 workers), 46-90 in round 2 (6 workers); done again, from a checkpoint on: 46-"
-        in (second.proof()[2])
-    )
+    expected = f"1-{saved} in round 1 (6 workers), {saved + 1}-{TOTAL} in round 2 (6 workers); done again"
+    assert f"{expected}, from a checkpoint on: {saved + 1}-" in second.proof()[2]
 
 
 def test_the_hub_may_be_killed_as_well(make: Make) -> None:
-    job = make(arguments=SLOW)
-    killed_in_fourth_epoch(job, [0, 1], per_node=1, kill=0)
+    job = make()
+    killed_in_third_epoch(job, [0, 1], per_node=1, kill=0)
     assert_proven(job.start([0, 1], per_node=1))
 
 
 def test_fewer_workers_finish_the_same_training(crashed: Launcher) -> None:
+    saved = crashed.saved_step(0)
     second = crashed.start([0, 2])
     assert_proven(second)
-    assert "46-90 in round 2 (4 workers)" in second.proof()[2]
+    assert f"{saved + 1}-{TOTAL} in round 2 (4 workers)" in second.proof()[2]
 
 
 def test_a_node_without_its_folder_gets_the_parameters_from_another(crashed: Launcher) -> None:
+    saved = crashed.saved_step(1)
     shutil.rmtree(crashed.node_folder(0))
     second = crashed.start([0, 1, 2], per_node=1)
     assert_proven(second)
-    assert "go on from step 45" in second.output()
+    assert f"go on from step {saved}\n" in second.output()
 
 
 def test_one_surviving_node_is_enough_whatever_its_new_rank(crashed: Launcher) -> None:
+    saved = crashed.saved_step(2)
     second = crashed.start([7, 8, 2], per_node=1)
     assert_proven(second)
-    assert "1-45 in round 1 (6 workers)" in second.proof()[2]
+    assert f"1-{saved} in round 1 (6 workers)" in second.proof()[2]
 
 
-def test_the_story_survives_though_no_node_saw_all_of_it(crash: Crash, tmp_path: Path) -> None:
-    job = crash.job.continued(tmp_path, arguments=SLOW)
-    second = job.start([2, 7], per_node=1)
-    job.until_step(7, 4 * PER_EPOCH + 4)
+def test_the_story_survives_though_no_node_saw_all_of_it(crashed: Launcher) -> None:
+    first_saved = crashed.saved_step(2)
+    second = crashed.start([2, 7], per_node=1, arguments=SLOW)
+    crashed.until_step(7, first_saved + PER_EPOCH + 1)
     second.kill(1)
     second.wait()
-    third = job.start([7, 8], per_node=1)
+    second_saved = crashed.saved_step(7)
+    third = crashed.start([7, 8], per_node=1)
     assert_proven(third)
-    assert "1-45 in round 1 (6 workers), 46-60 in round 2 (2 workers), 61-90 in round 3" in third.proof()[2]
+    assert f"1-{first_saved} in round 1 (6 workers), " in third.proof()[2]
+    assert f"{first_saved + 1}-{second_saved} in round 2 (2 workers), " in third.proof()[2]
 
 
 def test_nodes_may_share_the_checkpoint_folder(make: Make) -> None:
-    job = make(arguments=SLOW, shared=True)
-    killed_in_fourth_epoch(job, [0, 1], per_node=1, kill=1)
+    job = make(shared=True)
+    killed_in_third_epoch(job, [0, 1], per_node=1, kill=1)
     assert_proven(job.start([0, 1, 2], per_node=1))
 
 
@@ -159,38 +158,41 @@ def test_a_finished_job_started_again_only_proves(make: Make) -> None:
     assert_proven(job.start([0, 1], per_node=1))
     again = job.start([0], per_node=1)
     assert_proven(again)
-    assert "go on from step 90" in again.output()
+    assert f"go on from step {TOTAL}\n" in again.output()
 
 
-def test_more_epochs_may_be_asked_for_later(crashed: Launcher, tmp_path: Path) -> None:
-    longer = crashed.continued(tmp_path / "longer", arguments=("--epochs", "8", "--lr", "1.0")).start([0], per_node=1)
+def test_more_epochs_may_be_asked_for_later(crashed: Launcher) -> None:
+    saved = crashed.saved_step(0)
+    longer = crashed.start([0], per_node=1, arguments=("--epochs", "8", "--lr", "1.0"))
     assert_proven(longer)
-    assert "46-120 in round 2 (1 workers)" in longer.proof()[2]
+    assert f"{saved + 1}-{8 * PER_EPOCH} in round 2 (1 workers)" in longer.proof()[2]
 
 
 def test_a_damaged_checkpoint_is_ignored_with_one_line(crashed: Launcher) -> None:
+    saved = crashed.saved_step(1)
     newest = crashed.files(0, "*.ckpt")[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
     second = crashed.start([0, 1], per_node=1)
     assert_proven(second)
     assert second.output().count(f"rank 0: ignored the checkpoint {newest.name}: torn or altered") == 1
-    assert "go on from step 45" in second.output()
+    assert f"go on from step {saved}\n" in second.output()
 
 
 def test_when_all_newest_checkpoints_are_damaged_the_one_before_is_used(crashed: Launcher) -> None:
-    for node in range(3):
-        newest = crashed.files(node, "*.ckpt")[-1]
-        newest.write_bytes(newest.read_bytes() + b"x")
-    second = crashed.start([0, 1, 2], per_node=1)
+    saved = crashed.saved_step(0)
+    newest = crashed.files(0, "*.ckpt")[-1]
+    newest.write_bytes(newest.read_bytes() + b"x")
+    second = crashed.start([0, 8], per_node=1)
     assert_proven(second)
-    assert "go on from step 30" in second.output()
+    assert f"go on from step {saved - PER_EPOCH}\n" in second.output()
 
 
 def test_other_parameters_on_one_node_are_found_by_their_hash(crashed: Launcher) -> None:
+    saved = crashed.saved_step(1)
     alter_newest(crashed, 1, lambda checkpoint: replace(checkpoint, parameters=checkpoint.parameters + 1e-9))
     second = crashed.start([0, 1, 2])
     assert second.wait() == [1] * 6
-    assert "rank 0: the checkpoint of step 45 differs between nodes: ranks 0, 4 " in second.output()
+    assert f"rank 0: the checkpoint of step {saved} differs between nodes: ranks 0, 4 " in second.output()
     assert ", rank 2 " in second.output()
 
 
@@ -203,11 +205,12 @@ def test_other_parameters_on_all_nodes_fail_the_comparison_with_one_process(cras
 
 
 def test_a_lost_checkpoint_is_an_unproven_repetition(crashed: Launcher) -> None:
-    for node in (0, 1):
-        crashed.files(node, "*.ckpt")[-1].unlink()
-    second = crashed.start([0, 1], per_node=1)
+    saved = crashed.saved_step(0)
+    crashed.files(0, "*.ckpt")[-1].unlink()
+    second = crashed.start([0, 8], per_node=1)
     assert second.wait() == [1, 0]
-    assert "round 2 went back to step 30, though there was a checkpoint of step 45" in second.proof()[2]
+    told = f"round 2 went back to step {saved - PER_EPOCH}, though there was a checkpoint of step {saved}"
+    assert told in second.proof()[2]
 
 
 def test_a_step_missing_in_a_journal_fails_the_proof(crashed: Launcher) -> None:
@@ -219,10 +222,11 @@ def test_a_step_missing_in_a_journal_fails_the_proof(crashed: Launcher) -> None:
     assert "round 1 did step 21 where 20 was due" in second.proof()[2]
 
 
-def test_files_ahead_of_the_epochs_asked_for_are_refused_in_one_line(crashed: Launcher, tmp_path: Path) -> None:
-    shorter = crashed.continued(tmp_path / "shorter", arguments=("--epochs", "2", "--lr", "1.0")).start([0], per_node=1)
+def test_files_ahead_of_the_epochs_asked_for_are_refused_in_one_line(crashed: Launcher) -> None:
+    saved = crashed.saved_step(0)
+    shorter = crashed.start([0], per_node=1, arguments=("--epochs", "1", "--lr", "1.0"))
     assert shorter.wait() == [1]
-    assert "is at step 45, beyond --epochs (30)\n" in shorter.output()
+    assert f"is at step {saved}, beyond --epochs ({PER_EPOCH})\n" in shorter.output()
     assert shorter.output().count("\n") == 1
 
 
@@ -245,7 +249,7 @@ def test_progress_reaches_the_fifo(make: Make, tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert len(told) == EPOCHS
-    assert told[-1].startswith('{"step": 90, "total": 90, "metrics": {"loss": "0.')
+    assert told[-1].startswith(f'{{"step": {TOTAL}, "total": {TOTAL}, "metrics": {{"loss": "0.')
 
 
 def test_progress_that_nobody_reads_does_not_matter(make: Make, tmp_path: Path) -> None:
