@@ -107,7 +107,9 @@ class Acts:
 
     async def _say_ready(self, scene: Scene, _step: Step) -> Result:
         world, stay = scene.world, scene.stay
-        node = replace(stay.node, ready=world.round, master_port=self._workers.renew_master_port())
+        # A new port after each round; one never used is kept: a closer that took this node as idle has given it out.
+        port = stay.node.master_port if stay.started is None else self._workers.renew_master_port()
+        node = replace(stay.node, ready=world.round, master_port=port)
         result = await self._commit(scene, txns.ready(stay.me, node))
         if result is Result.DONE:
             stay.node = node

@@ -9,7 +9,7 @@ import sys
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from elasticjob_api.records import Slots
+from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.world import State
 from tests.unit.rendezvous.conftest import STATEFUL
 from tests.unit.rendezvous.sim.job import SimJob
@@ -17,7 +17,11 @@ from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.wire import Fault
 
 whichever = st.integers(0, 3)
+seen = st.sampled_from([0, 1, 2, None])
+"""How many revisions come through before a turn; None: all."""
 faults = st.one_of(st.none(), st.none(), st.sampled_from(Fault))
+afterwards = st.tuples(st.integers(0, 3), st.integers(0, 4))
+"""What follows at once: turns of the one it befell, which sees nothing new; then fair passes of all others."""
 _MOST_NODES = 9
 
 
@@ -61,54 +65,50 @@ class JobMachine(RuleBasedStateMachine):
         """Each of these may cost a round, and the return of what it took away another."""
         self.job.disturbances += 2 * happened
 
-    # -- turns -----------------------------------------------------------------------------------
-
-    def give_turn(self, node: SimNode, fault: Fault | None) -> None:
-        """One turn, in which the first call may go wrong."""
+    def follow(self, node: SimNode, afterwards: tuple[int, int], fault: Fault | None = None) -> None:
+        """What comes next, while one node is slower than the others."""
+        turns, passes = afterwards
         node.etcd.faults = [fault]
         self.disturb(happened=fault is not None)
-        node.turn()
-        self.job.check_running()
+        for _ in range(turns):
+            node.turn()
+            self.job.check_running()
+        for _ in range(passes):
+            self.job.fair_pass(but=node)
 
-    @rule(index=whichever, fault=faults)
-    def turn(self, index: int, fault: Fault | None) -> None:
+    # -- turns -----------------------------------------------------------------------------------
+
+    @rule(index=whichever, revisions=seen, fault=faults, afterwards=afterwards)
+    def turn(self, index: int, revisions: int | None, fault: Fault | None, afterwards: tuple[int, int]) -> None:
         if node := self.pick(index):
-            self.give_turn(node, fault)
+            if node.mirror is not None and revisions != 0:
+                node.mirror.deliver(revisions)
+            self.follow(node, afterwards, fault)
 
-    @rule(index=whichever, revisions=st.sampled_from([1, 2, None]))
-    def deliver(self, index: int, revisions: int | None) -> None:
-        if (node := self.pick(index)) and node.mirror is not None:
-            node.mirror.deliver(revisions)
+    @rule(revisions=seen, fault=faults)
+    def close_a_round(self, revisions: int | None, fault: Fault | None) -> None:
+        for node in self.job.running():
+            if node.closing_mirror is not None and revisions != 0:
+                node.closing_mirror.deliver(revisions)
+            if node.closing is not None:
+                node.etcd.faults = [fault]
+                self.disturb(happened=fault is not None)
+                node.close_a_round()
 
     @rule(index=whichever)
     def stand(self, index: int) -> None:
         if node := self.pick(index):
             node.stand()
 
-    @rule(revisions=st.sampled_from([1, 3, None]))
-    def deliver_to_closers(self, revisions: int | None) -> None:
-        for node in self.job.running():
-            if node.closing_mirror is not None:
-                node.closing_mirror.deliver(revisions)
-
-    @rule(index=whichever, fault=faults)
-    def close_a_round(self, index: int, fault: Fault | None) -> None:
-        closers = [node for node in self.job.running() if node.closing is not None]
-        if closers:
-            closers[index % len(closers)].etcd.faults = [fault]
-            self.disturb(happened=fault is not None)
-            closers[index % len(closers)].close_a_round()
-
     @rule(index=whichever)
     def workers_have_stopped(self, index: int) -> None:
         if node := self.pick(index):
             node.workers.settle()
 
-    @rule(passes=st.integers(1, 4), but=st.one_of(st.none(), whichever))
-    def all_take_turns(self, passes: int, but: int | None) -> None:
-        left_out = None if but is None else self.pick(but)
+    @rule(passes=st.integers(1, 4))
+    def all_take_turns(self, passes: int) -> None:
         for _ in range(passes):
-            self.job.fair_pass(left_out)
+            self.job.fair_pass()
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 16.0, 45.0]))
     def time_passes(self, seconds: float) -> None:
@@ -116,31 +116,33 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- workers ---------------------------------------------------------------------------------
 
-    @rule(index=whichever, exit_code=st.sampled_from([1, -9]), fault=faults)
-    def a_worker_fails(self, index: int, exit_code: int, fault: Fault | None) -> None:
+    @rule(index=whichever, exit_code=st.sampled_from([1, -9]), fault=faults, afterwards=afterwards)
+    def a_worker_fails(self, index: int, exit_code: int, fault: Fault | None, afterwards: tuple[int, int]) -> None:
         if (node := self.pick(index)) and node.workers.fail(exit_code):
             self.disturb(happened=True)
-            self.give_turn(node, fault)
+            self.follow(node, afterwards, fault)
 
-    @rule(index=whichever)
-    def all_workers_of_one_finish(self, index: int) -> None:
+    @rule(index=whichever, afterwards=afterwards)
+    def all_workers_of_one_finish(self, index: int, afterwards: tuple[int, int]) -> None:
         if node := self.pick(index):
             self.job.succeed(node)
+            self.follow(node, afterwards)
 
-    @rule(index=whichever)
-    def workers_get_stuck_in_the_kernel(self, index: int) -> None:
+    @rule(index=whichever, afterwards=afterwards)
+    def workers_get_stuck_in_the_kernel(self, index: int, afterwards: tuple[int, int]) -> None:
         if (node := self.pick(index)) and node.workers.alive:
             self.disturb(happened=not node.workers.wedged)
             node.workers.wedged = True
+            self.follow(node, afterwards)
 
     # -- agents ----------------------------------------------------------------------------------
 
-    @rule(index=whichever, fault=faults)
-    def sigterm(self, index: int, fault: Fault | None) -> None:
+    @rule(index=whichever, fault=faults, afterwards=afterwards)
+    def sigterm(self, index: int, fault: Fault | None, afterwards: tuple[int, int]) -> None:
         if node := self.pick(index):
             self.disturb(happened=not node.leave_requested)
             node.leave_requested = True
-            self.give_turn(node, fault)
+            self.follow(node, afterwards, fault)
 
     @rule(index=whichever)
     def sigkill(self, index: int) -> None:
@@ -148,12 +150,13 @@ class JobMachine(RuleBasedStateMachine):
             node.kill()
             self.disturb(happened=True)
 
-    @rule(index=whichever)
-    def a_lease_runs_out(self, index: int) -> None:
-        leases = [lease for node in self.job.nodes for lease in node.etcd.granted]
-        leases = [lease for lease in leases if self.job.store.refreshes(lease) is not None]
-        if leases:
-            self.disturb(happened=self.job.store.expire(leases[index % len(leases)]))
+    @rule(index=whichever, afterwards=afterwards)
+    def a_lease_runs_out(self, index: int, afterwards: tuple[int, int]) -> None:
+        node = self.job.nodes[index % len(self.job.nodes)] if self.job.nodes else None
+        for lease in node.etcd.granted if node else ():
+            self.disturb(happened=self.job.store.expire(lease))
+        if node is not None and node.alive:
+            self.follow(node, afterwards)
 
     @rule(index=whichever)
     def a_keeper_notices(self, index: int) -> None:
@@ -181,6 +184,11 @@ class JobMachine(RuleBasedStateMachine):
             late[index % len(late)].etcd.land()
             self.job.check_running()
 
+    @rule(index=whichever, reason=st.sampled_from([GoneReason.REFUSED, GoneReason.WEDGED]))
+    def somebody_proves_it_gone_and_dies(self, index: int, reason: GoneReason) -> None:
+        if node := self.pick(index):
+            self.disturb(happened=self.job.condemn(node, reason))
+
     # -- wishes ----------------------------------------------------------------------------------
 
     @rule(desired=st.integers(1, 4))
@@ -202,6 +210,7 @@ class JobMachine(RuleBasedStateMachine):
         job.settle()
         assert job.ended or job.is_running(), f"8: nothing runs: {job.world}"
         job.check_idempotent()
+        job.check_proofs_are_used()
         if not job.ended:
             job.finish()
         job.settle()

@@ -3,6 +3,7 @@
 With an operator the slots are its, and a simulated one replaces lost pods; without one agents come as the test says.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from elasticjob_agent.rendezvous import membership, ranks
@@ -14,7 +15,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
 from elasticjob_api.world import Cause, Member, State, World
 from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import Op, Put, Txn, unchanged
+from elasticjob_etcd.protocol import Op, Put, Txn, absent, unchanged
 from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
 
@@ -111,6 +112,15 @@ class SimJob:
         taken = ranks.take(view, membership.candidates(view), target)
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
+
+    def condemn(self, node: SimNode, reason: GoneReason) -> bool:
+        """Somebody writes that its stay is gone, and does no more."""
+        if node.stay is None or self.ended:
+            return False
+        member = node.stay.me.member
+        key = self.keys.gone(member.slot, member.incarnation)
+        proof = Put(key, records.encode(records.Gone(reason)))
+        return self.store.txn(Txn((absent(key),), (proof,))).succeeded
 
     # -- the operator ----------------------------------------------------------------------------
 
@@ -249,7 +259,7 @@ class SimJob:
             node.etcd.faults.clear()
         pauses = 0
         for _ in range(_MOST_PASSES):
-            proved = set(self.view().gone)
+            proved = self.view().gone
             if self.fair_pass() or self._run_out():
                 pauses = 0
                 self._check_proofs(proved)
@@ -260,7 +270,7 @@ class SimJob:
                 pauses += 1
         raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the world is {self.world}")
 
-    def _check_proofs(self, before: set[Member]) -> None:
+    def _check_proofs(self, before: Mapping[Member, records.Gone]) -> None:
         """Where everybody gets turns and time to stop, only who cannot stop is evicted as wedged."""
         able = {node.stay.me.member: node for node in self.running() if node.stay is not None}
         for member, gone in self.view().gone.items():
@@ -320,6 +330,12 @@ class SimJob:
         assert node.running_as is not None
         self.ledger.succeeded.add((node.workers.place.round, node.running_as))
         return True
+
+    def check_proofs_are_used(self) -> None:
+        """18: where there is proof against a stay, its key goes, whoever wrote the proof."""
+        view = self.view()
+        condemned = [member for member in view.nodes if member in view.gone]
+        assert not condemned or self.ended, f"18: {condemned} are proved gone, and still there"
 
     def check_ends(self) -> None:
         """8: after a final state everybody exits, and nothing of them stays."""

@@ -41,6 +41,9 @@ class Ledger:
     genuine: set[int] = field(default_factory=set)
     """Rounds that an agent ended because its worker failed."""
 
+    _view: View = field(default_factory=View)
+    _view_at: int = 0
+
     def __post_init__(self) -> None:
         self.store.listeners.add(self.observe)
 
@@ -62,8 +65,11 @@ class Ledger:
         self.revision = self.store.revision
 
     def view(self) -> View:
-        """Everything as it is now."""
-        return parse_view(self.keys, self.store.range(self.keys.all).kvs)
+        """Everything as it is now; not to be changed."""
+        if self._view_at != self.store.revision:
+            self._view = parse_view(self.keys, self.store.range(self.keys.all).kvs)
+            self._view_at = self.store.revision
+        return self._view
 
     # -- nodes (17) ------------------------------------------------------------------------------
 
@@ -134,7 +140,7 @@ class Ledger:
             assert round_ in self.genuine, "5: charged without a genuine failure"
         missing = missing_members(view, self.membership)
         if lost:
-            assert missing, "5: a loss without one"
+            assert any(not has_left(view, member) for member in missing), "5: a loss without one"
         if round_ in self.genuine and not missing and new.cause is not Cause.OPERATOR:
             assert added == 1 or over, f"5: round {round_} failed with everybody there, and was not charged"
 
@@ -185,3 +191,9 @@ def missing_members(view: View, membership: Membership | None) -> list[Member]:
         if (membership.round, member) not in view.done
         and (member not in view.nodes or member in view.gone or view.nodes[member].record.leaving)
     ]
+
+
+def has_left(view: View, member: Member) -> bool:
+    """It said that it goes; as the design says it."""
+    gone, node = view.gone.get(member), view.nodes.get(member)
+    return (gone is not None and gone.reason is GoneReason.LEFT) or (node is not None and node.record.leaving)

@@ -1,0 +1,89 @@
+"""The layout of keys: each key says what it is, no two kinds meet, and nothing else is taken for one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_api.keys import Keys, ParsedKey, cli_prefix, job_prefix
+
+KEYS = Keys("/elasticjob/cluster/namespace/name/uid")
+slots = st.integers(0, 0xFFFF)
+incarnations = st.text("0123456789abcdef", min_size=8, max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (KEYS.spec, "spec"),
+        (KEYS.expected, "expected"),
+        (KEYS.world, "world"),
+        (KEYS.closer, "closer"),
+        (KEYS.members, "members"),
+    ],
+)
+def test_single_keys(key: str, kind: str) -> None:
+    assert KEYS.parse(key) == ParsedKey(kind)  # type: ignore[arg-type]  # the table is wider than the type
+
+
+@given(slots, incarnations)
+def test_keys_of_a_stay(slot: int, incarnation: str) -> None:
+    kinds = {"node": KEYS.node, "gone": KEYS.gone, "report": KEYS.report}
+    parsed = {kind: KEYS.parse(make(slot, incarnation)) for kind, make in kinds.items()}
+    assert parsed == {kind: ParsedKey(kind, slot=slot, incarnation=incarnation) for kind in kinds}  # type: ignore[arg-type]  # as above
+
+
+@given(st.integers(0, 10**9), slots, st.integers(0, 1000))
+def test_keys_of_a_round(round_: int, slot: int, local_rank: int) -> None:
+    failure, done = KEYS.failure(round_, slot, local_rank), KEYS.done(round_, slot)
+    assert KEYS.parse(failure) == ParsedKey("failure", slot=slot, round=round_, local_rank=local_rank)
+    assert KEYS.parse(done) == ParsedKey("done", slot=slot, round=round_)
+    assert failure.startswith(KEYS.failures(round_))
+    assert done.startswith(KEYS.dones(round_))
+
+
+def test_the_prefix_of_a_round_is_not_that_of_another_that_begins_like_it() -> None:
+    assert not KEYS.done(11, 0).startswith(KEYS.dones(1))
+    assert not KEYS.failure(11, 0, 0).startswith(KEYS.failures(1))
+
+
+def test_what_agents_watch_is_the_world_and_the_closer_alone() -> None:
+    everything = [
+        *(KEYS.spec, KEYS.expected, KEYS.world, KEYS.closer, KEYS.members, KEYS.node(1, "0" * 8)),
+        *(KEYS.gone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.failure(1, 1, 0), KEYS.done(1, 1)),
+    ]
+    assert [key for key in everything if key.startswith(KEYS.ctl)] == [KEYS.world, KEYS.closer]
+    assert [key for key in everything if not key.startswith(KEYS.control)] == [KEYS.report(1, "0" * 8)]
+    assert all(key.startswith(KEYS.all) for key in everything)
+
+
+def test_node_keys_sort_by_slot() -> None:
+    keys = [KEYS.node(slot, "0" * 8) for slot in (0, 9, 10, 255, 256, 65535)]
+    assert keys == sorted(keys)
+    assert all(key.startswith(KEYS.nodes) for key in keys)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/elsewhere/c/spec",
+        KEYS.prefix,
+        KEYS.all,
+        f"{KEYS.prefix}2/c/spec",
+        f"{KEYS.spec}/more",
+        f"{KEYS.nodes}1.00000000",
+        f"{KEYS.nodes}0001.0000000",
+        f"{KEYS.nodes}0001.0000000A",
+        f"{KEYS.nodes}0001.000000000",
+        f"{KEYS.failures(1)}0001",
+        f"{KEYS.prefix}/c/failures/-1/0001.0",
+        f"{KEYS.spec}\n",
+    ],
+)
+def test_other_keys_are_none_of_this_layout(key: str) -> None:
+    assert KEYS.parse(key) is None
+
+
+def test_prefixes_of_an_operators_job_and_of_the_command_line() -> None:
+    assert job_prefix(cluster="c", namespace="n", name="j", uid="u") == "/elasticjob/c/n/j/u"
+    assert cli_prefix("run-1") == "/elasticjob/cli/run-1"

@@ -1,0 +1,194 @@
+"""The world and its neighbours in compact form: there and back, found without parsing, refused when corrupt."""
+
+import string
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.world import (
+    MEMBER_BYTES,
+    Cause,
+    Closer,
+    Member,
+    Membership,
+    State,
+    World,
+    decode_closer,
+    decode_membership,
+    decode_world,
+    encode_closer,
+    encode_members,
+    encode_membership,
+    encode_world,
+    find_member,
+    from_run_lengths,
+    run_lengths,
+)
+
+members = st.builds(
+    Member, st.integers(0, 0xFFFF), st.text("0123456789abcdef", min_size=8, max_size=8)
+)  # four and eight hex digits
+texts = st.text()
+worlds = st.builds(
+    World,
+    state=st.sampled_from(State),
+    round=st.integers(0),
+    nonce=st.text(min_size=1),
+    restarts=st.integers(0),
+    losses=st.integers(0),
+    cause=st.sampled_from(Cause),
+    detail=texts,
+    root=texts,
+    judged=st.booleans(),
+    held=st.booleans(),
+    restart_id=texts,
+    master=texts,
+    nprocs=texts,
+    roles=texts,
+    members=st.lists(members).map(tuple),
+)
+
+A, B = Member(0x12, "0000000a"), Member(0xFFFF, "deadbeef")
+PLAIN = World(state=State.ACTIVE, round=7, nonce="n", members=(A, B))
+
+
+@given(worlds)
+def test_a_world_comes_back_as_it_was_whatever_is_in_it(world: World) -> None:
+    assert decode_world(encode_world(world)) == world
+
+
+@given(worlds, st.sampled_from([f.name for f in fields(World) if f.name != "members"]))
+def test_each_field_of_a_world_is_carried_by_itself(world: World, name: str) -> None:
+    other = replace(PLAIN, **{name: getattr(world, name)})
+    assert decode_world(encode_world(other)) == other
+
+
+def test_the_members_are_the_last_line_and_nothing_else_is() -> None:
+    head, _, tail = encode_world(replace(PLAIN, detail="two\nlines", nonce="a b=c")).partition(b"\n")
+    assert tail == b"00120000000affffdeadbeef"
+    assert head.startswith(b"w1 state=active round=7")
+
+
+def test_a_thousand_members_are_twelve_bytes_each() -> None:
+    crowd = tuple(Member(slot, f"{slot:08x}") for slot in range(1000))
+    size = len(encode_world(replace(PLAIN, members=crowd))) - len(encode_world(replace(PLAIN, members=())))
+    assert size == 1000 * MEMBER_BYTES
+
+
+def test_a_word_of_a_newer_version_is_ignored() -> None:
+    data = encode_world(PLAIN).replace(b"w1 ", b"w1 colour=blue ")
+    assert decode_world(data) == PLAIN
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\n", id="an empty line"),
+        pytest.param(b"w2 state=active round=1 nonce=n\n", id="another version"),
+        pytest.param(b'{"state":"active"}', id="JSON"),
+        pytest.param(b"\xff\xfe\n", id="not text"),
+        pytest.param(b"w1\n", id="nothing said"),
+        pytest.param(b"w1 state=active round=1\n", id="no nonce"),
+        pytest.param(b"w1 state=eaten round=1 nonce=n\n", id="an unknown state"),
+        pytest.param(b"w1 state=active round=one nonce=n\n", id="a round that is no number"),
+        pytest.param(b"w1 state=active round=1 nonce=n cause=Boredom\n", id="an unknown cause"),
+        pytest.param(b"w1 state=active round=1 nonce\n", id="a word without a value"),
+        pytest.param(b"w1 state=active round=1 nonce=n\n0001", id="a member cut off"),
+        pytest.param(b"w1 state=active round=1 nonce=n\nwxyz0000000a", id="a slot that is no number"),
+        pytest.param(b"w1 state=active round=1 nonce=n\n0001000000\xc3\xa9", id="members that are not ASCII"),
+    ],
+)
+def test_a_corrupt_world_is_a_record_error(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_world(data)
+
+
+@given(st.binary())
+def test_any_bytes_are_a_world_or_a_record_error(data: bytes) -> None:
+    for decode in (decode_world, decode_membership):
+        try:
+            decode(data)
+        except RecordError:
+            continue
+
+
+CRASHES = pytest.mark.xfail(raises=ValueError, strict=True, reason="decode_closer lets a ValueError through")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"nonsense", id="no member"),
+        pytest.param(b"0001000000", id="a member cut off"),
+        pytest.param(b"00010000000a00020000000b x", id="two members"),
+        pytest.param(b"wxyz0000000a h:1", marks=CRASHES, id="a slot that is no number"),
+        pytest.param(b"00010000000a \xff", marks=CRASHES, id="a link that is not text"),
+    ],
+)
+def test_a_corrupt_closer_is_a_record_error(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_closer(data)
+
+
+@given(members, st.sampled_from(["", "10.0.0.1:7", "[fd00::1]:7", "host name:7"]))
+def test_a_closer_comes_back_as_it_was(member: Member, link: str) -> None:
+    assert decode_closer(encode_closer(Closer(member, link))) == Closer(member, link)
+
+
+@given(st.integers(0), st.lists(members).map(tuple))
+def test_a_membership_comes_back_as_it_was(round_: int, crowd: tuple[Member, ...]) -> None:
+    assert decode_membership(encode_membership(Membership(round_, crowd))) == Membership(round_, crowd)
+
+
+@pytest.mark.parametrize("data", [b"", b"x\n", b"1\n0001", b"1\nwxyz0000000a"])
+def test_a_corrupt_membership_is_a_record_error(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_membership(data)
+
+
+@given(st.lists(members, unique=True), members)
+def test_a_member_is_found_at_its_rank_without_parsing(crowd: list[Member], other: Member) -> None:
+    data = encode_members(tuple(crowd)).encode()
+    assert [find_member(data, member) for member in crowd] == list(range(len(crowd)))
+    assert find_member(data, other) == (crowd.index(other) if other in crowd else None)
+
+
+def test_bytes_that_only_look_like_a_member_across_two_others_are_not_it() -> None:
+    astride = Member(0x0A00, "02000000")
+    data = b"00010000000a" + b"000200000000"
+    assert astride.token.encode() in data
+    assert find_member(data, astride) is None
+    assert find_member(data + astride.token.encode(), astride) == 2
+
+
+def test_the_order_of_worlds_is_by_round_and_then_by_state() -> None:
+    states = [State.FORMING, State.ACTIVE, State.SUSPENDED, State.SUCCEEDED, State.FAILED]
+    grown = [replace(PLAIN, round=round_, state=state).order for round_ in (1, 2) for state in states]
+    assert sorted(set(grown)) == grown
+
+
+def test_only_the_two_ends_are_final() -> None:
+    assert [state for state in State if state.final] == [State.SUCCEEDED, State.FAILED]
+
+
+words = st.text(string.ascii_letters + string.digits + "-_.:/x", min_size=1)
+
+
+@given(st.lists(words), st.sampled_from(["x", "*"]))
+def test_run_lengths_come_back_as_they_were(values: list[str], mark: str) -> None:
+    assert from_run_lengths(run_lengths(values, mark), mark) == values
+
+
+def test_equal_neighbours_are_written_once() -> None:
+    assert run_lengths(["2", "2", "2", "1", "2"], "x") == "2x3,1x1,2x1"
+
+
+@pytest.mark.parametrize("text", ["2", "2x", "2xtwo", "x"])
+def test_corrupt_run_lengths_are_a_record_error(text: str) -> None:
+    with pytest.raises(RecordError):
+        from_run_lengths(text, "x")
