@@ -97,11 +97,24 @@ def _last_node(
     seen: Observed, name: str, place: tuple[int, Member], before: Mapping[str, NodeStatus], world: World
 ) -> NodeStatus:
     rank, member = place
-    known = before.get(name) or NodeStatus(name=name, pod_name=seen.view.owners().get(member.slot, ""))
+    owner = seen.view.owners().get(member.slot, "")
+    known = before.get(name) or NodeStatus(name=name, pod_name=owner)
+    if owner and known.pod_name != owner:  # replaced since the status was last written
+        known = NodeStatus(name=name, pod_name=owner)
     report = seen.view.reports.get(member)
     ranks = letters(report) if report else known.ranks or "U" * nproc_per_node(seen.job.spec)
     pod = seen.pods.get(known.pod_name)
-    return _end(replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name), world, ranks)
+    place_of = replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name)
+    return _end(place_of, world, _with_failures(seen, member.slot, ranks))
+
+
+def _with_failures(seen: Observed, slot: int, ranks: str) -> str:
+    """Failure records outlive the reports, which go with their agents."""
+    if seen.view.membership is None:
+        return ranks
+    place = f"{seen.view.membership.round}/{slot:04x}"
+    failed = {i for i in range(len(ranks)) if f"{place}.{i}" in seen.view.failures}
+    return "".join("F" if i in failed else letter for i, letter in enumerate(ranks))
 
 
 def _end(node: NodeStatus, world: World, ranks: str) -> NodeStatus:

@@ -103,9 +103,8 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
 def _world_size(status: JobStatus, world: World | None) -> int:
     if world is None:
         return 0
-    if world.state.final:
-        return status.world_size
-    return sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x"))
+    size = sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x"))
+    return size or status.world_size if world.state.final else size
 
 
 def _last_rendezvous_time(status: JobStatus, seen: Observed) -> str:

@@ -64,6 +64,14 @@ def test_a_job_that_fails_ends_with_1_and_the_root_cause(cli: Cli) -> None:
     assert "exited with 9 in round 1: boom" in ended.out
 
 
+def test_the_root_cause_is_shown_failed_and_its_peers_stopped_after_the_end(cli: Cli) -> None:
+    cli.manifest('[ "$RANK" = 0 ] && exit 9; sleep 1000', maxRestarts=0)
+    cli.run()
+    status = cli.status()
+    assert [node["ranks"] for node in status["nodes"]] == ["F", "T"]
+    assert (status["workerStates"]["failed"], status["workerStates"]["stopped"]) == (1, 1)
+
+
 def test_a_script_that_raises_at_import_is_told_by_its_last_line(cli: Cli) -> None:
     (cli.folder / "train.py").write_text("import no_such_module\n")
     cli.manifest("", maxRestarts=0, container={"command": ["python", "train.py"]})
