@@ -14,13 +14,18 @@ T = TypeVar("T")
 _PAUSE_S = 0.01
 
 
-def eventually(condition: Callable[[], T], *, within_s: float = 10.0, what: str = "condition") -> T:
-    """Call `condition` until it is truthy; return that value, or fail after `within_s` seconds."""
+def eventually(
+    condition: Callable[[], T], *, within_s: float = 10.0, what: str = "condition", pause_s: float = _PAUSE_S
+) -> T:
+    """Call `condition` until it is truthy; return that value, or fail after `within_s` seconds.
+
+    A condition that costs much (a request, a process) is asked less often with a longer `pause_s`.
+    """
     deadline = time.monotonic() + within_s
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not hold within {within_s} s; last seen: {value!r}")
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
     return value
 
 

@@ -5,11 +5,12 @@ applied, so that a taken name is seen; services and statuses are applied with on
 `handlers.py` are the only ones that import kubernetes or kopf; every foreign error ends here.
 """
 
-import asyncio
+import itertools
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -71,18 +72,28 @@ _KINDS = {
 class KubeCluster:
     """One API server; `namespaces` empty means all of them."""
 
-    def __init__(self, api: client.ApiClient, feed: Feed, namespaces: tuple[str, ...], *, page: int = PAGE) -> None:
+    def __init__(
+        self,
+        api: client.ApiClient,
+        feed: Feed,
+        namespaces: tuple[str, ...],
+        *,
+        page: int = PAGE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        api.user_agent = FIELD_MANAGER  # the API server takes it for the manager of what is created
         self._api = api
         self._feed = feed
         self._namespaces = namespaces or ("",)
         self._page = page
+        self._clock = clock
 
     @classmethod
-    async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), *, page: int = PAGE) -> "KubeCluster":
+    async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
         """As $KUBECONFIG says, else with the pod's service account, else as kubectl would. Nothing is asked yet."""
         settings = client.Configuration()
         await _load(settings)
-        return cls(client.ApiClient(settings), feed, namespaces, page=page)
+        return cls(client.ApiClient(settings), feed, namespaces, **options)
 
     async def close(self) -> None:
         """End the connections."""
@@ -160,7 +171,7 @@ class KubeCluster:
             changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
                 listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")
-                _require_told(resource, freshness.never_told(listed, asyncio.get_running_loop().time()))
+                _require_told(resource, freshness.never_told(listed, self._clock()))
                 for item in listed:
                     yield ObjectEvent(Change.LISTED, item)
                 yield ObjectEvent(Change.SYNCED, {})
@@ -178,8 +189,8 @@ class KubeCluster:
 
     async def require_served(self) -> None:
         """ClusterError that says what is missing, unless jobs and pods can be listed and kopf can find them."""
-        for resource in (Resource.JOB, Resource.POD):
-            await self._list_page(resource, self._namespaces[0], {"limit": "1"})
+        for resource, namespace in itertools.product((Resource.JOB, Resource.POD), self._namespaces):
+            await self._list_page(resource, namespace, {"limit": "1"})
         # kopf looks here, once: it must find the resource, not only be served it.
         groups = (await self._call("GET", "/apis"))["groups"]
         resources = (await self._call("GET", f"/apis/{names.API_VERSION}"))["resources"]

@@ -45,3 +45,16 @@ def account_without(server: ApiServer, name: str, resource: str, verb: str) -> s
 def grant(server: ApiServer, name: str) -> None:
     """Give the account the whole role after all."""
     apply(server, {**_role(), "metadata": {"name": name}})
+
+
+def account_in(server: ApiServer, name: str, namespace: str) -> str:
+    """A token of a new account that has the operator's role in one namespace, and nothing in the cluster."""
+    rules = [rule for rule in _role()["rules"] if "resourceNames" not in rule]
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    meta, version = {"name": name, "namespace": namespace}, "rbac.authorization.k8s.io/v1"
+    apply(server, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": SYSTEM}})
+    apply(server, {"apiVersion": version, "kind": "Role", "metadata": meta, "rules": rules})
+    binding = {"metadata": meta, "roleRef": reference, "subjects": [subject]}
+    apply(server, {"apiVersion": version, "kind": "RoleBinding", **binding})
+    return service_account_token(server, name)

@@ -27,6 +27,8 @@ RBAC = (DEPLOY / "00-namespace.yaml", DEPLOY / "rbac.yaml")
 SYSTEM = "elasticjob-system"
 ACCOUNT = "elasticjob-operator"
 _ADMIN = "admin-token"
+_PAUSE_S = 0.05
+"""Between two looks: each is a request to an API server that shares the machine with all the rest."""
 
 T = TypeVar("T")
 
@@ -173,7 +175,7 @@ class Rig:
     def until(self, what: str, holds: Callable[[], T], within_s: float = 30.0) -> T:
         """Wait; on the deadline the operator's last words are in the message."""
         try:
-            return eventually(holds, within_s=within_s, what=what)
+            return eventually(holds, within_s=within_s, what=what, pause_s=_PAUSE_S)
         except AssertionError as error:
             said = self.operator.text()[-3000:] if self.operator else ""
             node = self.folder / "node.log"

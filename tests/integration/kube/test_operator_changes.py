@@ -1,5 +1,6 @@
 """What a user changes while a job runs: its size, suspend, a pod deleted; one round each, and nothing is charged."""
 
+import json
 import os
 import signal
 from typing import Any
@@ -91,3 +92,20 @@ def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig
     assert pod not in pods_by_slot(after).values()
     assert charges(after) == {"restarts": 0, "nodeLosses": 1, "podReplacements": 1}
     assert ("PodReplaced", "pod failure 1 was counted") in rig.events()
+
+
+def managers(obj: dict[str, Any]) -> set[str]:
+    return {entry["manager"] for entry in obj["metadata"]["managedFields"]}
+
+
+def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: Rig) -> None:
+    started(rig)
+    job = rig.job()
+    assert "finalizers" not in job["metadata"]
+    assert set(job["metadata"]["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
+    assert managers(job) == {"kubectl-client-side-apply", "elasticjob-operator"}
+    for pod in rig.pods():
+        assert "annotations" not in pod["metadata"]
+        assert "finalizers" not in pod["metadata"]
+    events = json.loads(rig.namespace.kubectl("get", "events", "-o", "json"))["items"]
+    assert {event["source"]["component"] for event in events} == {"elasticjob-operator"}

@@ -9,9 +9,10 @@ import pytest
 
 from elasticjob_api import names
 from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.freshness import PATIENCE_S
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
-from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
 from tests.faults.apiserver import ApiServer
 from tests.integration.kube.manifests import MINIMAL
 from tests.integration.kube.namespace import Namespace
@@ -26,10 +27,24 @@ def feed() -> Feed:
     return Feed(settle_s=0.0)
 
 
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 @pytest.fixture
-async def cluster(namespace: Namespace, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeCluster]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def cluster(
+    namespace: Namespace, feed: Feed, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[KubeCluster]:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
-    made = await KubeCluster.connect(feed, (namespace.name,), page=2)
+    made = await KubeCluster.connect(feed, (namespace.name,), page=2, clock=clock)
     yield made
     await made.close()
 
@@ -119,6 +134,18 @@ async def test_what_was_deleted_while_kopf_did_not_watch_is_not_in_the_next_list
         await cluster.delete(Resource.POD, namespace.name, "a")
         feed.listed(Resource.POD)
         assert await listed(stream) == ["b"]
+
+
+async def test_a_watch_that_never_tells_what_is_listed_is_dead(
+    cluster: KubeCluster, namespace: Namespace, feed: Feed, clock: Clock
+) -> None:
+    await cluster.create(Resource.POD, pod(namespace, "a"))
+    async with aclosing(cluster.watch(Resource.POD)) as stream:
+        assert await listed(stream) == ["a"]
+        clock.now_s += PATIENCE_S
+        feed.listed(Resource.POD)
+        with pytest.raises(WatchDied, match="the watch of pods has not told of 1 for 120 s: a"):
+            await asyncio.wait_for(anext(stream), 10)
 
 
 async def test_an_api_server_that_is_away_is_unavailable(

@@ -47,32 +47,44 @@ def kill_when_the_first_pod_has_changed(rig: Rig, change: Change) -> None:
     rig.kill_operator()
 
 
-MOMENTS = (kill_at_once, kill_when_the_map_is_written, kill_when_the_first_pod_has_changed)
+Moment = Callable[[Rig, Change], None]
+AT_ONCE, MAP, POD = kill_at_once, kill_when_the_map_is_written, kill_when_the_first_pod_has_changed
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
+@pytest.mark.parametrize(
+    ("up", "down", "suspend", "resume"),
+    [
+        pytest.param(AT_ONCE, AT_ONCE, MAP, MAP, id="resize-at-once, suspend-at-the-map"),
+        pytest.param(MAP, POD, AT_ONCE, POD, id="resize-in-the-middle, suspend-at-once"),
+        pytest.param(POD, MAP, POD, AT_ONCE, id="resize-and-suspend-at-the-first-pod"),
+    ],
+)
 def test_an_operator_killed_in_the_middle_of_a_change_comes_to_the_same_end(
-    rig: Rig, moment: Callable[[Rig, Change], None]
+    rig: Rig, up: Moment, down: Moment, suspend: Moment, resume: Moment
 ) -> None:
-    def survive(change: Change) -> None:
-        moment(rig, change)
-        rig.start_operator()
+    start(rig)
+    up(rig, lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3"))
+    rig.start_operator()
+    rig.running(nodes=3, round_=2)
+    down(rig, lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=2"))
+    rig.start_operator()
+    rig.running(nodes=2, round_=3)
+    suspend(rig, lambda: rig.namespace.patch("j", {"spec": {"suspend": True}}))
+    rig.start_operator()
+    rig.phase("Suspended")
+    rig.until("no pod", lambda: not rig.pods())
+    resume(rig, lambda: rig.namespace.patch("j", {"spec": {"suspend": False}}))
+    rig.start_operator()
+    rig.running(nodes=2, round_=4)
+    rig.finish.touch()
+    assert_nothing_was_charged(rig.phase("Succeeded"), pods=len(rig.pods()))
 
+
+def start(rig: Rig) -> None:
     rig.start_node()
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
     rig.running(nodes=2, round_=1)
-    survive(lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3"))
-    rig.running(nodes=3, round_=2)
-    survive(lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=2"))
-    rig.running(nodes=2, round_=3)
-    survive(lambda: rig.namespace.patch("j", {"spec": {"suspend": True}}))
-    rig.phase("Suspended")
-    rig.until("no pod", lambda: not rig.pods())
-    survive(lambda: rig.namespace.patch("j", {"spec": {"suspend": False}}))
-    rig.running(nodes=2, round_=4)
-    rig.finish.touch()
-    assert_nothing_was_charged(rig.phase("Succeeded"), pods=len(rig.pods()))
 
 
 def assert_nothing_was_charged(status: dict[str, Any], *, pods: int) -> None:

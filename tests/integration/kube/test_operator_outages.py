@@ -96,6 +96,19 @@ def test_an_operator_starts_before_its_api_server(own_rig: Rig, own_server: ApiS
     own_rig.until("a pod", own_rig.pods)
 
 
+def test_an_operator_can_be_stopped_while_its_api_server_is_away(own_rig: Rig, own_server: ApiServer) -> None:
+    install_crd(own_server)
+    operator = own_rig.start_operator()
+    own_rig.namespace.apply(waiting_job(own_rig))
+    own_rig.until("a pod", own_rig.pods)
+    own_server.kill()
+    try:
+        operator.says("cannot watch, trying again")
+        assert operator.stop(within_s=5) == 0
+    finally:
+        own_server.start()
+
+
 def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_killed(
     own_rig: Rig, own_server: ApiServer
 ) -> None:
@@ -127,6 +140,42 @@ def test_a_job_deleted_while_nobody_watched_leaves_nothing(own_rig: Rig, own_ser
     own_rig.start_operator()
     own_rig.until("no pod", lambda: not own_rig.pods())
     own_rig.until("no key", lambda: not own_rig.etcd_keys())
+
+
+PEERING = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "kopfpeerings.kopf.dev"},
+    "spec": {
+        "group": "kopf.dev",
+        "scope": "Namespaced",
+        "names": {"kind": "KopfPeering", "plural": "kopfpeerings", "singular": "kopfpeering"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""By an object of this kind that is named `default`, one kopf operator silences all others."""
+
+
+def test_another_kopf_operator_of_higher_priority_does_not_silence_it(own_rig: Rig, own_server: ApiServer) -> None:
+    install_crd(own_server)
+    own_rig.namespace.kubectl("apply", "-f", "-", stdin=PEERING)
+    peer = {"priority": 1_000_000, "lifetime": 3600, "lastseen": "2999-01-01T00:00:00"}
+    peering = {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}}
+    own_rig.namespace.kubectl("wait", "--for=condition=Established", "crd/kopfpeerings.kopf.dev")
+    own_rig.namespace.kubectl("apply", "-f", "-", stdin={**peering, "status": {"other": peer}})
+    operator = own_rig.start_operator()
+    own_rig.namespace.apply(waiting_job(own_rig))
+    [pod] = own_rig.until("a pod", own_rig.pod_names)
+    own_rig.patch_pod_status(pod, {"phase": "Failed"})
+    own_rig.until("a successor", lambda: own_rig.pod_names() not in ([], [pod]))
+    assert "kopfpeerings" not in operator.text()
 
 
 def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: Rig, own_server: ApiServer) -> None:

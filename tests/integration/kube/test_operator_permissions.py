@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.kube.accounts import account_without, grant
+from tests.integration.kube.accounts import account_in, account_without, grant
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig, write_kubeconfig
 
@@ -69,3 +69,13 @@ def test_without_permission_to_write_events_the_job_has_its_status(rig: Rig) -> 
     assert rig.operator is not None
     rig.operator.says("the event Created could not be written")
     assert rig.phase("Pending")["desiredReplicas"] == 1
+
+
+def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig: Rig) -> None:
+    server = rig.namespace.server
+    token = account_in(server, f"{rig.namespace.name}-alone", rig.namespace.name)
+    rig.start_node()
+    operator = rig.start_operator(kubeconfig=write_kubeconfig(rig.folder / "limited.kubeconfig", server, token))
+    rig.namespace.apply(waiting_job(rig))
+    rig.running(nodes=1, round_=1)
+    assert "orbidden" not in operator.text()
