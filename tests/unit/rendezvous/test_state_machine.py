@@ -191,14 +191,24 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- wishes ----------------------------------------------------------------------------------
 
-    @rule(desired=st.integers(1, 4))
-    def scale(self, desired: int) -> None:
+    @rule(desired=st.integers(1, 4), index=whichever, afterwards=afterwards, fails=st.booleans())
+    def scale(self, desired: int, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
         if desired >= self.job.spec.min:
             self.disturb(happened=self.job.scale(desired))
+            self.follow_a_wish(index, afterwards, fails=fails)
 
-    @rule()
-    def restart(self) -> None:
+    @rule(index=whichever, afterwards=afterwards, fails=st.booleans())
+    def restart(self, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
         self.disturb(happened=self.job.restart())
+        self.follow_a_wish(index, afterwards, fails=fails)
+
+    def follow_a_wish(self, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
+        """The round is opened while one node has not seen it, and then its worker fails."""
+        if node := self.pick(index):
+            self.follow(node, afterwards)
+            if fails and node.alive and node.workers.fail(1):
+                self.disturb(happened=True)
+                node.turn()
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -1,0 +1,38 @@
+"""A crew over the in-memory store, and the same over a real etcd."""
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from elasticjob_api.records import Slots
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Etcd
+from tests.integration.rendezvous.crew import Crew
+
+Recruit = Callable[..., Crew]
+
+
+@pytest.fixture(params=[pytest.param("memory"), pytest.param("etcd", marks=pytest.mark.etcd)])
+def connect(request: pytest.FixtureRequest) -> Callable[[], Etcd]:
+    """Makes a client of the store under test; one store a test."""
+    if request.param == "memory":
+        store = MemoryStore(min_ttl_s=1.0)
+        return lambda: MemoryEtcd(store)
+    endpoint = request.getfixturevalue("etcd_server").endpoint
+    return lambda: EtcdClient(endpoint)
+
+
+@pytest.fixture
+async def recruit(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[Recruit]:
+    """`recruit(min, max, **spec)` is a crew; it is sent home at the end."""
+    made: list[Crew] = []
+
+    def make(least: int, most: int, *, max_restarts: int = 3) -> Crew:
+        spec = Slots(min=least, max=most, desired=most, max_restarts=max_restarts, scale_up_delay_s=1.0)
+        made.append(Crew(connect, prefix, spec))
+        return made[-1]
+
+    yield make
+    for crew in made:
+        await crew.close()

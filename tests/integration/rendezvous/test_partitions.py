@@ -1,0 +1,78 @@
+"""Members cut off from the store for a while: healthy workers go on, and nothing is charged."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_api.records import Slots
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from tests.faults.waiting import aeventually
+from tests.integration.rendezvous.crew import Crew, Mate
+
+
+@pytest.fixture
+async def patient() -> AsyncIterator[Crew]:
+    """A crew that gives its lease up after 1 s, over a store that keeps it for a minute: as after its own outage."""
+    store = MemoryStore(min_ttl_s=60.0)
+    crew = Crew(lambda: MemoryEtcd(store), "/test/patient/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    yield crew
+    await crew.close()
+
+
+def cut_off(*mates: Mate) -> None:
+    for mate in mates:
+        assert isinstance(mate.etcd, MemoryEtcd)
+        mate.etcd.disconnect()
+
+
+def connect(*mates: Mate) -> None:
+    for mate in mates:
+        assert isinstance(mate.etcd, MemoryEtcd)
+        mate.etcd.reconnect()
+
+
+def is_lost(mate: Mate) -> bool:
+    return mate.member.stay is not None and mate.member.stay.keeper.lost.is_set()
+
+
+async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_outlives_it(patient: Crew) -> None:
+    mates = patient.join(2)
+    await patient.running(1)
+    cut_off(*mates)
+    await aeventually(lambda: all(is_lost(mate) for mate in mates), what="all have given up their leases")
+    connect(*mates)
+    await aeventually(lambda: not any(is_lost(mate) for mate in mates), what="all are back")
+    assert [mate.workers.stops for mate in mates] == [0, 0]
+    assert await patient.finish(*mates) == [0, 0]
+    assert [mate.workers.rounds for mate in mates] == [[1], [1]]
+
+
+async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> None:
+    mates = patient.join(2)
+    await patient.running(1)
+    cut_off(*mates)
+    mates[0].workers.fail()
+    await aeventually(lambda: is_lost(mates[0]), what="its lease is given up")
+    connect(*mates)
+    world = await patient.running(2)
+    assert (world.restarts, world.losses) == (1, 0)
+
+
+async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
+    store = MemoryStore(min_ttl_s=1.0)
+    crew = Crew(lambda: MemoryEtcd(store), "/test/late/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    mates = crew.join(2)
+    await crew.running(1)
+    closer = await crew.closer()
+    (other,) = [mate for mate in mates if mate is not closer]
+    cut_off(other)
+    await crew.running(2, closer)
+    assert await crew.finish(closer) == [0]
+    assert other.workers.phase is Workers.RUNNING
+    connect(other)
+    with pytest.raises(Superseded, match="has ended"):
+        await other.task
+    assert store.range("").kvs == ()
+    await crew.close()
