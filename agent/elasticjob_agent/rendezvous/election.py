@@ -36,13 +36,15 @@ class Election:
         nonce: Callable[[], str],
         jitter: Callable[[], float],
         trace: Trace,
+        wake: Callable[[], None],
     ) -> None:
-        """`jitter` gives a number from 0 to 1."""
+        """`jitter` gives a number from 0 to 1; `wake` asks for an `update`: the closing loop has failed."""
         self._etcd = etcd
         self._clock = clock
         self._nonce = nonce
         self._jitter = jitter
         self._trace = trace
+        self._wake = wake
         self._seen_closer = False
         self._standing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -76,6 +78,7 @@ class Election:
         self._closing_as = me
         loop = ClosingLoop(etcd=self._etcd, me=me, clock=self._clock, nonce=self._nonce, trace=self._trace)
         self._closing = asyncio.create_task(loop.run(), name="closer")
+        self._closing.add_done_callback(lambda _: self._wake())
 
     async def _stand(self, me: Identity) -> None:
         if me.member.slot != 0 and not self._seen_closer:

@@ -52,9 +52,9 @@ class RendezvousMember:
         self._trace = trace
         self._join_timeout_s = join_timeout_s
         self._entrance = Entrance(etcd=etcd, profile=profile, clock=clock, draw=draw)
-        self._election = Election(etcd=etcd, clock=clock, nonce=draw, jitter=jitter, trace=trace)
-        self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
         self._wake = asyncio.Event()
+        self._election = Election(etcd=etcd, clock=clock, nonce=draw, jitter=jitter, trace=trace, wake=self._wake.set)
+        self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
         self._leave_requested = False
         self._world: World | None = None
         self._world_revision = _NO_WORLD

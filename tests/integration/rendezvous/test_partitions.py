@@ -7,7 +7,9 @@ import pytest
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.records import Slots
+from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Put, Txn, TxnResult
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate
 
@@ -75,4 +77,23 @@ async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> No
     with pytest.raises(Superseded, match="has ended"):
         await other.task
     assert store.range("").kvs == ()
+    await crew.close()
+
+
+class FullEtcd(MemoryEtcd):
+    """A store that takes no world any more."""
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        if any(isinstance(op, Put) and op.key.endswith("/ctl/world") for op in txn.success):
+            raise Refused("transaction: mvcc: database space exceeded")
+        return await super().txn(txn)
+
+
+async def test_a_closer_that_cannot_go_on_says_why_and_is_not_silent() -> None:
+    store = MemoryStore(min_ttl_s=1.0)
+    crew = Crew(lambda: FullEtcd(store), "/test/full/", Slots(min=1, max=1, desired=1), lease_ttl_s=1.0)
+    (mate,) = crew.join()
+    await aeventually(mate.task.done, within_s=5)
+    with pytest.raises(Refused, match="space exceeded"):
+        mate.task.result()
     await crew.close()
