@@ -1,0 +1,123 @@
+"""Small records for tables about the operator's pure parts: a job `j` whose slot N belongs to the pod `j-N-a`.
+
+Nothing here decides anything: every builder fills in what a test does not speak of.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from elasticjob_api.job import ElasticJob, Metadata
+from elasticjob_api.records import Node, Report, SlotOwner, Slots, WorkerReport, WorkerState
+from elasticjob_api.spec import JobSpec
+from elasticjob_api.status import Condition, JobStatus
+from elasticjob_api.world import Member, Membership, State, World
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.pods import Pod
+from elasticjob_operator.settings import Settings
+from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.view import LiveNode, View
+
+NOW_S = 1_700_000_000.0
+NOW = to_rfc3339(NOW_S)
+SETTINGS = Settings(cluster_id="c", operator_id="op", etcd_endpoints=("etcd-0:2379", "etcd-1:2379"))
+
+
+def ago(seconds: float) -> str:
+    """A moment before now, as Kubernetes writes it."""
+    return to_rfc3339(NOW_S - seconds)
+
+
+def template(**container: Any) -> dict[str, Any]:
+    trainer = {"name": "trainer", "image": "img", "command": ["python", "train.py"], **container}
+    return {"spec": {"containers": [trainer]}}
+
+
+def spec(**fields: Any) -> JobSpec:
+    return JobSpec(**{"template": template(), **fields})
+
+
+def job(*, status: JobStatus | None = None, annotations: Mapping[str, str] | None = None, **fields: Any) -> ElasticJob:
+    meta = Metadata(name="j", namespace="ns", uid="job-uid", generation=7, annotations=annotations or {})
+    return ElasticJob(metadata=meta, spec=spec(**fields), status=status or JobStatus())
+
+
+def pod(slot: int = 0, **fields: Any) -> Pod:
+    """A running pod that was created just now."""
+    name = fields.pop("name", f"j-{slot}-a")
+    given = {"uid": f"uid-{name}", "phase": "Running", "created_s": NOW_S, "node_name": f"node-{slot}", **fields}
+    return Pod(name=name, slot=slot, **given)
+
+
+def by_name(*pods: Pod) -> dict[str, Pod]:
+    return {each.name: each for each in pods}
+
+
+def names(slots: Iterable[int]) -> dict[int, SlotOwner]:
+    return {slot: SlotOwner(f"j-{slot}-a") for slot in slots}
+
+
+def record(*slots: int, **fields: Any) -> Slots:
+    """A spec record in which the slots belong to their usual pods."""
+    owned = {f"{slot:04x}": owner for slot, owner in names(slots).items()}
+    return Slots(**{"min": 1, "max": 8, "desired": len(slots), "slots": owned, "operator": "op", **fields})
+
+
+def member(slot: int) -> Member:
+    return Member(slot, f"{slot + 0xA0:08x}")
+
+
+def members(*slots: int) -> tuple[Member, ...]:
+    return tuple(member(slot) for slot in slots)
+
+
+def world(state: State = State.FORMING, **fields: Any) -> World:
+    return World(**{"state": state, "round": 1, "nonce": "n1", **fields})
+
+
+def active(*slots: int, **fields: Any) -> World:
+    """A round of these slots, in rank order, with two workers each."""
+    return world(State.ACTIVE, members=members(*slots), nprocs=f"2x{len(slots)}", **fields)
+
+
+def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> LiveNode:
+    """The key of the agent in the slot's usual pod."""
+    name = fields.pop("pod", f"j-{slot}-a")
+    given = {"pod_uid": f"uid-{name}", "lease": 100 + slot, "host": "h", "address": "10.0.0.1", "nproc": 2, **fields}
+    return LiveNode(record=Node(pod=name, **given), lease=given["lease"], create_revision=revision)
+
+
+def nodes(*slots: int) -> dict[Member, LiveNode]:
+    return {member(slot): node(slot) for slot in slots}
+
+
+def report(slot: int = 0, *states: WorkerState, **fields: Any) -> Report:
+    workers = tuple(WorkerReport(rank=i, state=state, pid=10 + i) for i, state in enumerate(states))
+    given = {"pod": f"j-{slot}-a", "pod_uid": f"uid-j-{slot}-a", "round": 1, "group_rank": slot, **fields}
+    return Report(workers=workers, **given)
+
+
+def membership(*slots: int, round_: int = 1) -> Membership:
+    return Membership(round_, members(*slots))
+
+
+def view(*slots: int, **fields: Any) -> View:
+    """Slots whose pods have live agents; records that are given exist."""
+    given: dict[str, Any] = {"spec": record(*slots), "nodes": nodes(*slots), **fields}
+    given.setdefault("spec_revision", 5 if given["spec"] is not None else 0)
+    given.setdefault("world_revision", 6 if given.get("world") is not None else 0)
+    return View(revision=10, empty=False, **given)
+
+
+def running(*slots: int, **fields: Any) -> View:
+    """A job whose first round runs with these slots."""
+    return view(*slots, **{"world": active(*slots), "membership": membership(*slots), **fields})
+
+
+def seen(of: ElasticJob, at: View, *pods: Pod, **fields: Any) -> Observed:
+    given = {"ledger": Ledger(), "settings": SETTINGS, "now_s": NOW_S, **fields}
+    return Observed(job=of, pods=by_name(*pods), view=at, **given)
+
+
+def condition(name: str, status: Any = "True", reason: str = "Because", **fields: Any) -> Condition:
+    return Condition(type=name, status=status, reason=reason, **fields)
