@@ -6,6 +6,7 @@ fairly: a round runs or the job has ended; then all workers finish, and everybod
 
 import sys
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -15,6 +16,8 @@ from tests.unit.rendezvous.conftest import STATEFUL
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.wire import Fault
+
+pytestmark = pytest.mark.timeout(3600)  # for the nightly run; by default it takes seconds
 
 whichever = st.integers(0, 3)
 seen = st.sampled_from([0, 1, 2, None])
