@@ -77,7 +77,7 @@ def world(state: State = State.FORMING, **fields: Any) -> World:
 
 def active(*slots: int, **fields: Any) -> World:
     """A round of these slots, in rank order, with two workers each."""
-    return world(State.ACTIVE, members=members(*slots), nprocs=f"2x{len(slots)}", **fields)
+    return world(State.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
 
 
 def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> LiveNode:

@@ -1,0 +1,191 @@
+"""One entry per node: its pod, rank, state and letters, while the job lives and after its end."""
+
+import json
+from typing import Any
+
+import pytest
+
+from elasticjob_api import codec
+from elasticjob_api.records import Failure, Gone, GoneReason, WorkerState
+from elasticjob_api.status import JobStatus, NodeStatus
+from elasticjob_api.world import Cause, State, World
+from elasticjob_operator.policy.nodes import node_statuses, within_limit
+from elasticjob_operator.view import View
+from tests.unit.operator.builders import (
+    active,
+    job,
+    member,
+    membership,
+    node,
+    pod,
+    record,
+    report,
+    running,
+    seen,
+    view,
+    world,
+)
+
+H, S, F, I, T = (  # noqa: E741 -- the letters of the states
+    WorkerState.HEALTHY,
+    WorkerState.SUCCEEDED,
+    WorkerState.FAILED,
+    WorkerState.INIT,
+    WorkerState.STOPPED,
+)
+
+
+def entries(at: View, *pods: Any, before: tuple[NodeStatus, ...] = (), nproc: int = 2) -> tuple[NodeStatus, ...]:
+    of = job(nproc_per_node=nproc, status=JobStatus(nodes=before))
+    return node_statuses(seen(of, at, *pods))
+
+
+def only(at: View, *pods: Any, **fields: Any) -> NodeStatus:
+    (entry,) = entries(at, *pods, **fields)
+    return entry
+
+
+def test_a_running_node_shows_its_pod_its_host_its_rank_and_its_workers() -> None:
+    entry = only(running(0, reports={member(0): report(0, H, H)}), pod(0))
+    assert entry == NodeStatus(
+        name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR", reason=""
+    )  # fmt: skip
+
+
+def test_nodes_are_listed_by_slot_and_ranked_by_the_round() -> None:
+    at = view(0, 1, 10, world=active(10, 1, 0))
+    assert [(entry.name, entry.rank) for entry in entries(at)] == [("j-0", 2), ("j-1", 1), ("j-10", 0)]
+
+
+@pytest.mark.parametrize(
+    ("workers", "state"),
+    [
+        ((H, H), "Running"),
+        ((H, S), "Running"),
+        ((S, S), "Succeeded"),
+        ((H, F), "Failed"),
+        ((S, F), "Failed"),
+        ((I, H), "Starting"),
+        ((I, I), "Starting"),
+    ],
+)
+def test_a_members_state_is_that_of_its_workers(workers: tuple[WorkerState, ...], state: str) -> None:
+    assert only(running(0, reports={member(0): report(0, *workers)}), pod(0)).state == state
+
+
+@pytest.mark.parametrize(
+    ("at", "pods", "state", "ranks"),
+    [
+        (view(0, nodes={}), [], "Pending", "PP"),
+        (view(0, nodes={}), [pod(0, phase="Pending")], "Pending", "PP"),
+        (view(0, nodes={}), [pod(0)], "Joining", "PP"),
+        (view(0, world=world()), [pod(0)], "Waiting", "PP"),
+        (view(0, 1, world=active(1)), [pod(0)], "Waiting", "PP"),
+        (running(0, nodes={member(0): node(0, leaving=True)}), [pod(0)], "Stopping", "UU"),
+        (running(0, nodes={}), [pod(0)], "Lost", "UU"),
+    ],
+    ids=["no pod", "pod waits", "pod runs", "joined", "not a member", "leaving", "its agent is gone"],
+)
+def test_a_node_without_reports_says_how_far_it_is(at: View, pods: list[Any], state: str, ranks: str) -> None:
+    first = entries(at, *pods)[0]
+    assert (first.state, first.ranks) == (state, ranks)
+
+
+def test_a_pod_that_does_not_start_says_why() -> None:
+    entry = only(view(0, nodes={}), pod(0, phase="Pending", reason="Unschedulable"))
+    assert (entry.state, entry.reason) == ("Pending", "Unschedulable")
+
+
+def test_a_stay_with_proof_of_its_end_is_no_living_agent() -> None:
+    at = running(0, gone={member(0): Gone(GoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
+    assert (only(at, pod(0)).state, only(at, pod(0)).rank) == ("Lost", None)
+
+
+def test_an_agent_of_a_pod_that_does_not_own_the_slot_is_not_shown() -> None:
+    at = view(0, nodes={member(0): node(0, pod="j-0-other")}, reports={member(0): report(0, H)})
+    assert only(at, pod(0)).ranks == "PP"
+
+
+def test_of_two_stays_of_one_pod_the_newest_counts() -> None:
+    older, newer = member(0), member(0).__class__(0, "ffffffff")
+    stays = {newer: node(0, revision=9), older: node(0, revision=8)}
+    at = view(0, nodes=stays, reports={older: report(0, F), newer: report(0, H)})
+    assert only(at, pod(0)).ranks == "R"
+
+
+# After the end.
+
+BEFORE = (
+    NodeStatus(name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR"),
+    NodeStatus(name="j-1", pod_name="j-1-a", node_name="node-1", rank=1, state="Running", ranks="RF"),
+)
+SUCCEEDED, FAILED = world(State.SUCCEEDED), world(State.FAILED, cause=Cause.MAX_RESTARTS)
+
+
+def ended(of: World, **fields: Any) -> tuple[tuple[str, str], ...]:
+    at = view(spec=record(), world=of, membership=membership(0, 1), **fields)
+    return tuple((entry.state, entry.ranks) for entry in entries(at, before=BEFORE))
+
+
+def test_after_success_every_node_has_succeeded_although_reports_went_with_their_agents() -> None:
+    assert ended(SUCCEEDED) == (("Succeeded", "CC"), ("Succeeded", "CC"))
+
+
+def test_after_failure_the_failed_worker_is_told_from_those_that_were_stopped() -> None:
+    assert ended(FAILED) == (("Stopped", "TT"), ("Failed", "TF"))
+
+
+def test_a_report_that_is_still_there_says_more_than_the_status_before() -> None:
+    assert ended(FAILED, reports={member(0): report(0, F, T)})[0] == ("Failed", "FT")
+
+
+def test_failure_records_of_the_last_round_outlive_the_reports() -> None:
+    failure = Failure(incarnation=member(0).incarnation, rank=1, exit_code=1)
+    assert ended(FAILED, failures={"1/0000.1": failure})[0] == ("Failed", "TF")
+
+
+def test_failure_records_of_an_older_round_say_nothing_of_the_last() -> None:
+    failure = Failure(incarnation="x", rank=0, exit_code=1)
+    assert ended(FAILED, failures={"0/0000.0": failure})[0] == ("Stopped", "TT")
+
+
+def test_a_job_that_ended_unseen_shows_the_members_of_its_last_round() -> None:
+    at = view(0, world=SUCCEEDED, membership=membership(0))
+    assert only(at).pod_name == "j-0-a"
+    assert only(at).ranks == "CC"
+
+
+def test_a_job_that_never_had_a_round_keeps_what_was_said() -> None:
+    at = view(spec=record(), world=FAILED)
+    assert [entry.ranks for entry in entries(at, before=BEFORE)] == ["TT", "TF"]
+
+
+# The limit.
+
+
+def many(count: int, **fields: Any) -> tuple[NodeStatus, ...]:
+    given = {"state": "Running", "ranks": "R" * 8, **fields}
+    return tuple(NodeStatus(name=f"j-{n}", pod_name=f"j-{n}-a", rank=count - 1 - n, **given) for n in range(count))
+
+
+def size(kept: tuple[NodeStatus, ...]) -> int:
+    return len(json.dumps([codec.write(entry) for entry in kept]))
+
+
+def test_a_list_within_the_limit_is_not_cut() -> None:
+    assert within_limit(many(10)) == (many(10), False)
+
+
+def test_a_list_of_thousands_is_cut_below_the_limit() -> None:
+    kept, truncated = within_limit(many(5000))
+    assert truncated
+    assert 100 * 1024 < size(kept) <= 128 * 1024
+
+
+def test_rank_0_and_what_does_not_run_are_kept_first_and_in_order() -> None:
+    ill = NodeStatus(name="j-50", pod_name="j-50-a", state="Lost", ranks="U" * 8)
+    all_nodes = (*many(50), ill)
+    kept, truncated = within_limit(all_nodes, limit=350)
+    assert truncated
+    assert {"j-49", "j-50"} <= {entry.name for entry in kept}
+    assert list(kept) == [entry for entry in all_nodes if entry in kept]
