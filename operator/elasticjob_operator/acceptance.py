@@ -7,6 +7,7 @@ from elasticjob_api import codec, names
 from elasticjob_api.errors import CodecError
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_api.status import JobStatus
+from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.render.checks import check
 
@@ -20,13 +21,17 @@ def accept(obj: Object) -> ElasticJob:
 
 
 def read_status(obj: Object) -> JobStatus:
-    """What was said of the job; a status that does not fit (a newer operator's) is as good as none."""
+    """What was said of the job; a status that does not fit (a newer operator's) is as good as none.
+
+    So is one of a predecessor of the same name: the write of a status knows no uid, and a late one may land here.
+    """
     known = set(codec.write(JobStatus(), keep_defaults=True)) | _UNSET
     given: dict[str, Any] = obj.get("status") or {}
     try:
-        return codec.read(JobStatus, {name: value for name, value in given.items() if name in known})
+        status = codec.read(JobStatus, {name: value for name, value in given.items() if name in known})
     except CodecError:
         return JobStatus()
+    return status if status.selector in {"", f"{names.LABEL_JOB_UID}={objects.uid_of(obj)}"} else JobStatus()
 
 
 _UNSET = {"observedGeneration", "lastFailure", "progress"}

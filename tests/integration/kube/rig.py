@@ -189,15 +189,13 @@ class Rig:
 
     def running(self, nodes: int, round_: int, name: str = "j") -> dict[str, Any]:
         """Wait until this round runs with so many nodes, and all their workers; the status then."""
+        wanted = {"readyReplicas": nodes, "rendezvousRound": round_, "phase": "Running"}
 
         def holds() -> bool:
             status = self.status(name)
-            wanted = (nodes, round_, "Running", nodes)
-            states = status.get("workerStates", {})
-            have = (status.get("readyReplicas"), status.get("rendezvousRound"), status.get("phase"), states["running"])
-            return have == wanted
+            return status.items() >= wanted.items() and status["workerStates"]["running"] == nodes
 
-        self.until(f"round {round_} with {nodes} nodes", lambda: bool(self.status(name)) and holds())
+        self.until(f"round {round_} with {nodes} nodes", holds)
         return self.status(name)
 
     def _get(self, path: str) -> dict[str, Any]:

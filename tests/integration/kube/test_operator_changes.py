@@ -94,6 +94,28 @@ def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig
     assert ("PodReplaced", "pod failure 1 was counted") in rig.events()
 
 
+def test_a_job_made_anew_under_its_old_name_begins_from_nothing(rig: Rig) -> None:
+    before = pods_by_slot(started(rig))
+    rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
+    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
+    after = rig.running(nodes=2, round_=1)
+    assert not set(pods_by_slot(after).values()) & set(before.values())
+    assert charges(after) == NOTHING
+    rig.until("only the new pods", lambda: rig.pod_names() == sorted(pods_by_slot(after).values()))
+
+
+def test_what_was_said_of_a_predecessor_of_the_same_name_is_not_believed(rig: Rig) -> None:
+    """A status write has no precondition: a late one of a job that is gone reaches its successor."""
+    rig.namespace.apply(waiting_job(rig))
+    ended = {"type": "Complete", "status": "True", "reason": "AllWorkersSucceeded", "message": ""}
+    late = {"phase": "Succeeded", "selector": "elasticjob.io/job-uid=another", "restarts": 2}
+    conditions = [{**ended, "lastTransitionTime": "2026-01-02T03:04:05Z"}]
+    rig.namespace.patch("j", {"status": {**late, "conditions": conditions}}, "--subresource=status")
+    rig.start_node()
+    rig.start_operator()
+    assert charges(rig.running(nodes=1, round_=1)) == NOTHING
+
+
 def managers(obj: dict[str, Any]) -> set[str]:
     return {entry["manager"] for entry in obj["metadata"]["managedFields"]}
 
