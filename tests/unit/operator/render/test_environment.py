@@ -1,0 +1,74 @@
+"""The environment of the agent: where its keys are, who it is, and what the user set."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.render.environment import environment
+from tests.unit.operator.builders import SETTINGS, job, template
+
+
+def listed(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> list[dict[str, Any]]:
+    given = container or {}
+    return environment(job(template=template(**given), **spec), given, slot=slot, settings=SETTINGS)
+
+
+def values(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> dict[str, str]:
+    return {env["name"]: env["value"] for env in listed(slot, container, **spec) if "value" in env}
+
+
+def test_the_agent_knows_its_job_its_slot_and_its_etcd() -> None:
+    found = values(3, nproc_per_node=2)
+    assert found["ELASTICJOB_PREFIX"] == "/elasticjob/c/ns/j/job-uid"
+    assert found["ELASTICJOB_ETCD_ENDPOINTS"] == "etcd-0:2379,etcd-1:2379"
+    assert (found["ELASTICJOB_SLOT"], found["ELASTICJOB_NPROC_PER_NODE"]) == ("3", "2")
+    assert (found["ELASTICJOB_JOB"], found["ELASTICJOB_JOB_UID"]) == ("j", "job-uid")
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("ELASTICJOB_POD_NAME", "metadata.name"),
+        ("ELASTICJOB_POD_UID", "metadata.uid"),
+        ("ELASTICJOB_POD_IP", "status.podIP"),
+        ("ELASTICJOB_NODE_NAME", "spec.nodeName"),
+    ],
+)
+def test_what_only_the_cluster_knows_comes_by_the_downward_api(name: str, path: str) -> None:
+    assert {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} in listed()
+
+
+def test_what_the_user_set_stays_and_comes_first() -> None:
+    own = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    assert listed(container={"env": own})[:2] == own
+
+
+def test_no_variable_is_there_twice() -> None:
+    given = {"env": [{"name": "OMP_NUM_THREADS", "value": "8"}]}
+    found = [env["name"] for env in listed(container=given, nproc_per_node=4)]
+    assert sorted(found) == sorted(set(found))
+
+
+@pytest.mark.parametrize(("nproc", "threads"), [(1, None), (2, "1")])
+def test_several_workers_of_a_pod_get_one_thread_each(nproc: int, threads: str | None) -> None:
+    assert values(nproc_per_node=nproc).get("OMP_NUM_THREADS") == threads
+
+
+def test_threads_that_the_user_set_are_left_alone() -> None:
+    given = {"env": [{"name": "OMP_NUM_THREADS", "value": "8"}]}
+    assert values(container=given, nproc_per_node=4)["OMP_NUM_THREADS"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("limits", "workers"),
+    [({}, "1"), ({"nvidia.com/gpu": "4"}, "4"), ({"amd.com/gpu": 2}, "2"), ({"nvidia.com/mig-1g.5gb": "3"}, "3")],
+)
+def test_auto_is_one_worker_for_each_gpu(limits: dict[str, Any], workers: str) -> None:
+    assert values(container={"resources": {"limits": limits}})["ELASTICJOB_NPROC_PER_NODE"] == workers
+
+
+@pytest.mark.parametrize(
+    ("container", "path"), [({}, "/dev/termination-log"), ({"terminationMessagePath": "/tmp/why"}, "/tmp/why")]
+)
+def test_the_root_cause_goes_where_the_kubelet_looks_for_it(container: dict[str, Any], path: str) -> None:
+    assert values(container=container)["ELASTICJOB_TERMINATION_LOG"] == path

@@ -1,0 +1,158 @@
+"""One pod: the user's template untouched but for what the operator must set, and the agent before the command."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown
+from elasticjob_operator.errors import RenderError
+from elasticjob_operator.render.pod import render_pod
+from tests.unit.operator.builders import SETTINGS, job, template
+
+PROVIDED = Agent(mode=AgentMode.PROVIDED)
+
+
+def rendered(slot: int = 3, **spec: Any) -> dict[str, Any]:
+    return render_pod(job(**spec), slot=slot, name=f"j-{slot}-abcde", settings=SETTINGS)
+
+
+def trainer(**spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = rendered(**spec)["spec"]["containers"][0]
+    return found
+
+
+def with_pod(**fields: Any) -> dict[str, Any]:
+    """A template whose pod spec has these fields too."""
+    made = template()
+    made["spec"] |= fields
+    return made
+
+
+def test_a_pod_is_named_labelled_and_owned_as_the_map_says() -> None:
+    meta = rendered()["metadata"]
+    assert (meta["name"], meta["namespace"]) == ("j-3-abcde", "ns")
+    assert meta["labels"] == {
+        "elasticjob.io/job-name": "j",
+        "elasticjob.io/job-uid": "job-uid",
+        "elasticjob.io/slot": "3",
+    }
+    (owner,) = meta["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("ElasticJob", "job-uid", True)
+
+
+def test_a_pod_has_a_stable_host_name_in_the_jobs_domain_and_never_restarts_by_itself() -> None:
+    pod = rendered()["spec"]
+    assert (pod["hostname"], pod["subdomain"], pod["restartPolicy"]) == ("j-3", "j", "Never")
+
+
+def test_labels_and_annotations_of_the_template_pass_through() -> None:
+    given = {"labels": {"team": "a"}, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
+    meta = rendered(template={**template(), "metadata": given})["metadata"]
+    assert meta["annotations"] == given["annotations"]
+    assert meta["labels"]["team"] == "a"
+    assert meta["labels"]["elasticjob.io/slot"] == "3"
+
+
+def test_a_label_of_the_template_cannot_claim_another_slot() -> None:
+    given = {"labels": {"elasticjob.io/slot": "9", "elasticjob.io/job-uid": "other"}}
+    labels = rendered(template={**template(), "metadata": given})["metadata"]["labels"]
+    assert (labels["elasticjob.io/slot"], labels["elasticjob.io/job-uid"]) == ("3", "job-uid")
+
+
+def test_fields_that_nobody_here_knows_reach_the_pod() -> None:
+    fields = {
+        "schedulerName": "volcano",
+        "priorityClassName": "high",
+        "tolerations": [{"operator": "Exists"}],
+        "imagePullSecrets": [{"name": "s"}],
+        "fieldOfTomorrow": {"deep": [1]},
+    }
+    pod = rendered(template=with_pod(**fields))["spec"]
+    assert {name: pod[name] for name in fields} == fields
+
+
+def test_fields_of_the_trainer_that_nobody_here_knows_reach_it() -> None:
+    fields = {"resources": {"limits": {"nvidia.com/gpu": "2"}}, "workingDir": "/x", "fieldOfTomorrow": 1}
+    container = trainer(template=template(**fields))
+    assert {name: container[name] for name in fields} == fields
+
+
+def test_the_jobs_own_template_is_not_changed() -> None:
+    given = template(args=["--x"], env=[{"name": "A", "value": "1"}])
+    before = copy.deepcopy(given)
+    rendered(template=given)["spec"]["containers"][0]["env"].append("spoilt")
+    assert given == before
+
+
+def test_the_agent_runs_the_command_with_its_arguments() -> None:
+    container = trainer(template=template(args=["--lr", "0.1"]))
+    assert container["command"] == [
+        "/opt/elasticjob/bin/elasticjob-agent", "--pod", "--", "python", "train.py", "--lr", "0.1"
+    ]  # fmt: skip
+    assert "args" not in container
+
+
+def test_a_provided_agent_is_found_on_the_path_of_the_image() -> None:
+    assert trainer(agent=PROVIDED)["command"][:3] == ["elasticjob-agent", "--pod", "--"]
+
+
+def test_a_sidecar_is_left_as_it_is() -> None:
+    sidecar = {"name": "sidecar", "image": "x", "command": ["sh"], "env": []}
+    given = template()
+    given["spec"]["containers"].append(sidecar)
+    assert rendered(template=given)["spec"]["containers"][1] == sidecar
+
+
+def test_the_agent_is_put_into_the_container_that_trains_wherever_it_is() -> None:
+    sidecar = {"name": "sidecar", "image": "x"}
+    given = template()
+    given["spec"]["containers"].insert(0, sidecar)
+    first, second = rendered(template=given, trainer_container="trainer")["spec"]["containers"]
+    assert first == sidecar
+    assert second["command"][-2:] == ["python", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("own", "grace_s", "expected"),
+    [(None, 30.0, 40), (10, 30.0, 40), (600, 30.0, 600), (None, 0.5, 11), (None, 120.0, 130)],
+)
+def test_the_kubelet_waits_longer_than_the_workers_are_given(own: int | None, grace_s: float, expected: int) -> None:
+    fields = {} if own is None else {"terminationGracePeriodSeconds": own}
+    pod = rendered(template=with_pod(**fields), graceful_shutdown=GracefulShutdown(seconds=grace_s))["spec"]
+    assert pod["terminationGracePeriodSeconds"] == expected
+
+
+def test_the_agent_is_copied_before_the_users_own_init_containers_run() -> None:
+    own = {"name": "fetch", "image": "x"}
+    inits = rendered(template=with_pod(initContainers=[own]))["spec"]["initContainers"]
+    assert [each["name"] for each in inits] == ["elasticjob-inject", "fetch"]
+
+
+def test_with_a_provided_agent_there_is_no_init_container() -> None:
+    assert "initContainers" not in rendered(agent=PROVIDED)["spec"]
+
+
+def test_volumes_and_mounts_of_the_user_come_before_ours() -> None:
+    given = template(volumeMounts=[{"name": "data", "mountPath": "/data"}])
+    given["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+    pod = rendered(template=given)["spec"]
+    assert pod["volumes"][0] == {"name": "data", "emptyDir": {}}
+    assert pod["containers"][0]["volumeMounts"][0] == {"name": "data", "mountPath": "/data"}
+
+
+def test_every_mount_of_the_pod_has_its_volume() -> None:
+    pod = rendered()["spec"]
+    mounted = {m["name"] for c in [*pod["containers"], *pod["initContainers"]] for m in c["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_a_template_that_clashes_with_ours_is_refused() -> None:
+    with pytest.raises(RenderError, match=r"volumes\[0\]\.name: names that begin with elasticjob- are the operator's"):
+        rendered(template=with_pod(volumes=[{"name": "elasticjob-logs", "emptyDir": {}}]))
+
+
+def test_explicit_nulls_of_a_template_read_as_absent() -> None:
+    pod = rendered(template=with_pod(volumes=None, initContainers=None, terminationGracePeriodSeconds=None))["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 40
+    assert [each["name"] for each in pod["initContainers"]] == ["elasticjob-inject"]
