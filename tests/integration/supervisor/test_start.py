@@ -85,8 +85,8 @@ async def test_all_signals_are_at_their_default_and_none_is_blocked(supervisor: 
     out = Caught()
     [child] = await supervisor.spawn([build("cat", "/proc/self/status", stdout=out.sink())])
     await child.drained
-    # The C library keeps 32 and 33 to itself, ignores them in what posix_spawn starts (make does), and lets nobody reset
-    # them.
+    # The C library keeps 32 and 33 to itself, ignores them in what posix_spawn starts (as make does its recipes),
+    # and lets nobody reset them.
     settable = ~(1 << 31 | 1 << 32)
     masks = {
         line[:6]: int(line.split()[1], 16) & settable
