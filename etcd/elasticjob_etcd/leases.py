@@ -6,7 +6,6 @@ first; the other side has then every right to act as if its owner were gone. It 
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -78,14 +77,14 @@ class LeaseKeeper:
         self._etcd = etcd
         self._clock = clock
         self._backoff = Backoff(rng, most_s=lease.ttl_s / 3)
+        self._trouble = "no answer"
         self._alive_until = clock() + lease.ttl_s
         self._task = asyncio.create_task(self._keep(), name=f"lease {lease.id:x}")
 
     async def close(self) -> None:
         """Stop refreshing; the lease is left to itself. Idempotent."""
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait({self._task})
 
     async def _keep(self) -> None:
         pause_s = self.lease.ttl_s / 3
@@ -103,15 +102,22 @@ class LeaseKeeper:
         try:
             async with asyncio.timeout(max(0.0, self._alive_until - sent)):
                 granted_s = await self._etcd.lease_keep_alive(self.lease.id)
-        except (EtcdError, TimeoutError) as error:
-            if self._clock() >= self._alive_until:
-                self._lose(f"no refresh for {self.lease.ttl_s:g} s; the last: {error or 'no answer'}")
+        except TimeoutError:
+            self._lose_if_over()
+            return 0.0
+        except EtcdError as error:
+            self._trouble = str(error)
+            self._lose_if_over()
             return self._backoff.next_s()
         if granted_s <= 0:
             self._lose("etcd says that it does not exist any more")
         self._alive_until = sent + granted_s
         self._backoff.reset()
         return granted_s / 3
+
+    def _lose_if_over(self) -> None:
+        if self._clock() >= self._alive_until:
+            self._lose(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._trouble})")
 
     def _lose(self, why: str) -> None:
         self.reason = f"lease {self.lease.id:x} is lost: {why}"

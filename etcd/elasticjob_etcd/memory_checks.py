@@ -43,7 +43,9 @@ def _check_written_once(branch: tuple[Op, ...]) -> None:
 
 
 def _covers(deletion: Delete, key: str) -> bool:
-    return key.startswith(deletion.key) if deletion.prefix else key == deletion.key
+    if deletion.prefix:
+        return bool(deletion.key) and key.startswith(deletion.key)  # etcd does not look at a deletion of every key
+    return key == deletion.key
 
 
 def _size(txn: Txn) -> int:

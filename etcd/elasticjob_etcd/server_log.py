@@ -33,6 +33,8 @@ def _last_words(text: str) -> str:
         return ""
     try:
         record = json.loads(lines[-1])
-        return ": ".join(str(record[name]) for name in ("msg", "error") if name in record)
-    except (ValueError, TypeError):
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
         return lines[-1].strip()
+    return ": ".join(str(record[name]) for name in ("msg", "error") if name in record)

@@ -31,12 +31,12 @@ _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
 _TOO_BUSY = "too many requests"
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
-_TLS_SENTENCES = {
+# What gRPC's details contain when the TLS handshake failed, and what it means to whoever set the files.
+_TLS_REASONS = {
     "CERTIFICATE_VERIFY_FAILED": "we do not trust the certificate of etcd (see ca_cert)",
-    "Hostname Verification Check failed": "the certificate of etcd is for another host name",
-    "Peer name": "the certificate of etcd is for another host name",
-    "WRONG_VERSION_NUMBER": "etcd does not speak TLS at this port",
-    "alert": "etcd refused our certificate (see cert and key)",
+    "Hostname Verification Check failed": "the certificate of etcd is for another host name than the one dialed",
+    "_ALERT_": "etcd refused our certificate, or misses one (see cert and key)",
+    "Failed to create security handshaker": "ca_cert holds no certificate, or key is not that of cert",
 }
 
 
@@ -72,6 +72,4 @@ def is_stale_auth(details: str | None) -> bool:
 
 
 def _tls_reason(details: str) -> str | None:
-    if "handshake" not in details and "SSL" not in details:
-        return None
-    return next((sentence for text, sentence in _TLS_SENTENCES.items() if text in details), None)
+    return next((reason for text, reason in _TLS_REASONS.items() if text in details), None)

@@ -17,7 +17,7 @@ from elasticjob_etcd.server import EtcdServer
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
     """A real etcd; `.endpoint` says where."""
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd")))
+    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), timeout_s=60))
     yield server
     asyncio.run(server.stop())
 

@@ -1,0 +1,167 @@
+"""The embedded etcd process: what it leaves behind (nothing), and what is said when it cannot start."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_etcd.binary import find_binary
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import BinaryNotFound, ServerError
+from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+
+def is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+async def test_it_listens_on_the_loopback_interface_alone(tmp_path: Path) -> None:
+    server = await EtcdServer.start(tmp_path)
+    listening = [c.laddr.ip for c in psutil.Process(server.pid).net_connections() if c.status == psutil.CONN_LISTEN]
+    await server.stop()
+    assert listening
+    assert all(address.startswith("127.") for address in listening)
+
+
+async def test_it_keeps_everything_in_its_folder_over_a_restart(tmp_path: Path) -> None:
+    first = await EtcdServer.start(tmp_path / "new" / "folder")
+    client = EtcdClient(first.endpoint)
+    await client.txn(Txn((), (Put("a", b"kept"),)))
+    first.kill()
+    second = await EtcdServer.start(tmp_path / "new" / "folder", client_port=first.port)
+    assert second.port == first.port
+    other = EtcdClient(second.endpoint)
+    kv = await other.get("a")
+    for each in (client, other):
+        await each.close()
+    await second.stop()
+    assert kv is not None
+    assert kv.value == b"kept"
+    assert (tmp_path / "new" / "folder" / "etcd.log").stat().st_size > 0
+
+
+async def test_stopping_twice_is_once_and_leaves_no_process(tmp_path: Path) -> None:
+    server = await EtcdServer.start(tmp_path)
+    await server.stop()
+    await server.stop()
+    server.kill()
+    assert not psutil.pid_exists(server.pid)
+
+
+async def test_a_stalled_server_is_stopped_all_the_same(tmp_path: Path) -> None:
+    server = await EtcdServer.start(tmp_path)
+    os.kill(server.pid, signal.SIGSTOP)
+    await server.stop(grace_s=0.1)
+    assert not psutil.pid_exists(server.pid)
+
+
+async def test_it_is_out_of_reach_of_the_terminals_ctrl_c(tmp_path: Path) -> None:
+    server = await EtcdServer.start(tmp_path)
+    session = os.getsid(server.pid)
+    await server.stop()
+    assert session == server.pid
+
+
+async def test_the_environment_does_not_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETCD_DATA_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("ETCD_NO_SUCH_FLAG", "1")
+    server = await EtcdServer.start(tmp_path / "here")
+    await server.stop()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_several_start_at_once_and_keep_apart(tmp_path: Path) -> None:
+    servers = await asyncio.gather(*(EtcdServer.start(tmp_path / str(i)) for i in range(3)))
+    for server in servers:
+        await server.stop()
+    assert len({server.port for server in servers}) == 3
+
+
+async def test_a_port_in_use_is_said_in_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServerError, match=f"^etcd cannot listen on port {port} of this machine: another program"):
+            await EtcdServer.start(tmp_path, client_port=port)
+
+
+async def test_the_port_of_another_etcd_is_never_taken_for_ones_own(tmp_path: Path) -> None:
+    first = await EtcdServer.start(tmp_path / "first")
+    with pytest.raises(ServerError, match=f"cannot listen on port {first.port}"):
+        await EtcdServer.start(tmp_path / "second", client_port=first.port)
+    await first.stop()
+
+
+async def test_a_binary_that_is_missing_is_said_with_its_cure(tmp_path: Path) -> None:
+    with pytest.raises(BinaryNotFound, match=r"/nowhere/etcd is not an executable.*pip install 'elasticjob\[local\]'"):
+        await EtcdServer.start(tmp_path, binary="/nowhere/etcd")
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ServerError, match=r"folder of an embedded etcd cannot be made: .*file/data: Not a directory"):
+        await EtcdServer.start(tmp_path / "file" / "data")
+
+
+async def test_a_program_that_is_no_etcd_has_its_last_words_told(tmp_path: Path) -> None:
+    binary = script(tmp_path / "etcd", "echo starting; echo I am not well >&2; exit 3")
+    with pytest.raises(ServerError, match="ended while starting, exit code 3; it said last: I am not well"):
+        await EtcdServer.start(tmp_path / "data", binary=binary)
+
+
+async def test_a_program_of_another_kind_of_machine_is_told_too(tmp_path: Path) -> None:
+    binary = tmp_path / "etcd"
+    binary.write_bytes(b"\x7fELF nonsense")
+    binary.chmod(0o755)
+    with pytest.raises(ServerError, match=r"cannot run .*etcd: Exec format error"):
+        await EtcdServer.start(tmp_path / "data", binary=binary)
+
+
+async def test_a_program_that_never_answers_is_given_up_and_killed(tmp_path: Path) -> None:
+    binary = script(tmp_path / "etcd", f"echo $$ > {tmp_path}/pid; echo thinking; exec sleep 600")
+    with pytest.raises(ServerError, match=r"did not answer within 0\.5 s; it said last: thinking"):
+        await EtcdServer.start(tmp_path / "data", binary=binary, timeout_s=0.5)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+async def test_an_etcd_too_old_for_a_flag_is_started_without_it(tmp_path: Path) -> None:
+    refuse = 'case "$*" in *unsafe-no-fsync*) echo "flag provided but not defined: -unsafe-no-fsync" >&2; exit 2;; esac'
+    binary = script(tmp_path / "etcd", f'{refuse}\nexec {find_binary()} "$@"')
+    server = await EtcdServer.start(tmp_path / "data", binary=binary)
+    command = psutil.Process(server.pid).cmdline()
+    await server.stop()
+    assert not [argument for argument in command if "fsync" in argument]
+
+
+PARENT = """
+import asyncio, sys, time
+from elasticjob_etcd.server import EtcdServer
+print(asyncio.run(EtcdServer.start(sys.argv[1])).pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert is_running(pid)
+        parent.send_signal(number)
+        parent.wait()
+        assert eventually(lambda: not is_running(pid), what="the end of etcd")

@@ -1,0 +1,71 @@
+"""When a lease counts as lost, and when not."""
+
+import asyncio
+from dataclasses import replace
+
+from elasticjob_etcd.leases import LeaseKeeper
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from tests.faults.waiting import aeventually
+
+
+async def lost(keeper: LeaseKeeper) -> str:
+    async with asyncio.timeout(5):
+        await keeper.lost.wait()
+    await keeper.close()
+    return keeper.reason
+
+
+async def test_a_kept_lease_is_refreshed_again_and_again() -> None:
+    store = MemoryStore(min_ttl_s=1.0)
+    lease = store.grant(1)
+    keeper = LeaseKeeper(MemoryEtcd(store), lease)
+    assert await aeventually(lambda: (store.refreshes(lease.id) or 0) >= 2)
+    await keeper.close()
+    assert not keeper.lost.is_set()
+
+
+async def test_a_lease_that_etcd_does_not_know_is_lost() -> None:
+    store = MemoryStore()
+    lease = replace(store.grant(1), ttl_s=0.03)
+    keeper = LeaseKeeper(MemoryEtcd(store), lease)
+    store.revoke(lease.id)
+    assert await lost(keeper) == f"lease {lease.id:x} is lost: etcd says that it does not exist any more"
+
+
+async def test_a_lease_not_refreshed_for_its_ttl_is_lost() -> None:
+    etcd = MemoryEtcd(MemoryStore())
+    etcd.disconnect()
+    keeper = LeaseKeeper(etcd, replace(etcd.store.grant(1), ttl_s=0.2))
+    assert "it was not refreshed for 0.2 s (the in-memory etcd is disconnected)" in await lost(keeper)
+
+
+async def test_an_outage_shorter_than_the_ttl_loses_nothing() -> None:
+    etcd = MemoryEtcd(MemoryStore())
+    lease = etcd.store.grant(2)
+    etcd.disconnect()
+    keeper = LeaseKeeper(etcd, lease)
+    assert await aeventually(lambda: keeper._backoff._failures)
+    etcd.reconnect()
+    assert await aeventually(lambda: etcd.store.refreshes(lease.id))
+    await keeper.close()
+    assert not keeper.lost.is_set()
+
+
+async def test_a_process_that_stood_still_for_a_ttl_has_lost_its_lease() -> None:
+    now = [0.0]
+    etcd = MemoryEtcd(MemoryStore(min_ttl_s=1.0))
+    lease = etcd.store.grant(1)
+    keeper = LeaseKeeper(etcd, lease, lambda: now[0])
+    now[0] = 1.0
+    assert "it was not refreshed for 1 s" in await lost(keeper)
+    assert etcd.store.refreshes(lease.id) == 0
+
+
+async def test_closing_a_keeper_leaves_the_lease_to_itself() -> None:
+    etcd = MemoryEtcd(MemoryStore())
+    lease = etcd.store.grant(1)
+    keeper = LeaseKeeper(etcd, lease)
+    await keeper.close()
+    await keeper.close()
+    assert etcd.store.refreshes(lease.id) == 0
+    assert not keeper.lost.is_set()

@@ -1,0 +1,142 @@
+"""A mirror over everything that can happen to a store, in memory."""
+
+import asyncio
+
+import pytest
+
+from elasticjob_etcd.errors import Refused, Wiped
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.protocol import Delete, Put, Range, Txn
+
+
+def put(store: MemoryStore, *keys: str) -> int:
+    return store.txn(Txn((), tuple(Put(key, b"") for key in keys))).revision
+
+
+def delete(store: MemoryStore, key: str) -> int:
+    return store.txn(Txn((), (Delete(key),))).revision
+
+
+async def reach(mirror: Mirror, revision: int) -> list[str]:
+    """The keys once the mirror is at `revision`."""
+    async with asyncio.timeout(5):
+        assert await mirror.wait_change(revision - 1) == revision
+    return sorted(mirror.items)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+async def test_entering_lists_and_then_it_follows(store: MemoryStore) -> None:
+    put(store, "p/a", "q")
+    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+        assert (sorted(mirror.items), mirror.revision) == (["p/a"], 2)
+        assert await reach(mirror, put(store, "p/b", "p/c")) == ["p/a", "p/b", "p/c"]
+        assert await reach(mirror, delete(store, "p/a")) == ["p/b", "p/c"]
+
+
+async def test_a_list_that_is_given_is_not_asked_for(store: MemoryStore) -> None:
+    put(store, "p/a")
+    given = store.range("p/")
+    put(store, "p/b")
+    etcd = MemoryEtcd(store)
+    etcd.disconnect()
+    async with Mirror(etcd, "p/", given) as mirror:
+        assert sorted(mirror.items) == ["p/a"]
+        etcd.reconnect()
+        assert await reach(mirror, 3) == ["p/a", "p/b"]
+
+
+async def test_a_change_elsewhere_wakes_nobody(store: MemoryStore) -> None:
+    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+        waiting = asyncio.create_task(mirror.wait_change(mirror.revision))
+        put(store, "q/a")
+        revision = put(store, "p/a")
+        assert await waiting == revision
+
+
+async def test_changes_before_anybody_waits_are_not_missed(store: MemoryStore) -> None:
+    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+        seen = mirror.revision
+        put(store, "p/a")
+        last = put(store, "p/b")
+        await reach(mirror, last)
+        assert await mirror.wait_change(seen) == last
+
+
+async def test_the_hook_is_called_after_each_change(store: MemoryStore) -> None:
+    seen: list[list[str]] = []
+    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+        mirror.on_change = lambda: seen.append(sorted(mirror.items))
+        await reach(mirror, put(store, "p/a"))
+        await reach(mirror, delete(store, "p/a"))
+    assert seen == [["p/a"], []]
+
+
+async def test_after_a_compaction_deletions_are_seen_as_missing_keys(store: MemoryStore) -> None:
+    put(store, "p/a", "p/b")
+    etcd = MemoryEtcd(store)
+    async with Mirror(etcd, "p/") as mirror:
+        etcd.disconnect()
+        delete(store, "p/a")
+        put(store, "p/c")
+        store.compact(put(store, "q"))
+        etcd.reconnect()
+        assert await reach(mirror, 5) == ["p/b", "p/c"]
+        assert mirror.wiped == 0
+        assert await reach(mirror, put(store, "p/d")) == ["p/b", "p/c", "p/d"]
+
+
+async def test_a_wipe_is_told_once_when_the_new_store_is_listed(store: MemoryStore) -> None:
+    put(store, "p/a")
+    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+        seen = mirror.revision
+        store.wipe()
+        put(store, "p/new")
+        with pytest.raises(Wiped, match="p/ was listed again at revision 2"):
+            await mirror.wait_change(seen)
+        assert (sorted(mirror.items), mirror.wiped) == (["p/new"], 1)
+        assert await reach(mirror, put(store, "p/later")) == ["p/later", "p/new"]
+
+
+async def test_entering_waits_for_etcd_however_long_it_takes(store: MemoryStore) -> None:
+    etcd = MemoryEtcd(store)
+    etcd.disconnect()
+    mirror = Mirror(etcd, "p/", rng=lambda: 0.0)
+    entering = asyncio.create_task(mirror.__aenter__())
+    put(store, "p/a")
+    await asyncio.sleep(0)
+    etcd.reconnect()
+    await entering
+    assert sorted(mirror.items) == ["p/a"]
+    await mirror.close()
+
+
+class Forbidden(MemoryEtcd):
+    """An etcd that lets nobody read."""
+
+    async def range(self, prefix: str) -> Range:
+        raise Refused(f"list of {prefix}: permission denied")
+
+
+async def test_what_cannot_heal_reaches_the_owner(store: MemoryStore) -> None:
+    with pytest.raises(Refused, match="permission denied"):
+        async with Mirror(Forbidden(store), "p/"):
+            pass
+    put(store, "p/a")
+    async with Mirror(Forbidden(store), "p/", store.range("p/")) as mirror:
+        store.wipe()  # makes it list
+        for _ in range(2):
+            with pytest.raises(Refused):
+                await mirror.wait_change(mirror.revision)
+    assert isinstance(mirror.failure, Refused)
+
+
+async def test_a_cancelled_waiter_leaves_the_mirror_alone(store: MemoryStore) -> None:
+    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(mirror.wait_change(mirror.revision), 0.01)
+        assert await reach(mirror, put(store, "p/a")) == ["p/a"]
