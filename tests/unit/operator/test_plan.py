@@ -1,0 +1,356 @@
+"""What the operator does next for one job, row by row: from what is seen to its actions, and when to look again."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import pytest
+
+from elasticjob_api.records import Done, Slots
+from elasticjob_api.spec import CleanPodPolicy
+from elasticjob_api.status import JobStatus
+from elasticjob_api.world import Cause, State
+from elasticjob_operator.actions import (
+    Action,
+    ApplyService,
+    CreatePod,
+    DeleteJob,
+    DeletePods,
+    Evict,
+    LookPod,
+    Plan,
+    WriteExpected,
+    WriteSpec,
+)
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.plan import plan
+from elasticjob_operator.pods import Pod
+from elasticjob_operator.policy.spec_record import spec_record
+from elasticjob_operator.view import View
+from tests.unit.operator.builders import (
+    NOW_S,
+    active,
+    ago,
+    condition,
+    job,
+    member,
+    membership,
+    names,
+    nodes,
+    pod,
+    record,
+    seen,
+    view,
+    world,
+)
+
+A = TypeVar("A", bound=Action)
+STARTED = JobStatus(start_time=ago(100))
+
+
+def ids() -> Ids:
+    suffixes, nonces = itertools.count(), itertools.count()
+    return Ids(suffix=lambda: f"new{next(suffixes)}", nonce=lambda: f"o{next(nonces)}")
+
+
+def planned(at: View, *pods: Pod, ledger: Ledger | None = None, status: JobStatus = STARTED, **spec: Any) -> Plan:
+    known = ledger or Ledger(service_applied=True)
+    return plan(seen(job(status=status, **spec), at, *pods, ledger=known), ids())
+
+
+def of(made: Plan, kind: type[A]) -> list[A]:
+    return [action for action in made.actions if isinstance(action, kind)]
+
+
+def written(*slots: int, before: Slots | None = None, suspended: bool = False, **spec: Any) -> Slots:
+    """The record that is right for this job, these slots and their usual pods."""
+    return spec_record(job(**spec), before or record(), names(slots), suspended=suspended)
+
+
+def settled(*slots: int, **fields: Any) -> View:
+    """A job of two nodes whose record is right and whose round runs."""
+    given = {"spec": written(0, 1, replicas=2), "world": active(*slots), "membership": membership(*slots), **fields}
+    return view(*slots, **given)
+
+
+def pods_of(record_: Slots) -> dict[str, str]:
+    return {slot: owner.pod for slot, owner in record_.slots.items()}
+
+
+def the_write(made: Plan) -> WriteSpec:
+    (write,) = of(made, WriteSpec)
+    return write
+
+
+# Beginning.
+
+
+def test_a_new_job_gets_its_map_before_any_pod() -> None:
+    made = planned(View(), replicas=2)
+    assert [type(action) for action in made.actions] == [WriteSpec]
+    write = the_write(made)
+    assert pods_of(write.record) == {"0000": "j-0-new0", "0001": "j-1-new1"}
+    assert (write.spec_revision, write.world_revision, write.world) == (0, 0, None)
+    assert write.proposed == {"j-0-new0", "j-1-new1"}
+
+
+def test_the_write_that_first_fills_slots_expects_all_of_them() -> None:
+    assert the_write(planned(View(), pod(0), replicas=2)).expected == frozenset({0, 1})
+
+
+def test_after_a_wipe_pods_are_adopted_and_rounds_go_on_far_beyond_the_known() -> None:
+    status = JobStatus(start_time=ago(100), rendezvous_round=7, restarts=2, pod_replacements=1)
+    write = the_write(planned(View(), pod(0), pod(1), status=status, replicas=2))
+    assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a"}
+    assert (write.record.first_round, write.record.first_restarts, write.record.replacements) == (1007, 2, 1)
+    assert write.proposed == frozenset()
+
+
+def test_pods_are_created_from_a_map_that_came_back() -> None:
+    ledger = Ledger(ours={"j-0-a", "j-1-a"})
+    made = planned(view(spec=written(0, 1, replicas=2), expected=frozenset({0, 1})), ledger=ledger, replicas=2)
+    assert [type(action) for action in made.actions] == [ApplyService, CreatePod, CreatePod]
+    assert [action.name for action in of(made, CreatePod)] == ["j-0-a", "j-1-a"]
+    assert [action.body["metadata"]["labels"]["elasticjob.io/slot"] for action in of(made, CreatePod)] == ["0", "1"]
+
+
+def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:
+    made = planned(view(spec=written(0)), ledger=Ledger())
+    assert of(made, CreatePod) == []
+    assert [action.name for action in of(made, LookPod)] == ["j-0-a"]
+
+
+def test_a_created_pod_that_the_watch_will_show_is_waited_for() -> None:
+    ledger = Ledger(coming_since_s={"j-0-a": NOW_S - 1.0}, service_applied=True)
+    made = planned(view(spec=written(0), expected=frozenset({0})), ledger=ledger)
+    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 4.0)
+
+
+def test_a_name_that_the_api_server_does_not_have_is_given_up_for_a_new_one() -> None:
+    made = planned(view(spec=written(0)), ledger=Ledger(vanished={"j-0-a"}))
+    assert pods_of(the_write(made).record) == {"0000": "j-0-new0"}
+    assert of(made, CreatePod) == []
+
+
+# At rest.
+
+
+def test_a_job_that_is_as_it_should_be_needs_nothing() -> None:
+    assert planned(settled(0, 1), pod(0), pod(1), replicas=2).actions == ()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"etcd_trouble": "no answer"}, {"at": view(spec=None, spec_revision=3)}], ids=["trouble", "unreadable"]
+)
+def test_nothing_is_done_from_half_of_the_truth(fields: dict[str, Any]) -> None:
+    at = fields.pop("at", View())
+    made = plan(seen(job(), at, pod(0, phase="Failed"), **fields), ids())
+    assert made.actions == ()
+    assert made.status is not None
+
+
+# Losing pods.
+
+
+def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None:
+    made = planned(settled(0, 1), pod(0), pod(1, phase="Failed", exit_code=1), replicas=2)
+    assert [type(action) for action in made.actions] == [Evict, WriteSpec]
+    write = the_write(made)
+    assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-new0"}
+    assert (write.record.replacements, write.expected, write.proposed) == (1, frozenset({1}), frozenset({"j-1-new0"}))
+    assert (write.spec_revision, write.world_revision, write.world) == (5, 6, None)
+
+
+def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> None:
+    made = planned(settled(0, 1), pod(0), pod(1, terminating=True), replicas=2)
+    assert of(made, Evict) == []
+    assert pods_of(the_write(made).record)["0001"] == "j-1-new0"
+    assert the_write(made).record.replacements == 0
+
+
+def test_a_finished_members_pod_is_not_replaced_while_its_round_stands() -> None:
+    at = settled(0, 1, dones={(1, 1): Done(member(1).incarnation)})
+    assert of(planned(at, pod(0), pod(1, phase="Succeeded"), replicas=2), WriteSpec) == []
+
+
+def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
+    at = settled(0, 1, dones={(1, 1): Done(member(1).incarnation)})
+    made = planned(at, pod(0), pod(1), replicas=1, min_replicas=1, max_replicas=2)
+    assert len(the_write(made).record.slots) == 2
+
+
+def test_a_running_pod_without_its_agent_is_replaced_after_its_time() -> None:
+    at = settled(0, 1, nodes=nodes(0))
+    ledger = Ledger(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0}, service_applied=True)
+    assert pods_of(the_write(planned(at, pod(0), pod(1), ledger=ledger, replicas=2)).record)["0001"] == "j-1-new0"
+
+
+def test_a_pod_that_the_map_does_not_name_is_deleted_behind_a_newer_read_of_the_spec() -> None:
+    late = pod(1, name="j-1-late")
+    (deletion,) = of(planned(settled(0, 1), pod(0), pod(1), late, replicas=2), DeletePods)
+    assert (deletion.pods, deletion.spec_revision) == ({"j-1-late": "uid-j-1-late"}, 5)
+
+
+def test_a_terminating_pod_is_not_deleted_again() -> None:
+    late = pod(1, name="j-1-late", terminating=True)
+    assert of(planned(settled(0, 1), pod(0), pod(1), late, replicas=2), DeletePods) == []
+
+
+# Scaling.
+
+
+def test_scaling_up_gives_names_to_new_slots_and_expects_them() -> None:
+    write = the_write(planned(settled(0, 1), pod(0), pod(1), replicas=3))
+    assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a", "0002": "j-2-new0"}
+    assert (write.record.desired, write.expected) == (3, frozenset({2}))
+
+
+def test_scaling_down_only_changes_the_map_and_a_later_turn_deletes() -> None:
+    made = planned(settled(0, 1), pod(0), pod(1), replicas=1)
+    assert [type(action) for action in made.actions] == [WriteSpec]
+    assert pods_of(the_write(made).record) == {"0000": "j-0-a"}
+    after = planned(settled(0, spec=written(0)), pod(0), pod(1))
+    assert [set(action.pods) for action in of(after, DeletePods)] == [{"j-1-a"}]
+
+
+def test_a_requested_restart_is_copied_into_the_record() -> None:
+    asked = job(status=STARTED, annotations={"elasticjob.io/restart": "r7"}, replicas=2)
+    made = plan(seen(asked, settled(0, 1), pod(0), pod(1)), ids())
+    assert the_write(made).record.restart_id == "r7"
+    assert the_write(made).world is None
+
+
+# Suspension.
+
+
+def test_suspending_empties_the_slots_and_suspends_the_world_in_one_write() -> None:
+    write = the_write(planned(settled(0, 1), pod(0), pod(1), replicas=2, suspend=True))
+    assert (write.record.suspended, write.record.slots) == (True, {})
+    assert write.world is not None
+    assert (write.world.state, write.world.round) == (State.SUSPENDED, 1)
+
+
+def test_an_absent_world_stays_absent_when_a_job_is_suspended() -> None:
+    assert the_write(planned(view(0, nodes={}), suspend=True)).world is None
+
+
+def test_a_job_that_is_created_suspended_gets_no_keys_and_no_pods() -> None:
+    assert planned(View(), status=JobStatus(), suspend=True).actions == ()
+
+
+def suspended_view(**fields: Any) -> View:
+    spec = written(replicas=2, suspended=True)
+    return view(**{"spec": spec, "world": world(State.SUSPENDED), "membership": membership(0, 1), **fields})
+
+
+def test_a_suspended_jobs_pods_are_deleted() -> None:
+    (deletion,) = planned(suspended_view(), pod(0), replicas=2, suspend=True).actions
+    assert deletion == DeletePods({"j-0-a": "uid-j-0-a"}, 5)
+
+
+def test_resuming_takes_new_names_only_and_opens_the_next_round() -> None:
+    write = the_write(planned(suspended_view(), pod(0, terminating=True), pod(1), replicas=2))
+    assert pods_of(write.record) == {"0000": "j-0-new0", "0001": "j-1-new1"}
+    assert (write.record.suspended, write.expected) == (False, frozenset({0, 1}))
+    assert write.world is not None
+    assert (write.world.state, write.world.round, write.world.cause) == (State.FORMING, 2, Cause.RESUMED)
+
+
+def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
+    dones = {(1, slot): Done(member(slot).incarnation) for slot in (0, 1)}
+    write = the_write(planned(suspended_view(dones=dones), replicas=2, suspend=True))
+    assert write.world is not None
+    assert write.world.state is State.SUCCEEDED
+
+
+# Failing.
+
+
+def failure(made: Plan) -> str:
+    """The verdict in the one write of this plan; it must empty the slots."""
+    write = the_write(made)
+    assert write.world is not None
+    assert (write.world.state, write.world.cause, write.record.slots) == (State.FAILED, Cause.OPERATOR, {})
+    return write.world.detail
+
+
+def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() -> None:
+    at = settled(0, 1, spec=written(0, 1, before=record(replacements=2), replicas=2))
+    made = planned(at, pod(0), pod(1, phase="Failed", reason="OOMKilled"), replicas=2, backoff_limit=2)
+    assert failure(made) == (
+        "BackoffLimitExceeded: 3 pods failed, more than backoffLimit (2); the last: j-1-a: OOMKilled"
+    )
+    assert the_write(made).record.replacements == 3
+
+
+def test_as_many_failed_pods_as_backoff_limit_are_replaced() -> None:
+    at = settled(0, 1, spec=written(0, 1, before=record(replacements=1), replicas=2))
+    made = planned(at, pod(0), pod(1, phase="Failed"), replicas=2, backoff_limit=2)
+    assert the_write(made).world is None
+
+
+@pytest.mark.parametrize(("after_s", "broken"), [(99.0, True), (101.0, False)])
+def test_a_deadline_fails_the_job(after_s: float, *, broken: bool) -> None:
+    made = planned(settled(0, 1), pod(0), pod(1), replicas=2, active_deadline_s=after_s)
+    if broken:
+        assert failure(made).startswith("DeadlineExceeded: ")
+    else:
+        assert (made.actions, made.requeue_at_s) == ((), NOW_S + 1.0)
+
+
+# After the end.
+
+
+ENDED = JobStatus(start_time=ago(200), completion_time=ago(50), conditions=(condition("Complete"),))
+
+
+@pytest.mark.parametrize(
+    ("policy", "deleted"),
+    [(CleanPodPolicy.RUNNING, {"j-0-a"}), (CleanPodPolicy.ALL, {"j-0-a", "j-1-a"}), (CleanPodPolicy.NONE, set())],
+)
+def test_pods_of_an_ended_job_are_cleaned_up_by_policy(policy: CleanPodPolicy, deleted: set[str]) -> None:
+    made = planned(View(), pod(0), pod(1, phase="Succeeded"), status=ENDED, clean_pod_policy=policy)
+    assert _names(of(made, DeletePods)) == deleted
+
+
+def _names(deletions: Iterable[DeletePods]) -> set[str]:
+    return {name for deletion in deletions for name in deletion.pods}
+
+
+def test_running_pods_of_a_job_that_has_just_ended_get_time_to_end() -> None:
+    just = JobStatus(completion_time=ago(1), conditions=(condition("Complete"),))
+    made = planned(View(), pod(0), status=just)
+    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 39.0)
+
+
+def test_an_ended_job_is_deleted_when_its_time_is_over() -> None:
+    assert planned(View(), pod(0), status=ENDED, ttl_seconds_after_finished=50).actions == (DeleteJob("job-uid"),)
+    assert planned(View(), status=ENDED, ttl_seconds_after_finished=51).requeue_at_s == NOW_S + 1.0
+
+
+@pytest.mark.parametrize("at", [View(), settled(0, 1), suspended_view()])
+def test_nothing_of_an_ended_job_is_ever_created_or_written(at: View) -> None:
+    made = planned(at, status=ENDED, replicas=2)
+    assert made.actions == ()
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
+def test_a_final_world_is_never_written_over(state: State) -> None:
+    made = planned(settled(0, 1, world=world(state, cause=Cause.MAX_RESTARTS)), replicas=3)
+    assert made.actions == ()
+
+
+# Expectations and time.
+
+
+def test_a_slot_that_is_expected_no_more_is_taken_out_of_the_record() -> None:
+    stuck = pod(1, phase="Pending", reason="Unschedulable")
+    at = settled(0, nodes=nodes(0), expected=frozenset({1}))
+    assert planned(at, pod(0), stuck, replicas=2).actions == (WriteExpected(frozenset(), 5),)
+
+
+def test_time_calls_again_when_a_young_pod_stops_being_expected() -> None:
+    at = settled(0, nodes=nodes(0), expected=frozenset({1}))
+    made = planned(at, pod(0, created_s=0.0), pod(1, phase="Pending", created_s=NOW_S - 20.0), replicas=2)
+    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 40.0)
