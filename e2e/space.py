@@ -100,6 +100,18 @@ class Space:
         self.kubectl("delete", "pod", pod, "--wait=false")
         return moment
 
+    def replaced(self, pod: str) -> dict[str, Any]:
+        """Wait until all wanted nodes run, and none in this pod; the status then."""
+
+        def holds() -> dict[str, Any] | None:
+            status = self.status()
+            complete = status["readyReplicas"] == status["desiredReplicas"] and status["phase"] == "Running"
+            return status if complete and pod not in {node["podName"] for node in status["nodes"]} else None
+
+        found = eventually(holds, within_s=_WAIT_S, what=f"{pod} replaced")
+        assert found is not None
+        return found
+
     def delete_job(self) -> None:
         """`kubectl delete`, and wait until nothing of it is there for Kubernetes; its keys go last."""
         uid = self.job()["metadata"]["uid"]

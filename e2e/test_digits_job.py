@@ -48,8 +48,9 @@ def story(space: Space, measured: Callable[[str, float], None]) -> Story:
     measured("worker SIGKILLed -> every worker of the next round started", space.running(2) - killed_at)
     space.reached(150)
     deleted_at = space.delete_pod(pod_of(after_kill, 2))
-    after_deletion = space.wait(rendezvousRound=3, readyReplicas=3)
-    measured("kubectl delete pod -> replaced, every worker of the next round started", space.running(3) - deleted_at)
+    after_deletion = space.replaced(pod_of(after_kill, 2))
+    replaced_at = space.running(after_deletion["rendezvousRound"])
+    measured("kubectl delete pod -> replaced, every worker of that round started", replaced_at - deleted_at)
     end = space.wait(phase="Succeeded")
     return Story(
         space=space,
@@ -84,10 +85,12 @@ def test_a_killed_worker_costs_one_restart_and_one_round_in_the_same_pods(story:
     assert tuple(node["podName"] for node in status["nodes"]) == story.pods_at_first
 
 
-def test_a_deleted_pod_is_replaced_in_one_round_and_charged_to_nobody(story: Story) -> None:
+def test_a_deleted_pod_is_replaced_and_charged_to_nobody(story: Story) -> None:
     status = story.after_deletion
-    counted = {name: status[name] for name in ("rendezvousRound", "restarts", "nodeLosses", "podReplacements")}
-    assert counted == {"rendezvousRound": 3, "restarts": 1, "nodeLosses": 0, "podReplacements": 0}
+    counted = {name: status[name] for name in ("restarts", "nodeLosses", "podReplacements")}
+    assert counted == {"restarts": 1, "nodeLosses": 0, "podReplacements": 0}
+    # One round with the replacement; or, where the operator was slower than the agents, one without it before.
+    assert status["rendezvousRound"] in {3, 4}
     before, after = set(story.pods_at_first), {node["podName"] for node in status["nodes"]}
     assert before - after == {story.deleted}
     assert len(after - before) == 1
@@ -96,7 +99,9 @@ def test_a_deleted_pod_is_replaced_in_one_round_and_charged_to_nobody(story: Sto
 def test_the_job_succeeds_with_all_six_workers_and_nothing_more_charged(story: Story) -> None:
     end = story.end
     assert end["workerStates"] == dict.fromkeys(end["workerStates"], 0) | {"succeeded": 6}
-    assert (end["restarts"], end["rendezvousRound"], end["lastFailure"]) == (1, 3, story.after_kill["lastFailure"])
+    assert (end["restarts"], end["nodeLosses"]) == (1, 0)
+    assert end["rendezvousRound"] == story.after_deletion["rendezvousRound"]
+    assert end["lastFailure"] == story.after_kill["lastFailure"]
 
 
 def test_rank_0_proves_that_no_step_was_lost(story: Story) -> None:
