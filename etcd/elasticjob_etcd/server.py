@@ -174,7 +174,8 @@ async def _exited(process: subprocess.Popen[bytes], *, within_s: float) -> None:
     loop.add_reader(pidfd, ended.set)
     try:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await ended.wait()
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
