@@ -30,7 +30,8 @@ def _acceptance(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         yield Event(EventReason.CREATED, f"the job starts with {after.desired_replicas} nodes")
     if _begins(before, after, ConditionType.SUSPENDED):
         yield Event(EventReason.SUSPENDED, "the workers were stopped and the pods are deleted")
-    if before.rendezvous_round and holds(before.conditions, ConditionType.SUSPENDED) and after.start_time:
+    runs_again = after.start_time and not after.completion_time  # a job may also end out of its suspension
+    if before.rendezvous_round and holds(before.conditions, ConditionType.SUSPENDED) and runs_again:
         yield Event(EventReason.RESUMED, f"the job goes on with {after.desired_replicas} nodes")
 
 

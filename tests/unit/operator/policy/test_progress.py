@@ -1,0 +1,50 @@
+"""`status.progress`: the furthest that any worker of this round told."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.records import Progress
+from elasticjob_api.status import JobStatus, ProgressStatus
+from elasticjob_operator.policy.progress import progress
+from tests.unit.operator.builders import NOW, NOW_S, active, job, member, report, seen, view
+
+KNOWN = ProgressStatus(step=3)
+
+
+def told(*reports: tuple[Progress | None, int], before: ProgressStatus | None = None) -> ProgressStatus | None:
+    """Of these pairs of progress and round; the job is in round 2."""
+    of_nodes = {
+        member(slot): report(slot, progress=made, round=round_, time_ns=int(NOW_S * 1e9))
+        for slot, (made, round_) in enumerate(reports)
+    }
+    at = view(0, 1, world=active(0, 1, round=2), reports=of_nodes)
+    return progress(seen(job(status=JobStatus(progress=before)), at))
+
+
+def test_what_a_worker_told_is_shown_with_its_time() -> None:
+    made = told((Progress(5, 20, {"loss": "0.3"}), 2))
+    assert made == ProgressStatus(step=5, total=20, percentage=25, metrics={"loss": "0.3"}, last_updated_time=NOW)
+
+
+def test_of_several_the_furthest_counts() -> None:
+    made = told((Progress(5), 2), (Progress(9), 2), (Progress(None), 2))
+    assert made is not None
+    assert made.step == 9
+
+
+@pytest.mark.parametrize("reports", [[], [(None, 2)], [(Progress(99), 1)]], ids=["none", "empty", "an older round"])
+def test_what_was_told_before_is_kept_until_this_round_tells_more(reports: list[Any]) -> None:
+    assert told(*reports, before=KNOWN) == KNOWN
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "percentage"),
+    [(0, 10, 0), (1, 3, 33), (10, 10, 100), (11, 10, 100), (5, 0, None), (5, None, None), (None, 10, None)],
+)
+def test_a_percentage_needs_step_and_total_and_stays_within_a_hundred(
+    step: int | None, total: int | None, percentage: int | None
+) -> None:
+    made = told((Progress(step, total), 2))
+    assert made is not None
+    assert made.percentage == percentage
