@@ -1,0 +1,123 @@
+"""What the watches have shown: what is kept, what is dropped, and what counts as the proof of a deletion."""
+
+from typing import Any
+
+from elasticjob_operator.cluster.caches import JobCache, PodCache
+from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
+from elasticjob_operator.jobkey import JobKey
+
+JOB = JobKey("ns", "j", "u")
+OTHER = JobKey("ns", "k", "u2")
+SYNCED = ObjectEvent(Change.SYNCED, {})
+
+
+def job(key: JobKey = JOB, **fields: Any) -> Object:
+    return {"metadata": {"namespace": key.namespace, "name": key.name, "uid": key.uid}, **fields}
+
+
+def pod(name: str = "p", key: JobKey | None = JOB, uid: str = "") -> Object:
+    labels = {"elasticjob.io/job-name": key.name, "elasticjob.io/job-uid": key.uid} if key else {}
+    return {"metadata": {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "labels": labels}}
+
+
+class Jobs:
+    """A cache of jobs, and the keys of which it told a change."""
+
+    def __init__(self, *events: ObjectEvent) -> None:
+        self.changed: list[JobKey] = []
+        self.cache = JobCache(self.changed.append)
+        self.take(*events)
+
+    def take(self, *events: ObjectEvent) -> None:
+        self.changed.clear()
+        for event in events:
+            self.cache.apply(event)
+
+
+class Pods:
+    """A cache of pods, the keys of which it told a change, and the deletions that it told."""
+
+    def __init__(self, *events: ObjectEvent) -> None:
+        self.changed: list[JobKey] = []
+        self.deleted: list[tuple[JobKey, str, str]] = []
+        self.cache = PodCache(self.changed.append, lambda *what: self.deleted.append(what))
+        self.take(*events)
+
+    def take(self, *events: ObjectEvent) -> None:
+        self.changed.clear()
+        for event in events:
+            self.cache.apply(event)
+
+    def names(self, key: JobKey = JOB) -> set[str]:
+        return set(self.cache.of(key))
+
+
+def test_a_job_is_as_it_was_last_shown() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.MODIFIED, job(spec=2)))
+    assert jobs.cache.get(JOB) == job(spec=2)
+    assert jobs.changed == [JOB, JOB]
+
+
+def test_a_deleted_job_is_gone_and_that_is_a_change() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()))
+    jobs.take(ObjectEvent(Change.DELETED, job()))
+    assert (jobs.cache.get(JOB), jobs.cache.keys(), jobs.changed) == (None, set(), [JOB])
+
+
+def test_a_job_that_a_new_list_does_not_have_is_dropped_and_told() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, job(OTHER)))
+    jobs.take(ObjectEvent(Change.LISTED, job(OTHER)), SYNCED)
+    assert jobs.cache.keys() == {OTHER}
+    assert JOB in jobs.changed
+
+
+def test_every_list_is_judged_by_itself() -> None:
+    jobs = Jobs(ObjectEvent(Change.LISTED, job()), SYNCED)
+    jobs.take(SYNCED)
+    assert jobs.cache.keys() == set()
+
+
+def test_a_job_that_was_created_again_stands_beside_its_predecessor() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, job(JobKey("ns", "j", "new"))))
+    jobs.take(ObjectEvent(Change.DELETED, job()))
+    assert jobs.cache.keys() == {JobKey("ns", "j", "new")}
+
+
+def test_pods_are_kept_by_their_job() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")), ObjectEvent(Change.ADDED, pod("q", OTHER)))
+    assert (pods.names(JOB), pods.names(OTHER), pods.changed) == ({"p"}, {"q"}, [JOB, OTHER])
+
+
+def test_a_pod_of_no_job_is_not_kept_and_wakes_nobody() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod(key=None)), ObjectEvent(Change.DELETED, pod(key=None)))
+    assert (pods.cache.keys(), pods.changed, pods.deleted) == (set(), [], [])
+
+
+def test_a_deletion_that_was_told_is_told_on_with_the_uid() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    pods.take(ObjectEvent(Change.DELETED, pod("p")))
+    assert (pods.names(), pods.deleted, pods.changed) == (set(), [(JOB, "p", "uid-p")], [JOB])
+
+
+def test_a_deletion_of_a_pod_that_was_never_shown_is_told_on_too() -> None:
+    pods = Pods(ObjectEvent(Change.DELETED, pod("p")))
+    assert pods.deleted == [(JOB, "p", "uid-p")]
+
+
+def test_a_pod_that_a_new_list_does_not_have_is_dropped_but_that_is_no_proof_of_its_deletion() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")), ObjectEvent(Change.ADDED, pod("q")))
+    pods.take(ObjectEvent(Change.LISTED, pod("q")), SYNCED)
+    assert (pods.names(), pods.deleted) == ({"q"}, [])
+    assert JOB in pods.changed
+
+
+def test_a_job_without_pods_is_not_remembered() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    assert pods.cache.keys() == {JOB}
+    pods.take(ObjectEvent(Change.DELETED, pod("p")), ObjectEvent(Change.DELETED, pod("other")))
+    assert pods.cache.keys() == set()
+
+
+def test_asking_for_a_jobs_pods_leaves_no_trace() -> None:
+    pods = Pods()
+    assert (pods.names(), pods.cache.keys()) == (set(), set())

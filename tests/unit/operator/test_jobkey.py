@@ -1,0 +1,48 @@
+"""Which job an object or a key belongs to."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.keys import Keys
+from elasticjob_operator import jobkey
+from elasticjob_operator.jobkey import JobKey
+
+KEY = JobKey("ns", "j", "u")
+LABELS = {"elasticjob.io/job-name": "j", "elasticjob.io/job-uid": "u"}
+
+
+def obj(**metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"namespace": "ns", **metadata}}
+
+
+def test_a_job_is_known_by_namespace_name_and_uid() -> None:
+    assert jobkey.of_job(obj(name="j", uid="u")) == KEY
+
+
+def test_a_job_that_was_created_again_is_another_one() -> None:
+    assert jobkey.of_job(obj(name="j", uid="u2")) != KEY
+
+
+def test_a_pod_belongs_to_the_job_of_its_labels() -> None:
+    assert jobkey.of_pod(obj(name="p", labels=LABELS)) == KEY
+
+
+@pytest.mark.parametrize("labels", [None, {}, {"app": "x"}, *({name: value} for name, value in LABELS.items())])
+def test_a_pod_without_our_labels_belongs_to_nobody(labels: dict[str, str] | None) -> None:
+    assert jobkey.of_pod(obj(name="p", labels=labels)) is None
+
+
+def test_every_key_of_a_job_leads_back_to_it() -> None:
+    keys: Keys = KEY.keys("c")
+    for key in (keys.spec, keys.world, keys.node(3, "00000001"), keys.report(3, "00000001")):
+        assert jobkey.of_etcd_key(key) == KEY
+
+
+@pytest.mark.parametrize("key", ["", "/", "/other/c/ns/j/u/c/spec", "/elasticjob/c/ns/j", "/elasticjob/c/ns/j/u"])
+def test_any_other_key_leads_to_no_job(key: str) -> None:
+    assert jobkey.of_etcd_key(key) is None
+
+
+def test_people_read_namespace_and_name() -> None:
+    assert str(KEY) == "ns/j"

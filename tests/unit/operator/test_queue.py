@@ -1,0 +1,169 @@
+"""The work queue: deduplicated, one worker for a key, later and later after failures; and one key never stops another.
+
+Only the order of things is tested, not how long they take: each test waits for a condition.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_operator.cluster.queue import WorkQueue
+from elasticjob_operator.errors import ClusterError
+from tests.faults.waiting import aeventually
+
+
+class Work:
+    """A queue over a handler that a test can hold and let fail."""
+
+    def __init__(self) -> None:
+        self.begun: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+        self.at_once: Counter[str] = Counter()
+        self.most_at_once: Counter[str] = Counter()
+        self.held: dict[str, asyncio.Event] = {}
+        self.errors: dict[str, list[Exception]] = {}
+        self.delays_s: dict[str, list[float]] = {}
+        self.queue: WorkQueue[str] = WorkQueue(self.handle)
+
+    async def handle(self, key: str) -> float | None:
+        self.begun[key] += 1
+        self.at_once[key] += 1
+        self.most_at_once[key] = max(self.most_at_once[key], self.at_once[key])
+        try:
+            if key in self.held:
+                await self.held[key].wait()
+            if self.errors.get(key):
+                raise self.errors[key].pop(0)
+        finally:
+            self.at_once[key] -= 1
+        self.ended[key] += 1
+        return self.delays_s[key].pop(0) if self.delays_s.get(key) else None
+
+    def hold(self, key: str) -> asyncio.Event:
+        self.held[key] = asyncio.Event()
+        return self.held[key]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await aeventually(condition)
+
+    async def rest(self) -> None:
+        """Whatever was added before this has been handled: another key goes all the way after it."""
+        self.queue.add("marker")
+        before = self.ended["marker"]
+        await self.until(lambda: self.ended["marker"] > before)
+
+
+@pytest.fixture
+async def work() -> AsyncGenerator[Work, None]:
+    made = Work()
+    made.queue.open()
+    yield made
+    await made.queue.close()
+
+
+async def test_a_key_that_is_added_often_while_it_waits_is_handled_once(work: Work) -> None:
+    for _ in range(5):
+        work.queue.add("a")
+    await work.rest()
+    assert work.ended["a"] == 1
+
+
+async def test_a_key_that_is_added_while_it_is_handled_is_handled_once_more(work: Work) -> None:
+    gate = work.hold("a")
+    work.queue.add("a")
+    await work.until(lambda: work.begun["a"] == 1)
+    for _ in range(3):
+        work.queue.add("a")
+    gate.set()
+    await work.until(lambda: work.ended["a"] == 2)
+    await work.rest()
+    assert (work.ended["a"], work.most_at_once["a"]) == (2, 1)
+
+
+async def test_a_key_that_is_held_up_does_not_hold_up_another(work: Work) -> None:
+    gate = work.hold("a")
+    work.queue.add("a")
+    await work.rest()
+    assert (work.begun["a"], work.ended["a"]) == (1, 0)
+    gate.set()
+
+
+async def test_nothing_is_handled_before_the_queue_is_open(work: Work) -> None:
+    closed = Work()
+    closed.queue.add("a")
+    await work.rest()
+    assert closed.begun["a"] == 0
+    closed.queue.open()
+    await work.until(lambda: closed.ended["a"] == 1)
+    await closed.queue.close()
+
+
+@pytest.mark.parametrize("error", [ClusterError("no"), EtcdError("no")])
+async def test_what_failed_is_tried_again(work: Work, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    work.errors["a"] = [error]
+    work.queue.add("a")
+    await work.until(lambda: work.ended["a"] == 1)
+    assert work.begun["a"] == 2
+    assert "a: no; trying again in 0.1 s" in caplog.text
+
+
+async def test_each_failure_in_a_row_waits_longer_and_success_begins_anew(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.errors["a"] = [ClusterError("no"), ClusterError("no")]
+    work.queue.add("a")
+    await work.until(lambda: work.ended["a"] == 1)
+    work.errors["a"] = [ClusterError("no")]
+    work.queue.add("a")
+    await work.until(lambda: work.ended["a"] == 2)
+    assert [record.args[-1] for record in caplog.records if isinstance(record.args, tuple)] == [0.1, 0.2, 0.1]
+
+
+async def test_a_fault_of_ours_with_one_job_shows_its_traceback_and_stops_no_other(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.errors["a"] = [KeyError("oops")]
+    work.queue.add("a")
+    await work.rest()
+    await work.until(lambda: work.ended["a"] == 1)
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.exc_info is not None
+
+
+async def test_a_change_does_not_wait_for_the_back_off(work: Work) -> None:
+    work.errors["a"] = [ClusterError("no")] * 9
+    work.queue.add("a")
+    await work.until(lambda: work.begun["a"] == 1)
+    work.errors["a"].clear()
+    work.queue.add("a")
+    await work.rest()
+    assert work.ended["a"] >= 1
+
+
+async def test_a_handler_may_ask_for_another_turn(work: Work) -> None:
+    work.delays_s["a"] = [0.0, 0.001]
+    work.queue.add("a")
+    await work.until(lambda: work.ended["a"] == 3)
+
+
+async def test_of_several_moments_the_earliest_counts(work: Work) -> None:
+    work.queue.add_after("a", 3600.0)
+    work.queue.add_after("a", 0.0)
+    work.queue.add_after("a", 3600.0)
+    await work.until(lambda: work.ended["a"] == 1)
+
+
+async def test_closing_cancels_what_runs_and_what_would_come() -> None:
+    work = Work()
+    work.queue.open()
+    work.hold("a")
+    work.queue.add("a")
+    work.queue.add_after("b", 0.0)
+    await work.until(lambda: work.begun["a"] == 1)
+    await work.queue.close()
+    await work.queue.close()
+    assert (work.at_once["a"], work.ended["a"]) == (0, 0)
