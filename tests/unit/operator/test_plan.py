@@ -192,6 +192,12 @@ def test_a_pod_that_the_map_does_not_name_is_deleted_behind_a_newer_read_of_the_
     assert (deletion.pods, deletion.spec_revision) == ({"j-1-late": "uid-j-1-late"}, 5)
 
 
+def test_a_plan_that_writes_the_map_neither_creates_nor_deletes() -> None:
+    late, ledger = pod(1, name="j-1-late"), Ledger(ours={"j-1-a"})
+    made = planned(settled(0, spec=written(0, 1, replicas=2)), pod(0), late, ledger=ledger, replicas=3)
+    assert [type(action) for action in made.actions] == [WriteSpec]
+
+
 def test_a_terminating_pod_is_not_deleted_again() -> None:
     late = pod(1, name="j-1-late", terminating=True)
     assert of(planned(settled(0, 1), pod(0), pod(1), late, replicas=2), DeletePods) == []

@@ -101,6 +101,7 @@ WAS_RESIZING = JobStatus(desired_replicas=3, conditions=(condition(C.RESIZING),)
         (running(0, 1), WAS_RESIZING, True),  # until a round has it
         (view(0, 1, world=world(), membership=membership(0, 1)), WAS_RESIZING, True),
         (running(0, 1, 2), WAS_RESIZING, False),  # a round has it
+        (running(0, 1), JobStatus(), False),  # nobody had spoken of a wish before
         (running(0, 1), JobStatus(desired_replicas=3), False),  # a node was lost: not a resize
         (view(world=world()), JobStatus(desired_replicas=2), False),  # before any round there is nothing to resize
     ],

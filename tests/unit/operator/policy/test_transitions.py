@@ -93,7 +93,7 @@ def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None
     [
         view(world=world(State.SUSPENDED), membership=membership(0, 1), dones=dones(0)),
         view(world=world(State.SUSPENDED), membership=membership(0, 1)),
-        view(world=world(State.SUSPENDED, round=2), membership=membership(0, 1), dones=dones(0, 1)),
+        view(world=world(State.SUSPENDED, round=2), membership=membership(0, 1), dones=dones(0, 1, round_=2)),
         view(world=world(State.SUSPENDED), membership=membership(0), dones={(1, 0): Done("another")}),
         view(world=world(State.SUSPENDED), membership=membership()),
         view(world=world(State.SUSPENDED), dones=dones(0, 1)),
