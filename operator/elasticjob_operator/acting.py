@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api.keys import Keys
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.protocol import Etcd, Txn
 from elasticjob_operator import actions as act
 from elasticjob_operator import jobkey, txns
 from elasticjob_operator.cluster import objects
@@ -129,7 +129,10 @@ class Actor:
             return  # a job that was deleted must not get a first spec: nobody would delete it again
         for name in action.proposed:
             turn.ledger.propose(name)  # before the transaction: it may land although its answer is lost
-        result = await self._etcd.txn(txns.write_spec(turn.keys, action))
+        await self._write(turn, txns.write_spec(turn.keys, action))
+
+    async def _write(self, turn: Turn, txn: Txn) -> None:
+        result = await self._etcd.txn(txn)
         if result.succeeded:
             turn.ledger.written = (turn.store, result.revision)
 
@@ -139,7 +142,7 @@ class Actor:
         return found is not None and objects.uid_of(found) == key.uid and not objects.is_terminating(found)
 
     async def _write_expected(self, turn: Turn, action: act.WriteExpected) -> None:
-        await self._etcd.txn(txns.write_expected(turn.keys, action))
+        await self._write(turn, txns.write_expected(turn.keys, action))
 
     async def _evict(self, turn: Turn, action: act.Evict) -> None:
         eviction = action.eviction

@@ -11,7 +11,7 @@ from enum import Enum
 from elasticjob_api.status import JobStatus
 
 SHOWN_WITHIN_S = 5.0
-"""A created pod that the watch has not shown for so long is looked for."""
+"""What was written and has not come back through a watch for so long is not believed any more."""
 
 
 class NameState(Enum):
@@ -44,6 +44,8 @@ class Ledger:
     status: JobStatus | None = None
     """As last written by this process: newer than what the job's cache says."""
     status_written_s: float = float("-inf")
+    corrected_version: str = ""
+    """The job's resourceVersion for which a foreign status was last overwritten."""
 
     def propose(self, name: str) -> None:
         """This process writes `name` into the map; say so before the transaction is sent."""

@@ -11,10 +11,11 @@ from dataclasses import replace
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.acceptance import read_status
+from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Object, Resource
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.policy.events import events
 from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
@@ -34,16 +35,35 @@ class Speaker:
         """Write `status` if it is new; seconds until it may be written, if that is not now."""
         before = ledger.status or read_status(obj)
         if status == before:
-            return None
+            return await self._correct(key, obj, ledger, status)
         soft = replace(status, progress=before.progress) == before
         period_s = self._settings.soft_status_period_s if soft else self._settings.status_period_s
         wait_s = ledger.status_written_s + period_s - self._clock()
         if wait_s > 0:
             return wait_s
-        await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, status_to_dict(status))
-        ledger.status, ledger.status_written_s = status, self._clock()
+        await self._write(key, ledger, status)
         await self._tell(key, obj, before, status)
         return None
+
+    async def _correct(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
+        """Write it again if something else stands there: a late write of a process that ended, or a hand.
+
+        Once for each version of the object: an API server that does not store all of it is no reason to go on.
+        """
+        version = str(objects.metadata(obj).get("resourceVersion", ""))
+        if ledger.status is None or ledger.corrected_version == version or read_status(obj) == status:
+            return None
+        wait_s = ledger.status_written_s + SHOWN_WITHIN_S - self._clock()
+        if wait_s > 0:
+            return wait_s  # our own write is on its way back to us
+        log.warning("%s: the status is not the one that was written; writing it again", key)
+        await self._write(key, ledger, status)
+        ledger.corrected_version = version
+        return None
+
+    async def _write(self, key: JobKey, ledger: Ledger, status: JobStatus) -> None:
+        await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, status_to_dict(status))
+        ledger.status, ledger.status_written_s = status, self._clock()
 
     async def _tell(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
         for event in events(before, after):

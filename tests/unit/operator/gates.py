@@ -1,0 +1,149 @@
+"""A cluster and an etcd whose every request waits at a gate, until a test says what becomes of it.
+
+So a test may answer requests in any order, lose an answer, fail a request that lands later all the same, or end
+the process that waits. Watches are not gated: a test delivers their events by itself.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.protocol import Object, ObjectEvent, Resource
+from elasticjob_operator.errors import ClusterUnavailable
+
+
+@dataclass(slots=True)
+class Held:
+    """One request at the gate."""
+
+    what: str
+    writes: bool
+    execute: Callable[[], Awaitable[Any]]
+    unavailable: Exception
+    answer: "asyncio.Future[Any]"
+
+    async def pass_through(self, *, lose_answer: bool = False) -> None:
+        """It takes place; the caller hears of it, or not."""
+        try:
+            result = await self.execute()
+        except Exception as error:  # noqa: BLE001 -- whatever the fake raises is the caller's answer
+            self._tell(error)
+            return
+        if lose_answer:
+            self._tell(self.unavailable)
+        elif not self.answer.done():
+            self.answer.set_result(result)
+
+    def fail(self) -> None:
+        """The caller hears that nothing answered."""
+        self._tell(self.unavailable)
+
+    def _tell(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Gate:
+    """The requests that wait, oldest first."""
+
+    def __init__(self) -> None:
+        self.held: list[Held] = []
+
+    async def through(
+        self, what: str, execute: Callable[[], Awaitable[Any]], unavailable: Exception, *, writes: bool
+    ) -> Any:
+        """Wait at the gate."""
+        held = Held(what, writes, execute, unavailable, asyncio.get_running_loop().create_future())
+        self.held.append(held)
+        return await held.answer
+
+
+class GatedCluster:
+    """A `Cluster` in front of `inner`."""
+
+    def __init__(self, inner: MemoryCluster, gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def _pass(self, what: str, execute: Callable[[], Awaitable[Any]], *, writes: bool = True) -> Any:
+        return await self._gate.through(what, execute, ClusterUnavailable(f"{what}: no answer"), writes=writes)
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        made: Object = await self._pass(f"create {resource.value}", lambda: self._inner.create(resource, body))
+        return made
+
+    async def apply(self, resource: Resource, body: Object) -> Object:
+        made: Object = await self._pass(f"apply {resource.value}", lambda: self._inner.apply(resource, body))
+        return made
+
+    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+        await self._pass("status", lambda: self._inner.patch_status(resource, namespace, name, status))
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+    ) -> None:
+        await self._pass(
+            f"delete {name}", lambda: self._inner.delete(resource, namespace, name, uid=uid, grace_s=grace_s)
+        )
+
+    async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
+        await self._pass("delete all", lambda: self._inner.delete_collection(resource, namespace, selector))
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        found: Object | None = await self._pass(
+            f"get {name}", lambda: self._inner.get(resource, namespace, name), writes=False
+        )
+        return found
+
+    def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
+        return self._inner.watch(resource)
+
+
+class GatedEtcd:
+    """An `Etcd` in front of `inner`."""
+
+    def __init__(self, inner: Etcd, gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def _pass(self, what: str, execute: Callable[[], Awaitable[Any]], *, writes: bool = True) -> Any:
+        return await self._gate.through(what, execute, Unavailable(f"{what}: no answer"), writes=writes)
+
+    async def get(self, key: str) -> KeyValue | None:
+        found: KeyValue | None = await self._pass(f"get {key}", lambda: self._inner.get(key), writes=False)
+        return found
+
+    async def range(self, prefix: str) -> Range:
+        found: Range = await self._pass(f"range {prefix}", lambda: self._inner.range(prefix), writes=False)
+        return found
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        result: TxnResult = await self._pass(f"txn {_place(txn)}", lambda: self._inner.txn(txn))
+        return result
+
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        return self._inner.watch(prefix, start_revision=start_revision)
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        lease: Lease = await self._pass("grant", lambda: self._inner.lease_grant(ttl_s))
+        return lease
+
+    async def lease_keep_alive(self, lease_id: int) -> float:
+        left: float = await self._pass("keep alive", lambda: self._inner.lease_keep_alive(lease_id))
+        return left
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        revoked: bool = await self._pass("revoke", lambda: self._inner.lease_revoke(lease_id))
+        return revoked
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _place(txn: Txn) -> str:
+    """What it writes first, as the last word of its key, such as `spec` or `expected`."""
+    return txn.success[0].key.rstrip("/").rsplit("/", 1)[-1]

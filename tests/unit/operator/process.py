@@ -1,0 +1,79 @@
+"""One life of the operator in the model: a real Reconciler with caches that are filled when a test says so."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from elasticjob_etcd.memory import MemoryEtcd
+from elasticjob_operator.cluster.caches import JobCache, PodCache
+from elasticjob_operator.cluster.health import EtcdHealth
+from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
+from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.reconcile import Reconciler, Sources
+from elasticjob_operator.settings import Settings
+from tests.unit.operator.gates import Gate, GatedCluster, GatedEtcd
+
+if TYPE_CHECKING:
+    from tests.unit.operator.model import Model
+
+SETTINGS = Settings(cluster_id="c", operator_id="op", etcd_endpoints=("etcd:2379",), status_period_s=0.0)
+
+
+class Process:
+    """One life of the operator: caches, ledgers, and at most one turn under way."""
+
+    def __init__(self, model: "Model") -> None:
+        self.model = model
+        self.gate = Gate()
+        self.etcd = MemoryEtcd(model.store)
+        self.jobs, self.pods = JobCache(_ignore), PodCache(_ignore, self._pod_deleted)
+        self.mirror_etcd = MemoryEtcd(model.store)
+        self.rendezvous = Rendezvous(self.mirror_etcd, SETTINGS.cluster_id, on_change=_ignore, on_listed=lambda: None)
+        health = EtcdHealth(self.etcd, lambda: None)
+        sources = Sources(jobs=self.jobs, pods=self.pods, rendezvous=self.rendezvous, health=health)
+        self.reconciler = Reconciler(
+            cluster=GatedCluster(model.cluster, self.gate),
+            etcd=GatedEtcd(self.etcd, self.gate),
+            settings=SETTINGS,
+            sources=sources,
+            clock=lambda: model.now_s,
+            ids=Ids(suffix=lambda: next(model.suffixes), nonce=lambda: next(model.nonces)),
+        )
+        self.streams = {resource: model.cluster.watch(resource) for resource in (Resource.JOB, Resource.POD)}
+        self.undelivered: dict[Resource, list[ObjectEvent]] = {resource: [] for resource in self.streams}
+        self.turn: asyncio.Task[float | None] | None = None
+        self.again_at_s: float | None = None
+        self.tasks = [
+            model.loop.create_task(self.rendezvous.run()),
+            *(model.loop.create_task(self._pump(resource)) for resource in self.streams),
+        ]
+
+    async def _pump(self, resource: Resource) -> None:
+        async for event in self.streams[resource]:
+            self.undelivered[resource].append(event)
+
+    def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
+        self.reconciler.pod_deleted(key, name, uid)
+
+    def deliver(self, resource: Resource, count: int | None = None) -> None:
+        """The next events of a watch arrive."""
+        cache = self.jobs if resource is Resource.JOB else self.pods
+        events = self.undelivered[resource]
+        due = events[:count]
+        del events[:count]
+        for event in due:
+            cache.apply(event)
+
+    async def stop(self) -> None:
+        """The process ends here and now."""
+        running = [*self.tasks, *([self.turn] if self.turn else [])]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for stream in self.streams.values():
+            await stream.aclose()
+
+
+def _ignore(_key: JobKey) -> None:
+    """Turns are taken when a test says so."""

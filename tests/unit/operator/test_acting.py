@@ -1,0 +1,124 @@
+"""What the hands of the reconciler learn from each answer, and what they refuse to do on old knowledge."""
+
+import pytest
+
+from elasticjob_api import names
+from elasticjob_api.keys import Keys
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_operator.acting import Actor, Turn
+from elasticjob_operator.actions import CreatePod, DeletePods, LookPod
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.objects import name_of, uid_of
+from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.errors import ClusterUnavailable, Forbidden
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.ledger import Ledger, NameState
+
+NOW_S = 1000.0
+KEY = JobKey("default", "j", "u1")
+
+
+class RefusingCluster(MemoryCluster):
+    """Answers the creation of `refused` with `error`."""
+
+    def __init__(self, error: Exception, refused: str = "j-0-a") -> None:
+        super().__init__()
+        self.error = error
+        self.refused = refused
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        if name_of(body) == self.refused:
+            raise self.error
+        return await super().create(resource, body)
+
+
+def turn() -> Turn:
+    ledger = Ledger()
+    ledger.propose("j-0-a")
+    return Turn(KEY, Keys("/p"), ledger, 0)
+
+
+def actor(cluster: MemoryCluster, store: MemoryStore | None = None) -> Actor:
+    return Actor(cluster=cluster, etcd=MemoryEtcd(store or MemoryStore()), clock=lambda: NOW_S)
+
+
+def body(name: str, uid: str = "u1") -> Object:
+    labels = {names.LABEL_JOB_NAME: "j", names.LABEL_JOB_UID: uid}
+    return {"metadata": {"name": name, "namespace": "default", "labels": labels}, "spec": {}}
+
+
+async def test_pods_are_not_deleted_when_the_spec_has_changed_since() -> None:
+    cluster, store = MemoryCluster(), MemoryStore()
+    pod = await cluster.create(Resource.POD, body("j-0-a"))
+    seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
+    store.txn(Txn((), (Put("/p/c/spec", b"2"),)))
+    await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
+    assert cluster.objects(Resource.POD)
+
+
+async def test_pods_are_deleted_when_the_spec_is_still_the_one_planned_from() -> None:
+    cluster, store = MemoryCluster(), MemoryStore()
+    pod = await cluster.create(Resource.POD, body("j-0-a"))
+    seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
+    await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
+    assert not cluster.objects(Resource.POD)
+
+
+async def test_a_pod_of_another_uid_is_not_deleted() -> None:
+    cluster = MemoryCluster()
+    await cluster.create(Resource.POD, body("j-0-a"))
+    await actor(cluster).perform(turn(), [DeletePods({"j-0-a": "another"}, None)])
+    assert cluster.objects(Resource.POD)
+
+
+async def test_a_created_pod_is_awaited() -> None:
+    now = turn()
+    await actor(MemoryCluster()).perform(now, [CreatePod("j-0-a", body("j-0-a"))])
+    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.COMING
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        pytest.param(Forbidden("quota"), NameState.OURS, id="refused: it may be tried again"),
+        pytest.param(ClusterUnavailable("no answer"), NameState.DOUBTFUL, id="no answer: look first"),
+    ],
+)
+async def test_what_a_failed_creation_means_for_the_name(error: Exception, state: NameState) -> None:
+    now = turn()
+    with pytest.raises(type(error)):
+        await actor(RefusingCluster(error)).perform(now, [CreatePod("j-0-a", body("j-0-a"))])
+    assert now.ledger.state_of("j-0-a", NOW_S) is state
+
+
+async def test_one_refused_pod_does_not_keep_the_others_from_being_created() -> None:
+    cluster = RefusingCluster(Forbidden("quota"))
+    pods = [CreatePod("j-0-a", body("j-0-a")), CreatePod("j-1-b", body("j-1-b"))]
+    with pytest.raises(Forbidden):
+        await actor(cluster).perform(turn(), pods)
+    assert [name_of(pod) for pod in cluster.objects(Resource.POD)] == ["j-1-b"]
+
+
+@pytest.mark.parametrize(
+    ("there", "state"),
+    [
+        pytest.param(None, NameState.VANISHED, id="nothing"),
+        pytest.param("u1", NameState.COMING, id="ours"),
+        pytest.param("u2", NameState.VANISHED, id="another job's"),
+    ],
+)
+async def test_looking_settles_a_doubtful_name(there: str | None, state: NameState) -> None:
+    cluster, now = MemoryCluster(), turn()
+    now.ledger.sending("j-0-a")
+    if there:
+        await cluster.create(Resource.POD, body("j-0-a", there))
+    await actor(cluster).perform(now, [LookPod("j-0-a")])
+    assert now.ledger.state_of("j-0-a", NOW_S) is state
+
+
+async def test_looking_at_a_name_that_another_pod_has_proves_the_claimed_uid_gone() -> None:
+    cluster, now = MemoryCluster(), turn()
+    pod = await cluster.create(Resource.POD, body("j-0-a"))
+    await actor(cluster).perform(now, [LookPod("j-0-a", frozenset({"old", uid_of(pod)}))])
+    assert now.ledger.gone_uids == {"old"}

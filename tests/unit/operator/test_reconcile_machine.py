@@ -1,0 +1,277 @@
+"""Histories of one job in which everything goes wrong that may: the invariants that no order of events may break.
+
+The Reconciler is the real one; every request of it may be answered, lose its answer, fail and land later, or be
+the last thing that the process does. Watches lag. Numbers in names are those of the protocol's invariants.
+"""
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from elasticjob_api.names import ConditionType
+from elasticjob_api.world import State
+from elasticjob_operator.acceptance import accept, read_status
+from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.policy.conditions import holds, phase
+from elasticjob_operator.policy.scaling import desired_nodes
+from tests.unit.operator.model import Model, is_bound, is_live
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+PICK = st.integers(min_value=0, max_value=7)
+MAX = 3
+COUNTERS = ("restarts", "nodeLosses", "podReplacements", "rendezvousRound")
+
+
+class ReconcileMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model(replicas=2, minReplicas=1, maxReplicas=MAX, backoffLimit=2)
+        self.counters: dict[str, int] = {}
+        self.ended: str | None = None
+        self.final_spec: int | None = None
+        self.counting: set[str] = set()
+        self.deleted = False
+        self.deleted_or_not_to_be = True
+
+    def teardown(self) -> None:
+        try:
+            self._check_the_end()
+        finally:
+            self.model.close()
+
+    @initialize(replicas=st.integers(min_value=1, max_value=MAX), deletable=st.booleans(), runs=st.booleans())
+    def a_job_has_begun(self, replicas: int, *, deletable: bool, runs: bool) -> None:
+        self.deleted_or_not_to_be = not deletable
+        self.model.patch(replicas=replicas)
+        self.model.quiesce()
+        if runs:
+            self.all_pods_start_and_join()
+            self.a_round_closes()
+
+    # The operator, disturbed.
+
+    @rule(requests=st.integers(min_value=0, max_value=6))
+    def the_operator_works(self, requests: int) -> None:
+        """Takes up a turn if there is none, and gets so many answers, as fresh as its caches are."""
+        self.model.begin_turn()
+        for _ in range(requests):
+            if self.model.process.gate.held:
+                self.model.answer(0)
+            self.model.begin_turn()
+
+    @rule()
+    def the_operator_comes_to_rest(self) -> None:
+        self.model.finish_turn()
+        self.model.catch_up()
+
+    @precondition(lambda self: self.model.process.gate.held)
+    @rule(pick=PICK, fate=st.sampled_from(["answer", "lose the answer", "get lost", "land later"]))
+    def a_request_is_treated_badly(self, pick: int, fate: str) -> None:
+        index = pick % len(self.model.process.gate.held)
+        if fate in {"answer", "lose the answer"}:
+            self.model.answer(index, lose_answer=fate == "lose the answer")
+        else:
+            self.model.refuse(index, lands_later=fate == "land later")
+
+    @rule(land=st.lists(st.booleans(), max_size=3))
+    def the_operator_crashes(self, land: list[bool]) -> None:
+        self.model.crash(land=land)
+
+    @precondition(lambda self: self.model.in_flight)
+    @rule(pick=PICK)
+    def a_late_request_lands(self, pick: int) -> None:
+        self.model.land(pick % len(self.model.in_flight))
+
+    @rule(resource=st.sampled_from([Resource.JOB, Resource.POD]), count=st.integers(min_value=1, max_value=9))
+    def watch_events_arrive(self, resource: Resource, count: int) -> None:
+        self.model.process.deliver(resource, count)
+
+    @rule(connected=st.booleans())
+    def the_mirror_lags_or_catches_up(self, *, connected: bool) -> None:
+        etcd = self.model.process.mirror_etcd
+        (etcd.reconnect if connected else etcd.disconnect)()
+        self.model.settle()
+
+    @rule(seconds=st.sampled_from([0.5, 6.0, 40.0]))
+    def time_goes_by(self, seconds: float) -> None:
+        self.model.now_s += seconds
+
+    # Pods, agents and the closer.
+
+    def _running_pod(self, pick: int) -> Any:
+        found = [pod for pod in self.model.pods() if is_live(pod) and is_bound(pod)]
+        return found[pick % len(found)] if found else None
+
+    @rule()
+    def all_pods_start_and_join(self) -> None:
+        for pod in self.model.pods():
+            if is_live(pod) and not is_bound(pod):
+                self.model.start_pod(pod)
+
+    @rule(pick=PICK)
+    def a_pod_fails(self, pick: int) -> None:
+        if (pod := self._running_pod(pick)) is not None:
+            self.model.end_pod(pod, exit_code=1)
+            self.counting.add(uid_of(pod))
+
+    @rule(pick=PICK, disrupted=st.booleans())
+    def a_pod_ends_without_blame(self, pick: int, *, disrupted: bool) -> None:
+        if (pod := self._running_pod(pick)) is not None:
+            self.model.end_pod(pod, exit_code=1 if disrupted else 143, disrupted=disrupted)
+
+    @rule(pick=PICK)
+    def somebody_deletes_a_pod(self, pick: int) -> None:
+        pods = self.model.pods()
+        if pods:
+            self.model.delete_pod(pods[pick % len(pods)])
+
+    @rule()
+    def kubelets_confirm_deletions(self) -> None:
+        for pod in self.model.pods():
+            if is_terminating(pod):
+                self.model.confirm_deletion(pod)
+
+    @rule()
+    def a_round_closes(self) -> None:
+        self.model.close_round()
+
+    @rule()
+    def a_worker_fails(self) -> None:
+        self.model.fail_worker()
+
+    @rule(pick=PICK)
+    def a_member_finishes(self, pick: int) -> None:
+        self.model.finish_member(pick)
+
+    # The user.
+
+    @rule(replicas=st.integers(min_value=1, max_value=MAX))
+    def the_user_scales(self, replicas: int) -> None:
+        self.model.patch(replicas=replicas)
+
+    @rule(suspend=st.booleans())
+    def the_user_suspends_or_resumes(self, *, suspend: bool) -> None:
+        self.model.patch(suspend=suspend)
+
+    @precondition(lambda self: not self.deleted_or_not_to_be)
+    @rule()
+    def the_user_deletes_the_job(self) -> None:
+        self.model.delete_job()
+        self.deleted = self.deleted_or_not_to_be = True
+
+    # What always holds.
+
+    @invariant()
+    def no_name_is_created_twice_12(self) -> None:
+        assert all(count == 1 for count in self.model.cluster.created.values()), self.model.cluster.created
+
+    @invariant()
+    def the_map_is_never_larger_than_max(self) -> None:
+        assert len(self.model.named()) <= MAX
+
+    @invariant()
+    def nothing_is_written_after_a_final_world_13(self) -> None:
+        world, spec = self.model.store.get(self.model.keys.world), self.model.store.get(self.model.keys.spec)
+        decoded = self.model.world()
+        if world is not None and spec is not None and decoded is not None and decoded.state.final:
+            assert spec.mod_revision <= world.mod_revision
+
+    @invariant()
+    def the_world_is_suspended_exactly_with_the_spec_13(self) -> None:
+        world, spec = self.model.world(), self.model.spec()
+        if world is not None and spec is not None and not world.state.final:
+            assert (world.state is State.SUSPENDED) == spec.suspended
+
+    @invariant()
+    def replacements_count_failed_pods_once_and_never_fall_14(self) -> None:
+        spec = self.model.spec()
+        if spec is not None and not self.deleted:
+            before = self.counters.get("replacements", 0)
+            assert before <= spec.replacements <= len(self.counting)
+            self.counters["replacements"] = spec.replacements
+
+    @invariant()
+    def counters_of_the_status_never_fall(self) -> None:
+        if self.model.job_object() is None or self.model.status_is_stale:
+            return
+        status = self.model.status()
+        for name in COUNTERS:
+            assert status.get(name, 0) >= self.counters.get(name, 0), name
+            self.counters[name] = status.get(name, 0)
+
+    @invariant()
+    def an_end_is_for_ever(self) -> None:
+        if self.model.job_object() is None or self.model.status_is_stale:
+            return
+        said = self.model.status().get("phase")
+        assert self.ended in {None, said}
+        if said in {"Succeeded", "Failed"}:
+            self.ended = said
+
+    @invariant()
+    def conditions_and_phase_agree(self) -> None:
+        job = self.model.job_object()
+        if job is not None and job.get("status"):
+            status = read_status(job)
+            assert status.phase == phase(status.conditions)
+            exclusive = (ConditionType.COMPLETE, ConditionType.FAILED, ConditionType.RUNNING)
+            assert sum(holds(status.conditions, name) for name in exclusive) <= 1
+
+    # Where it leads.
+
+    def _check_the_end(self) -> None:
+        self.model.quiesce()
+        self._confirm_everything()
+        self.counters_of_the_status_never_fall()
+        self.an_end_is_for_ever()
+        if self.deleted:
+            self._check_nothing_is_left()
+        elif self.ended or self.model.status().get("phase") in {"Succeeded", "Failed"}:
+            self._check_no_pod_runs_on()
+        else:
+            self._check_pods_are_as_wished_20()
+        self.no_name_is_created_twice_12()
+
+    def _confirm_everything(self) -> None:
+        self.kubelets_confirm_deletions()
+        self.model.quiesce()
+
+    def _check_nothing_is_left(self) -> None:
+        assert not self.model.pods()
+        assert not self.model.store.range(self.model.keys.all).kvs
+
+    def _check_no_pod_runs_on(self) -> None:
+        self.model.now_s += 60.0
+        self.model.quiesce()
+        self._confirm_everything()
+        assert not [name_of(pod) for pod in self.model.pods() if pod_phase(pod) in {"Pending", "Running"}]
+
+    def _check_pods_are_as_wished_20(self) -> None:
+        obj = self.model.job_object()
+        assert obj is not None
+        live = {name_of(pod) for pod in self.model.pods() if is_live(pod)}
+        if obj["spec"].get("suspend"):
+            assert not self.model.pods()
+        elif not self._finished_members():
+            assert live == self.model.named()
+            assert len(live) == desired_nodes(accept(obj).spec)
+
+    def _finished_members(self) -> set[tuple[int, str]]:
+        world = self.model.world()
+        if world is None or world.state is not State.ACTIVE:
+            return set()
+        keys = {kv.key for kv in self.model.store.range(self.model.keys.dones(world.round)).kvs}
+        return {(m.slot, m.incarnation) for m in world.members if self.model.keys.done(world.round, m.slot) in keys}
+
+
+TestReconcile = ReconcileMachine.TestCase
+TestReconcile.settings = settings(
+    max_examples=5000 if NIGHTLY else 80,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
