@@ -21,7 +21,8 @@ from elasticjob_etcd.translate import is_stale_auth, translate
 # A member cut off from its cluster would keep its streams open and silent; with this it ends them.
 _STREAM_METADATA = (("hasleader", "true"),)
 
-# What gRPC's own thread still has for a cancelled call must find the event loop open: it has no other owner to ask.
+# gRPC's thread may still have something to tell of a call that `close` ended; a loop that is closed by then logs it
+# as an error, in whichever loop comes next. Nothing can be awaited for it.
 _SETTLE_S = 0.005
 
 
@@ -33,7 +34,6 @@ class Connection:
         self.where = ",".join(endpoint.targets)
         self.identity = StoreIdentity()
         self._closed = False
-        self._running: set[Any] = set()  # calls and streams that have not ended
         self._channel = open_channel(endpoint)
         self.kv = rpc.KVStub(self._channel)
         self.lease = rpc.LeaseStub(self._channel)
@@ -55,31 +55,16 @@ class Connection:
 
     async def _once_or_twice(self, method: Any, request: Any) -> Any:
         try:
-            return await self._once(method, request)
+            return await method(request, timeout=self.timeout_s)
         except grpc.RpcError as error:
             if not is_stale_auth(error.details()):
                 raise
-        return await self._once(method, request)
-
-    async def _once(self, method: Any, request: Any) -> Any:
-        call = method(request, timeout=self.timeout_s)
-        self._running.add(call)
-        try:
-            return await call
-        finally:
-            self._running.discard(call)
+        return await method(request, timeout=self.timeout_s)
 
     def open_stream(self, method: Any, *, tried: str, wait_for_ready: bool) -> "Stream":
         """Begin a stream of both directions; `wait_for_ready` leaves waiting for etcd to the channel."""
         self.require_open()
-        call = method(wait_for_ready=wait_for_ready, metadata=_STREAM_METADATA)
-        self._running.add(call)
-        return Stream(self, call, tried)
-
-    def end_stream(self, call: Any) -> None:
-        """Cancel a stream; idempotent."""
-        self._running.discard(call)
-        call.cancel()
+        return Stream(self, method(wait_for_ready=wait_for_ready, metadata=_STREAM_METADATA), tried)
 
     def reraise_if_closed(self) -> None:
         """Raise `Unavailable` if a cancellation came from `close`, which looks as if the task had been cancelled."""
@@ -96,11 +81,8 @@ class Connection:
     async def close(self) -> None:
         """End every call and stream; idempotent."""
         self._closed = True
-        if self._running:
-            for call in tuple(self._running):
-                call.cancel()  # closing the channel alone would leave them to their deadlines
-            await asyncio.sleep(_SETTLE_S)
         await self._channel.close(None)
+        await asyncio.sleep(_SETTLE_S)
 
 
 class Stream:
@@ -141,4 +123,4 @@ class Stream:
 
     def cancel(self) -> None:
         """End the stream; idempotent."""
-        self._connection.end_stream(self._call)
+        self._call.cancel()

@@ -1,4 +1,4 @@
-"""A prefix of etcd held in memory and kept current: list once, then watch from the next revision, for ever.
+"""A prefix of etcd held in memory and kept current: list, then watch from the next revision, for ever.
 
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
