@@ -83,7 +83,7 @@ def test_an_operator_killed_in_the_middle_of_a_change_comes_to_the_same_end(
 def start(rig: Rig) -> None:
     rig.start_node()
     rig.start_operator()
-    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
+    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))
     rig.running(nodes=2, round_=1)
 
 
