@@ -45,6 +45,8 @@ bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seco
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra operator pyproject.toml -c requirements/dev.txt -o images/requirements/operator.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra examples pyproject.toml -c requirements/dev.txt -o images/requirements/digits.txt
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
