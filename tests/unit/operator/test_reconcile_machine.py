@@ -124,6 +124,11 @@ class ReconcileMachine(RuleBasedStateMachine):
             self.model.end_pod(pod, exit_code=1 if disrupted else 143, disrupted=disrupted)
 
     @rule(pick=PICK)
+    def an_agent_falls_silent(self, pick: int) -> None:
+        if (pod := self._running_pod(pick)) is not None:
+            self.model.expire(pod)
+
+    @rule(pick=PICK)
     def somebody_deletes_a_pod(self, pick: int) -> None:
         pods = self.model.pods()
         if pods:
