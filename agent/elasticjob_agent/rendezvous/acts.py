@@ -15,11 +15,12 @@ from elasticjob_agent.rendezvous.ports import WorkersPort
 from elasticjob_agent.rendezvous.ranks import assignment
 from elasticjob_agent.rendezvous.stay import Stay
 from elasticjob_agent.rendezvous.steps import Do, Step
-from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.rendezvous.txns import FailureIn, NodeAt
 from elasticjob_agent.trace import Trace
+from elasticjob_api import records
 from elasticjob_api.records import Node
 from elasticjob_api.world import Cause, World
-from elasticjob_etcd.protocol import Etcd, Txn
+from elasticjob_etcd.protocol import Etcd, Txn, TxnResult
 
 
 class Result(Enum):
@@ -28,6 +29,7 @@ class Result(Enum):
     DONE = "done"
     WORLD_MOVED = "the world moved"
     KEY_LOST = "the own key is gone"
+    RECORD_MOVED = "an own write, given up before, took place after all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,19 @@ class Acts:
 
     async def _commit(self, scene: Scene, txn: Txn) -> Result:
         result = await self._etcd.txn(txn)
+        return Result.DONE if result.succeeded else _reason(scene, txn, result)
+
+    async def _commit_node(self, scene: Scene, txn: Txn, node: Node) -> Result:
+        """A transaction that writes the own record; what is known of it afterwards is what etcd holds."""
+        stay, result = scene.stay, await self._etcd.txn(txn)
         if result.succeeded:
+            stay.last = NodeAt(node, result.revision)
             return Result.DONE
-        world_key = scene.stay.me.keys.world
-        now = next((kv.mod_revision for kv in result.reads[0] if kv.key == world_key), 0)
-        compared_world = any(compare.key == world_key for compare in txn.compares)
-        return Result.WORLD_MOVED if compared_world and now != scene.revision else Result.KEY_LOST
+        reason = _reason(scene, txn, result)
+        if reason is Result.RECORD_MOVED:
+            (own,) = result.reads[1]
+            stay.last = NodeAt(records.decode(Node, own.value), own.mod_revision)
+        return reason
 
     # -- workers ---------------------------------------------------------------------------------
 
@@ -110,9 +119,8 @@ class Acts:
         # A new port after each round; one never used is kept: a closer that took this node as idle has given it out.
         port = stay.node.master_port if stay.started is None else self._workers.renew_master_port()
         node = replace(stay.node, ready=world.round, master_port=port)
-        result = await self._commit(scene, txns.ready(stay.me, node))
+        result = await self._commit_node(scene, txns.ready(stay.me, stay.last, node), node)
         if result is Result.DONE:
-            stay.node = node
             self._trace.point("ready", world.round)
         return result
 
@@ -135,8 +143,8 @@ class Acts:
     async def _say_leaving(self, scene: Scene, _step: Step) -> Result:
         stay = scene.stay
         node = replace(stay.node, leaving=True)
-        result = await self._commit(scene, txns.leaving(stay.me, node, is_closer=self._election.is_closer))
-        return self._left(stay, node, result)
+        txn = txns.leaving(stay.me, stay.last, node, is_closer=self._election.is_closer)
+        return await self._leave(scene, txn, node)
 
     # -- rounds that this node opens -------------------------------------------------------------
 
@@ -160,13 +168,26 @@ class Acts:
         node = replace(stay.node, leaving=True)
         opened = forming(world, self._draw(), Cause.NODE_LEFT, f"{node.pod} leaves")
         is_closer = self._election.is_closer
-        txn = txns.open_leaving(stay.me, scene.revision, opened, node, is_closer=is_closer)
-        return self._left(stay, node, await self._commit(scene, txn))
+        txn = txns.open_leaving(stay.me, scene.revision, opened, stay.last, node, is_closer=is_closer)
+        return await self._leave(scene, txn, node)
 
-    def _left(self, stay: Stay, node: Node, result: Result) -> Result:
+    async def _leave(self, scene: Scene, txn: Txn, node: Node) -> Result:
+        result = await self._commit_node(scene, txn, node)
         if result is Result.DONE:
-            stay.node, stay.leave_said = node, True
+            scene.stay.leave_said = True
         return result
+
+
+def _reason(scene: Scene, txn: Txn, refused: TxnResult) -> Result:
+    """Which fence failed; the world first: it is waited for, and the rest found then."""
+    me = scene.stay.me
+    now = {kv.key: kv for read in refused.reads for kv in read}
+    world, own = now.get(me.keys.world), now.get(me.node_key)
+    revision = world.mod_revision if world is not None else 0
+    if revision != scene.revision and any(compare.key == me.keys.world for compare in txn.compares):
+        return Result.WORLD_MOVED
+    moved = own is not None and own.lease == me.lease and own.mod_revision != scene.stay.last.revision
+    return Result.RECORD_MOVED if moved else Result.KEY_LOST
 
 
 def _of(stay: Stay, failures: list[FailureIn]) -> list[FailureIn]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.errors import Superseded
-from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records
 from elasticjob_api.keys import SLOT_LIMIT, Keys
@@ -47,7 +47,7 @@ class Joined:
     """A stay that has begun."""
 
     me: Identity
-    node: Node
+    last: NodeAt
     spec: Slots
     ctl: Range
 
@@ -83,7 +83,7 @@ async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Cal
     refusal = _refusal(view, profile)
     is_mine = profile.slot is not None or _is_oldest(view, me.member)
     if result.succeeded and view.spec is not None and not refusal and is_mine:
-        return Joined(me, node, view.spec, Range(result.reads[0], result.revision))
+        return Joined(me, NodeAt(node, result.revision), view.spec, Range(result.reads[0], result.revision))
     # Another took the slot in between (it is older), the drawn incarnation exists, or the last of an older run has
     # just cleared everything away: leave no trace, try again.
     await etcd.lease_revoke(lease.id)
@@ -138,7 +138,7 @@ def _refusal(view: View, profile: Profile) -> str:
 
 async def come_back(
     etcd: Etcd, me: Identity, node: Node, *, spec: Slots, started: tuple[int, str] | None, lease_ttl_s: float
-) -> tuple[Identity, Node] | None:
+) -> tuple[Identity, NodeAt] | None:
     """The same stay again, under a new lease if need be, its workers untouched; None when the job went on without it.
 
     Raises Superseded when the stay was evicted for good, EtcdError when etcd does not answer.
@@ -149,7 +149,7 @@ async def come_back(
     key = await etcd.get(me.node_key)
     if proof is None and key is not None and await etcd.lease_keep_alive(key.lease) > 0:
         # Nothing was lost but answers. Nobody else writes this key: it holds what was said last, and whose lease it is.
-        return replace(me, lease=key.lease), records.decode(Node, key.value)
+        return replace(me, lease=key.lease), NodeAt(records.decode(Node, key.value), key.mod_revision)
     found = await etcd.get(me.keys.world)
     if found is None or proof is not None or not _still_named(decode_world(found.value), me.member, started):
         return None
@@ -164,13 +164,13 @@ def _still_named(world: World, member: Member, started: tuple[int, str] | None) 
 
 async def _put_back(
     etcd: Etcd, me: Identity, node: Node, *, world_revision: int, lease_ttl_s: float, operated: bool
-) -> tuple[Identity, Node] | None:
+) -> tuple[Identity, NodeAt] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
     again = Identity(me.keys, me.member, lease.id)
     record = replace(node, lease=lease.id)
     result = await etcd.txn(txns.put_back(again, record, world_revision))
     # Without an operator another may have taken the slot for a free one meanwhile; it is older now, and has it.
     if result.succeeded and (operated or _is_oldest(parse_view(me.keys, _flat(result)), me.member)):
-        return again, record
+        return again, NodeAt(record, result.revision)
     await etcd.lease_revoke(lease.id)
     return None

@@ -204,7 +204,7 @@ class RendezvousMember:
         if self._leave_requested:
             return False
         # In a wiped store there is nothing to come back to: there the job begins again.
-        return await self._enter(again=self._world_was_seen and not self._mirror.wiped) is not None
+        return await self._enter(again=not self._mirror.wiped) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:
         """Stop them all and wait for it; whoever calls this has no step to take until then."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from elasticjob_agent.rendezvous import joining
 from elasticjob_agent.rendezvous.errors import Unreachable
 from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_api.records import Node, Slots
 from elasticjob_api.world import World
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable
@@ -31,7 +31,7 @@ class Stay:
     """One incarnation at work."""
 
     me: Identity
-    node: Node
+    last: NodeAt
     spec: Slots
     ctl: Range
     keeper: LeaseKeeper
@@ -43,6 +43,11 @@ class Stay:
     opening: tuple[str, int] = ("", 0)
     """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""
     watcher: "asyncio.Task[None] | None" = field(default=None)
+
+    @property
+    def node(self) -> Node:
+        """The own record, as far as it is known to be written."""
+        return self.last.node
 
     def note(self, world: World | None) -> None:
         """Take in the world as it is seen: if it is the one this node opened, its failures are said."""
@@ -103,7 +108,7 @@ class Entrance:
     async def _enter_once(self, master_port: int, profile: Profile) -> Stay:
         joined = await joining.join(self.etcd, profile, master_port=master_port, draw=self.draw)
         keeper = LeaseKeeper(self.etcd, Lease(joined.me.lease, self.profile.lease_ttl_s), self.clock)
-        return Stay(me=joined.me, node=joined.node, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
+        return Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
 
     async def come_back(self, stay: Stay) -> bool:
         """Put a lost stay back under a new lease, its workers untouched; False when it has to begin anew."""
@@ -118,7 +123,7 @@ class Entrance:
         if back is None:
             return False
         await stay.close()
-        stay.me, stay.node = back
+        stay.me, stay.last = back
         stay.keeper = LeaseKeeper(self.etcd, Lease(stay.me.lease, self.profile.lease_ttl_s), self.clock)
         return True
 

@@ -1,8 +1,9 @@
 """PURE: every transaction of an agent, with its fences; the only place where fences are written down.
 
 Every transaction but `ready` compares the world's mod revision; every one compares that the own node key
-exists under the own lease; the closer's also that the closer key does, and spec's mod revision. The else branch
-reads `P/c/ctl/`, so a loser learns in the same trip.
+exists under the own lease; the closer's also that the closer key does, and spec's mod revision. Writes of the own
+node record are a chain: each compares the revision of the one before (`NodeAt`), so that one that was given up
+and takes place late never undoes a newer one. The else branch reads `P/c/ctl/`, so a loser learns in the same trip.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,14 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
 from elasticjob_api.world import Closer, Member, Membership, State, World
 from elasticjob_etcd.protocol import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAt:
+    """The own node record as it was written last, and the revision of that write."""
+
+    node: Node
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,15 @@ class Identity:
     def mine(self) -> Compare:
         """The fence: my key lives, under my lease."""
         return leased(self.node_key, self.lease)
+
+    def still(self, last: NodeAt) -> tuple[Compare, Compare]:
+        """The fences of a write of the node record: it is mine, and as I wrote it last."""
+        return self.mine, unchanged(self.node_key, last.revision)
+
+    @property
+    def learn(self) -> tuple[Get, Get]:
+        """What a refused writer of the node record reads."""
+        return Get(self.keys.ctl, prefix=True), Get(self.node_key)
 
     def put_node(self, node: Node) -> Put:
         """My record, under my lease."""
@@ -69,9 +87,9 @@ def put_back(me: Identity, node: Node, world_revision: int) -> Txn:
     return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
-def ready(me: Identity, node: Node) -> Txn:
-    """`ready` stays true for ever, so it needs no fence but the own key."""
-    return Txn((me.mine,), (me.put_node(node),), (Get(me.keys.ctl, prefix=True),))
+def ready(me: Identity, last: NodeAt, node: Node) -> Txn:
+    """`ready` stays true for ever, so it needs no fence but the own record."""
+    return Txn(me.still(last), (me.put_node(node),), me.learn)
 
 
 def open_round(me: Identity, seen: int, next_world: World, failures: Sequence[FailureIn]) -> Txn:
@@ -80,10 +98,10 @@ def open_round(me: Identity, seen: int, next_world: World, failures: Sequence[Fa
     return Txn((unchanged(me.keys.world, seen), me.mine), ops, (Get(me.keys.ctl, prefix=True),))
 
 
-def open_leaving(me: Identity, seen: int, next_world: World, node: Node, *, is_closer: bool) -> Txn:
+def open_leaving(me: Identity, seen: int, next_world: World, last: NodeAt, node: Node, *, is_closer: bool) -> Txn:
     """Open the next round because this member (`node` says leaving) goes; peers move at once."""
-    ops = (_put_world(me.keys, next_world), *leaving(me, node, is_closer=is_closer).success)
-    return Txn((unchanged(me.keys.world, seen), me.mine), ops, (Get(me.keys.ctl, prefix=True),))
+    ops = (_put_world(me.keys, next_world), *leaving(me, last, node, is_closer=is_closer).success)
+    return Txn((unchanged(me.keys.world, seen), *me.still(last)), ops, me.learn)
 
 
 def late_failures(me: Identity, failures: Sequence[FailureIn]) -> Txn:
@@ -91,12 +109,12 @@ def late_failures(me: Identity, failures: Sequence[FailureIn]) -> Txn:
     return Txn((me.mine,), tuple(_put_failures(me, failures)), (Get(me.keys.ctl, prefix=True),))
 
 
-def leaving(me: Identity, node: Node, *, is_closer: bool) -> Txn:
+def leaving(me: Identity, last: NodeAt, node: Node, *, is_closer: bool) -> Txn:
     """Say that this node is on its way out, and stand down as closer; opens nothing."""
     ops: tuple[Op, ...] = (me.put_node(node),)
     if is_closer:
         ops = (*ops, Delete(me.keys.closer))
-    return Txn((me.mine,), ops, (Get(me.keys.ctl, prefix=True),))
+    return Txn(me.still(last), ops, me.learn)
 
 
 def done(me: Identity, seen: int, round_: int) -> Txn:

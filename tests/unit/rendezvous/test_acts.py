@@ -11,7 +11,7 @@ from elasticjob_agent.rendezvous.election import Election
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.stay import Stay
 from elasticjob_agent.rendezvous.steps import Do, Step
-from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api import world
@@ -56,8 +56,9 @@ class Node:
         self.workers = SimWorkers(_forget)
         me = Identity(KEYS, ME, self.store.grant(6.0).id)
         node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
-        self.store.txn(txns.join(me, node))
-        self.stay = Stay(me=me, node=node, spec=spec, ctl=Range((), 1), keeper=cast("LeaseKeeper", None))
+        joined = self.store.txn(txns.join(me, node))
+        last = NodeAt(node, joined.revision)
+        self.stay = Stay(me=me, last=last, spec=spec, ctl=Range((), 1), keeper=cast("LeaseKeeper", None))
         drawn = iter("abcdefgh")
         self._acts = Acts(
             etcd=self.etcd,
@@ -134,6 +135,33 @@ def test_a_node_that_never_ran_keeps_the_port_that_a_closer_may_have_given_out_a
     held = node.stay.node.master_port
     assert node.do(Do.SAY_READY, FORMING) is Result.DONE
     assert (node.stay.node.ready, node.stay.node.master_port) == (2, held)
+
+
+@pytest.mark.parametrize("do", [Do.SAY_READY, Do.SAY_LEAVING])
+def test_a_write_of_the_own_record_that_is_late_never_undoes_a_newer_one(do: Do) -> None:
+    node = Node()
+    node.run_round_1()
+    node.put_world(FORMING)
+    node.etcd.faults = [Fault.LATE]
+    with pytest.raises(Unavailable):
+        node.do(Do.SAY_READY, FORMING)
+    assert node.do(do, FORMING) is Result.DONE
+    said = node.store.get(node.stay.me.node_key)
+    node.etcd.land()
+    assert node.store.get(node.stay.me.node_key) == said
+
+
+def test_a_write_of_the_own_record_whose_answer_was_lost_is_known_at_the_next() -> None:
+    node = Node()
+    node.run_round_1()
+    node.put_world(FORMING)
+    node.etcd.faults = [Fault.ANSWER_LOST]
+    with pytest.raises(Unavailable):
+        node.do(Do.SAY_READY, FORMING)
+    assert node.stay.node.ready == 0
+    assert node.do(Do.SAY_READY, FORMING) is Result.RECORD_MOVED
+    assert node.stay.node.ready == 2
+    assert node.do(Do.SAY_LEAVING, FORMING) is Result.DONE
 
 
 def test_a_node_that_ran_offers_a_new_port() -> None:

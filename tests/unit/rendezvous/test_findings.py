@@ -163,10 +163,9 @@ def test_finding_24_a_round_is_not_closed_with_an_old_map() -> None:
     play(history, operator=OPERATOR)
 
 
-@pytest.mark.xfail(strict=True, reason="writes of the own node record are no chain: a late one overwrites a newer one")
 def test_a_ready_that_takes_place_after_a_newer_one_does_not_cost_a_healthy_node_its_place() -> None:
     history = """
-        restart; look; close; go 1; stopped 1; arm 1 LATE; turn 1; turn 1   # ready=2 is given up and said again
+        restart; look; close; go 1; stopped 1; arm 1 LATE; turn 1; turn 1   # ready=2 is given up, said again
         go 0; stopped 0; go 0; look; close; is active 2
         go 0; go 1; restart; look; close; go 1; stopped 1; go 1             # ready=3
         land 1; settle; is active 3 losses=0

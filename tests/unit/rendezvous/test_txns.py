@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from elasticjob_agent.rendezvous import txns
-from elasticjob_agent.rendezvous.txns import FailureIn, Identity
+from elasticjob_agent.rendezvous.txns import FailureIn, Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records, world
 from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
@@ -41,6 +41,10 @@ class Scene:
     def node(self, **changes: object) -> records.Node:
         return a_node(1, lease=self.me.lease, **changes)
 
+    def last(self) -> NodeAt:
+        """The own record as it is."""
+        return NodeAt(self.node(), self.revision_of(self.me.node_key))
+
     def put(self, key: str, value: bytes, lease: int = 0) -> None:
         self.store.txn(Txn((), (Put(key, value, lease),)))
 
@@ -59,13 +63,13 @@ FAILURES = [FailureIn(1, 0, Failure(incarnation=ME.incarnation, rank=0, exit_cod
 Make = Callable[[Scene], Txn]
 
 TXNS: dict[str, Make] = {
-    "ready": lambda s: txns.ready(s.me, s.node(ready=2)),
+    "ready": lambda s: txns.ready(s.me, s.last(), s.node(ready=2)),
     "open_round": lambda s: txns.open_round(s.me, s.revision_of(KEYS.world), FORMING, FAILURES),
     "open_leaving": lambda s: txns.open_leaving(
-        s.me, s.revision_of(KEYS.world), FORMING, s.node(leaving=True), is_closer=True
+        s.me, s.revision_of(KEYS.world), FORMING, s.last(), s.node(leaving=True), is_closer=True
     ),
     "late_failures": lambda s: txns.late_failures(s.me, FAILURES),
-    "leaving": lambda s: txns.leaving(s.me, s.node(leaving=True), is_closer=True),
+    "leaving": lambda s: txns.leaving(s.me, s.last(), s.node(leaving=True), is_closer=True),
     "done": lambda s: txns.done(s.me, s.revision_of(KEYS.world), 1),
     "report": lambda s: txns.report(s.me, Report(pod="pod-1", pod_uid="u", round=1, group_rank=0)),
     "write_world": lambda s: txns.write_world(
@@ -74,6 +78,7 @@ TXNS: dict[str, Make] = {
     "evict": lambda s: txns.evict(s.me, s.revision_of(KEYS.world), Member(0, "b" * 8), Gone(GoneReason.WEDGED)),
 }
 OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
+OF_THE_NODE = ["ready", "open_leaving", "leaving"]
 OF_THE_CLOSER = ["write_world", "evict"]
 
 
@@ -128,6 +133,22 @@ def test_it_is_refused_once_another_is_the_closer(name: str) -> None:
 
     assert refused(TXNS[name], spoil)
     assert refused(TXNS[name], lambda scene: scene.delete(KEYS.closer))
+
+
+@pytest.mark.parametrize("name", OF_THE_NODE)
+def test_it_is_refused_once_another_write_of_the_own_record_came_before(name: str) -> None:
+    def spoil(scene: Scene) -> None:
+        scene.put(scene.me.node_key, records.encode(scene.node(ready=9)), scene.me.lease)
+
+    assert refused(TXNS[name], spoil)
+
+
+@pytest.mark.parametrize("name", OF_THE_NODE)
+def test_its_loser_learns_its_own_record_in_the_same_trip(name: str) -> None:
+    scene = Scene.make()
+    txn = TXNS[name](scene)
+    scene.put(scene.me.node_key, records.encode(scene.node(ready=9)), scene.me.lease)
+    assert scene.me.node_key in {kv.key for kv in reads_of(scene.store.txn(txn))}
 
 
 def test_a_world_is_refused_once_the_spec_has_changed() -> None:
@@ -212,8 +233,8 @@ def test_a_leaver_that_is_not_the_closer_leaves_the_closer_alone(name: str) -> N
     scene = Scene.make()
     node, seen = scene.node(leaving=True), scene.revision_of(KEYS.world)
     make = {
-        "open_leaving": txns.open_leaving(scene.me, seen, FORMING, node, is_closer=False),
-        "leaving": txns.leaving(scene.me, node, is_closer=False),
+        "open_leaving": txns.open_leaving(scene.me, seen, FORMING, scene.last(), node, is_closer=False),
+        "leaving": txns.leaving(scene.me, scene.last(), node, is_closer=False),
     }
     assert scene.store.txn(make[name]).succeeded
     assert scene.store.get(KEYS.closer) is not None

@@ -158,10 +158,10 @@ class SimNode:
         if self.leave_requested:
             self._end(ExitCode.LEFT)
             return True
-        profile = replace(self._profile, own_spec=None) if self._world_was_seen else self._profile
+        profile = self._profile if self.mirror is None else replace(self._profile, own_spec=None)
         joined = now(joining.join(self.etcd, profile, master_port=self.workers.renew_master_port(), draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
-        self.stay = Stay(me=joined.me, node=joined.node, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
+        self.stay = Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
         if self.mirror is None:
             self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
         self.lost = False
@@ -222,7 +222,7 @@ class SimNode:
                 joining.come_back(self.etcd, stay.me, stay.node, spec=stay.spec, started=stay.started, lease_ttl_s=6.0)
             )
             if back is not None:
-                stay.me, stay.node = back
+                stay.me, stay.last = back
                 self.lost = False
                 return True
         self._anew = True

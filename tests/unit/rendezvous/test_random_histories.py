@@ -1,0 +1,64 @@
+"""Many long random histories of the same rules as the state machines: these go deeper, those shrink better.
+
+A history is known by its seed; a failure notes every move, to be played again or made into a line of a table.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine
+
+from elasticjob_api.records import GoneReason
+from tests.unit.rendezvous.conftest import NIGHTLY
+from tests.unit.rendezvous.sim.wire import Fault
+from tests.unit.rendezvous.test_state_machine import AgentsAlone, JobMachine, WithAnOperator
+
+HISTORIES = 2000 if NIGHTLY else 15
+"""Per batch; there are eight."""
+MOVES = 50
+CALM = {"turn": 8, "close_a_round": 4, "all_take_turns": 8, "stand": 2, "workers_have_stopped": 3}
+"""How often these are chosen; all others, which disturb, weigh 1."""
+
+DRAW: Mapping[str, Callable[[random.Random], Any]] = {
+    "index": lambda rng: rng.randrange(8),
+    "revisions": lambda rng: rng.choice([0, 1, 2, None, None]),
+    "fault": lambda rng: rng.choice([None, None, *Fault]),
+    "afterwards": lambda rng: (rng.randrange(4), rng.randrange(5)),
+    "passes": lambda rng: rng.randrange(1, 5),
+    "seconds": lambda rng: rng.choice([0.5, 2.0, 16.0, 45.0]),
+    "exit_code": lambda rng: rng.choice([1, -9]),
+    "desired": lambda rng: rng.randrange(1, 5),
+    "reason": lambda rng: rng.choice([GoneReason.REFUSED, GoneReason.WEDGED]),
+    "fails": lambda rng: rng.random() < 0.5,
+}
+
+
+def play(machine: JobMachine, rng: random.Random, history: list[str]) -> None:
+    """One history, written down as it goes."""
+    start = {"least": rng.randrange(1, 3), "wanted": rng.randrange(2, 5), "restarts": rng.randrange(4)}
+    machine.begin(**start, running=rng.random() < 0.8)
+    history.append(f"begin {start}")
+    rules = {rule.function.__name__: rule for rule in machine.rules}
+    names = sorted(rules)
+    for name in rng.choices(names, [CALM.get(name, 1) for name in names], k=MOVES):
+        if all(holds(machine) for holds in rules[name].preconditions):
+            moves = {argument: DRAW[argument](rng) for argument in rules[name].arguments}
+            history.append(f"{name} {moves}")
+            rules[name].function(machine, **moves)
+    machine.teardown()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("kind", [AgentsAlone, WithAnOperator])
+def test_random_histories_keep_every_invariant(kind: type[JobMachine], batch: int) -> None:
+    assert issubclass(kind, RuleBasedStateMachine)
+    for seed in range(batch * HISTORIES, (batch + 1) * HISTORIES):
+        history: list[str] = []
+        try:
+            play(kind(), random.Random(seed), history)
+        except AssertionError as error:
+            error.add_note("\n".join([f"seed {seed}:", *history]))
+            raise
