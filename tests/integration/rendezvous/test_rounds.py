@@ -146,8 +146,8 @@ async def test_a_finished_member_runs_again_when_another_fails(recruit: Recruit)
 
 async def test_the_failure_after_the_last_restart_ends_the_job_with_the_root_causes_code(recruit: Recruit) -> None:
     crew = recruit(2, 2, max_restarts=1)
-    mates = crew.join(2)
-    await crew.running(1)
+    crew.join(2)
+    mates = crew.by_rank(await crew.running(1))
     mates[0].workers.fail(3)
     await crew.running(2)
     mates[1].workers.fail(42)
