@@ -5,6 +5,7 @@ by one sentence, never ignored.
 """
 
 import argparse
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -131,6 +132,8 @@ def parse_conf(text: str) -> dict[str, float]:
             conf[name.strip()] = float(value)
         except ValueError:
             raise UsageError(f"--rdzv-conf {word}: it must be KEY=SECONDS") from None
+        if not 0 < conf[name.strip()] < math.inf:
+            raise UsageError(f"--rdzv-conf {word}: it must be a number of seconds above 0")
         if not equals or name.strip() not in known:
             raise UsageError(f"--rdzv-conf {word}: known keys are {', '.join(sorted(known))}")
     return conf

@@ -180,7 +180,7 @@ class Report:
     pod: str
     pod_uid: str
     round: int
-    group_rank: int | None
+    group_rank: int | None = None
     workers: tuple[WorkerReport, ...] = ()
     progress: Progress | None = None
     restart_count: int = 0

@@ -205,10 +205,11 @@ def encode_closer(closer: Closer) -> bytes:
 def decode_closer(data: bytes) -> Closer:
     """The closer in `data`; RecordError when corrupt."""
     token, _, link = data.partition(b" ")
-    members = decode_members(token)
-    if len(members) != 1:
-        raise RecordError("closer record names no member")
-    return Closer(members[0], link.decode())
+    try:
+        (member,) = decode_members(token)
+        return Closer(member, link.decode())
+    except ValueError as error:
+        raise RecordError(f"closer record is corrupt: {error}") from error
 
 
 def run_lengths(values: list[str], mark: str) -> str:

@@ -45,12 +45,7 @@ RECORDS: list[Any] = [
         success_policy="AnyWorker", join_timeout_s=0.5, suspended=True, restart_id="r", replacements=4,
         first_round=1001, first_restarts=2,
     ),
-    pytest.param(
-        Report(pod="p", pod_uid="u", round=1, group_rank=None),
-        marks=pytest.mark.xfail(
-            raises=RecordError, strict=True, reason="a null without a default is left out by write, required by read"
-        ),
-    ),
+    Report(pod="p", pod_uid="u", round=1, group_rank=None),
     Report(
         pod="p", pod_uid="u", round=1, group_rank=0, progress=Progress(3, None, {"loss": "0.1"}),
         workers=(WorkerReport(rank=0, state=WorkerState.FAILED, exit_code=0, cpu_percent=12.5, memory_bytes=0),),
