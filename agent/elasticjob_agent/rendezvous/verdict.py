@@ -2,7 +2,7 @@
 
 An agent writes its failure records before it is ready, so the barrier is the settle window: here every
 failure of the round is known. A failure is charged only if no member left or was lost, so that the victims of
-a lost node are never charged; losses and leaves are never charged.
+a lost node are never charged, nor named as the root cause; losses and leaves are never charged.
 """
 
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ def judge(view: View, spec: Slots, restarts: int) -> Verdict:
     """The verdict on the members of the last active round, `restarts` having been charged before."""
     if view.membership is None:
         return Verdict()
-    failures = view.failures_of(view.membership.round)
-    root = root_cause(failures)
     lost = [m for m in view.membership.members if is_lost(view, m)]
     if lost or any(has_left(view, m) for m in view.membership.members):
-        return Verdict(losses=1 if lost else 0, root=root)  # rounds are counted, as for restarts, not nodes
+        return Verdict(losses=1 if lost else 0)  # rounds are counted, as for restarts, not nodes
+    failures = view.failures_of(view.membership.round)
+    root = root_cause(failures)
     charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
     if not charged or root is None:
         return Verdict(root=root)

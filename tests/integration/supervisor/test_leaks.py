@@ -22,15 +22,20 @@ async def test_fifty_rounds_leave_nothing_behind(supervisor: Supervisor, build: 
         build("sleep", "1000", stderr=out.sink()),
         build.python(script("a daemon, forked twice"), "stay", stdout=out.sink()),
     ]
-    before = None
+    before: list[set[str]] = []
     for _ in range(50):
         children = await supervisor.spawn(batch)
         await supervisor.stop(children, grace_s=0.01)
         with pytest.raises(CommandNotFound):
             await supervisor.spawn([*batch, build("none")])
-        held = _held("self"), _held(supervisor.starter_pid), threading.active_count()
+        held = [
+            set(_held("self")),
+            set(_held(supervisor.starter_pid)),
+            {thread.name for thread in threading.enumerate()},
+        ]
         before = before or held
-        assert held == before
+        # What another test of this process still held may go meanwhile; nothing may come.
+        assert [now - then for now, then in zip(held, before, strict=True)] == [set(), set(), set()]
         assert census.found(besides=supervisor.starter_pid) == []
         assert not supervisor._children
 
@@ -41,7 +46,7 @@ async def test_a_closed_supervisor_holds_nothing(census: Census, build: Builder)
         supervisor = await Supervisor.create()
         await supervisor.spawn([build("sleep", "1000", stdout=Caught().sink())])
         await supervisor.close()
-    assert _held("self") == before
+    assert set(_held("self")) <= set(before)
     assert census.found() == []
 
 

@@ -55,6 +55,12 @@ def test_the_end_of_a_round_counts_as(job: AView, restarts: int, losses: int) ->
     assert (said.restarts, said.losses, said.failed) == (restarts, losses, None)
 
 
+@pytest.mark.parametrize("job", [a_round().lost(1), a_round().lost(1).gone(1, GoneReason.LEFT)], ids=["lost", "left"])
+def test_a_peer_that_fails_because_a_node_went_is_not_the_root_cause(job: AView) -> None:
+    said = judge(job.failure(1, 0, exit_code=1).failure(1, 2, exit_code=-6, signal="SIGABRT"))
+    assert said.root is None
+
+
 def test_nothing_is_judged_before_the_first_round() -> None:
     assert judge(a_view().nodes(0, 1).forming(1)) == Verdict()
 
