@@ -1,0 +1,36 @@
+"""What each worker of a launch finds in its environment, and which launches there can be: pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """This node among the nodes of a launch."""
+
+    nprocs: int
+    """Workers on each node."""
+    nnodes: int = 1
+    node_rank: int = 0
+
+    def check(self, master_port: int | None) -> None:
+        """ValueError, saying which argument is wrong and what it may be."""
+        if self.nprocs < 0:
+            raise ValueError(f"nprocs is {self.nprocs}; it must be 0 or more")
+        if self.nnodes < 1:
+            raise ValueError(f"nnodes is {self.nnodes}; it must be 1 or more")
+        if not 0 <= self.node_rank < self.nnodes:
+            raise ValueError(f"node_rank is {self.node_rank}; with nnodes={self.nnodes} it is 0 to {self.nnodes - 1}")
+        if master_port is None and self.nnodes > 1:
+            raise ValueError(f"master_port is needed with nnodes={self.nnodes}: all nodes must be given the same one")
+
+
+def worker_variables(place: Place, local_rank: int, *, master_addr: str, master_port: int) -> dict[str, str]:
+    """What this worker gets beside everything that it inherits."""
+    return {
+        "WORLD_SIZE": str(place.nnodes * place.nprocs),
+        "RANK": str(place.node_rank * place.nprocs + local_rank),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(place.nprocs),
+        "MASTER_ADDR": master_addr,
+        "MASTER_PORT": str(master_port),
+    }

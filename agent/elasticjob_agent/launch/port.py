@@ -1,0 +1,135 @@
+"""A port for rank 0: chosen where nothing takes it by accident, and reserved for one launch.
+
+Outside the range from which the kernel serves outgoing connections and `bind(0)`, if there is room. Held as a bound
+socket that does not listen until `release`, which is called just before the first worker starts. From then until
+`close` it is still reserved between launches: each also holds an abstract unix socket that is named for the port,
+and such names belong to a network namespace exactly as ports do.
+"""
+
+import random
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_LOWEST = 20000
+_HIGHEST = 65535
+_TRIES = 200
+_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_DEFAULT_EPHEMERAL = (32768, 60999)
+
+Choose = Callable[[int, int], int]
+
+
+def free_port() -> int:
+    """A port that is free for TCP on all interfaces at this moment; nobody promises for later.
+
+    Raises:
+        OSError: there is none, or this host has no TCP.
+    """
+    with HeldPort() as held:
+        return held.number
+
+
+class HeldPort:
+    """A port that nobody else gets; a context manager that lets go of everything."""
+
+    def __init__(self, choose: Choose = random.randint) -> None:
+        """Take one; `choose(low, high)` gives a number from low to high, both included."""
+        self._held: list[socket.socket] = []
+        self.number = self._take(choose)
+
+    def release(self) -> None:
+        """Let rank 0 bind it; other launches of this library still keep away. Idempotent."""
+        if self._held:
+            self._held[0].close()
+
+    def close(self) -> None:
+        """Let go. Idempotent."""
+        for each in self._held:
+            each.close()
+        self._held.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take(self, choose: Choose) -> int:
+        for candidate in candidates(ephemeral_range(), choose):
+            with suppress(OSError):
+                return self._hold(candidate)
+        return self._hold(0)  # everything else is taken: one of the kernel's own
+
+    def _hold(self, candidate: int) -> int:
+        port = _bound(candidate)
+        try:
+            number: int = port.getsockname()[1]
+            mark = _marked(number)
+        except OSError:
+            port.close()
+            raise
+        self._held = [port, mark]
+        return number
+
+
+def candidates(ephemeral: tuple[int, int], choose: Choose) -> Iterable[int]:
+    """Numbers to try: outside this range, below it if possible, else above; none if there is no room."""
+    first, last = ephemeral
+    low, high = (_LOWEST, first - 1) if first > _LOWEST else (last + 1, _HIGHEST)
+    return (choose(low, high) for _ in range(_TRIES if low <= high else 0))
+
+
+def ephemeral_range(file: Path = _RANGE_FILE) -> tuple[int, int]:
+    """The ports that the kernel gives out by itself: the first and the last."""
+    try:
+        first, last = file.read_text().split()
+        return int(first), int(last)
+    except (OSError, ValueError):
+        return _DEFAULT_EPHEMERAL
+
+
+def _bound(number: int) -> socket.socket:
+    # No SO_REUSEADDR: two sockets that have it and do not listen can both be bound to one port.
+    try:
+        return _bound_to(socket.AF_INET6, "::", number)
+    except OSError:
+        if not _lacks_ipv6():
+            raise
+    return _bound_to(socket.AF_INET, "", number)
+
+
+def _bound_to(family: socket.AddressFamily, address: str, number: int) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # on all interfaces means IPv4 as well
+        bound.bind((address, number))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _lacks_ipv6() -> bool:
+    """This host cannot bind an IPv6 address at all, whatever the port."""
+    try:
+        _bound_to(socket.AF_INET6, "::", 0).close()
+    except OSError:
+        return True
+    return False
+
+
+def _marked(number: int) -> socket.socket:
+    mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        mark.bind(f"\0elasticjob-port-{number}")
+    except OSError:
+        mark.close()
+        raise
+    return mark

@@ -1,0 +1,80 @@
+"""The port of rank 0: where it is looked for, and that it is held."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.launch import free_port
+from elasticjob_agent.launch.port import HeldPort, candidates, ephemeral_range
+
+
+def _bind(port: int, *, reuse: bool = False) -> None:
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuse))
+        bound.bind(("127.0.0.1", port))
+
+
+def test_b_002_22_a_hundred_free_ports_can_each_be_bound_at_once() -> None:
+    for _ in range(100):
+        port = free_port()
+        assert 0 < port < 65536
+        _bind(port)
+
+
+def test_k_002_08_a_held_port_is_nobody_else_s_until_it_is_released() -> None:
+    with HeldPort() as held:
+        for reuse in (False, True):
+            with pytest.raises(OSError, match="in use"):
+                _bind(held.number, reuse=reuse)
+        held.release()
+        _bind(held.number)
+
+
+def test_k_002_08_a_held_port_is_outside_the_ephemeral_range() -> None:
+    first, last = ephemeral_range()
+    with HeldPort() as held:
+        assert not first <= held.number <= last
+
+
+def test_b_002_05_a_released_port_is_still_kept_from_other_launches() -> None:
+    with HeldPort() as held:
+        held.release()
+        turns = iter([held.number, 21000, 21001, 21002])
+        with HeldPort(lambda _low, _high: next(turns)) as other:
+            assert other.number != held.number
+
+
+def test_b_002_05_a_closed_port_may_be_had_again() -> None:
+    with HeldPort() as held:
+        pass
+    with HeldPort(lambda _low, _high: held.number) as again:
+        assert again.number == held.number
+
+
+@pytest.mark.parametrize(
+    ("ephemeral", "bounds"), [((32768, 60999), (20000, 32767)), ((1024, 60999), (61000, 65535)), ((20000, 65535), None)]
+)
+def test_candidates_lie_below_the_ephemeral_range_or_above_it_or_nowhere(
+    ephemeral: tuple[int, int], bounds: tuple[int, int] | None
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def choose(low: int, high: int) -> int:
+        asked.append((low, high))
+        return low
+
+    assert all(low <= port <= high for port, (low, high) in zip(candidates(ephemeral, choose), asked, strict=False))
+    assert set(asked) == ({bounds} if bounds else set())
+
+
+def test_a_port_is_found_though_all_candidates_are_taken() -> None:
+    with HeldPort() as held, HeldPort(lambda _low, _high: held.number) as other:
+        assert other.number != held.number
+
+
+@pytest.mark.parametrize("text", ["", "none at all", "1024"])
+def test_an_unreadable_ephemeral_range_is_linux_s_usual_one(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "ip_local_port_range"
+    file.write_text(text)
+    assert ephemeral_range(file) == (32768, 60999)
