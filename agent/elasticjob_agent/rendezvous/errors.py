@@ -1,8 +1,13 @@
 """What ends a node's part in a rendezvous from outside, as a small tree.
 
 RendezvousError
-├── Superseded       another pod owns the slot, or this one was evicted for good
-└── Unreachable      etcd did not answer within the join time-out
+├── RendezvousClosedError        nobody can join (any more)
+│   └── Superseded               another pod owns the slot, or this one was evicted for good
+├── RendezvousTimeoutError       not enough nodes came in time
+├── RendezvousConnectionError    the backend cannot be reached
+│   └── Unreachable              etcd did not answer within the join time-out
+├── RendezvousStateError         the backend holds what nobody could have written
+└── RendezvousGracefulExitError  this node's part has ended, and nothing is wrong
 """
 
 
@@ -10,9 +15,29 @@ class RendezvousError(Exception):
     """The rendezvous cannot go on for this node."""
 
 
-class Superseded(RendezvousError):
+class RendezvousClosedError(RendezvousError):
+    """Nobody can join it any more."""
+
+
+class RendezvousTimeoutError(RendezvousError):
+    """It did not complete in time."""
+
+
+class RendezvousConnectionError(RendezvousError):
+    """Its backend cannot be reached."""
+
+
+class RendezvousStateError(RendezvousError):
+    """Its state is corrupt."""
+
+
+class RendezvousGracefulExitError(RendezvousError):
+    """This node leaves it, and that is not a failure."""
+
+
+class Superseded(RendezvousClosedError):
     """This node is no longer part of the job."""
 
 
-class Unreachable(RendezvousError):
+class Unreachable(RendezvousConnectionError):
     """Etcd did not answer in time."""

@@ -1,0 +1,1 @@
+"""Helpers that programs know by path: `utils.store`."""
