@@ -62,6 +62,11 @@ class Slots:
     replacements: int = 0
     first_round: int = 1
     first_restarts: int = 0
+    restart_window_s: float = 0.0
+    """Only failures younger than this count against max_restarts; 0: all of the job's life."""
+    backoff_initial_s: float = 1.0
+    """Wait after the second failure in a row before any progress; it doubles with each. The first waits not."""
+    backoff_max_s: float = 300.0
 
     def owner(self, slot: int) -> SlotOwner | None:
         """The pod that owns `slot`, or None."""
@@ -112,6 +117,12 @@ class Failure:
     late: bool = False
     """Written by the loser of the race to open the round: counts for the cause, never for the charge."""
     oom: bool = False
+    startup: bool = False
+    """It ended soon after its start, and nobody on its node had told of progress: it may well fail again at once."""
+    port_taken: bool = False
+    """Rank 0 found MASTER_PORT taken by somebody else: nobody's fault, tried again with another port."""
+    stderr: str = ""
+    """The end of what it wrote to stderr, 4 KiB at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,13 @@ class World:
     """The membership in `P/c/members` has had its verdict; it is judged once."""
     held: bool = False
     restart_id: str = ""
+    strikes: int = 0
+    """Failures in a row before any progress, up to the last verdict: the back-off grows with them."""
+    port_retries: int = 0
+    """Rounds in a row that ended because MASTER_PORT was taken; not charged, but bounded."""
+    charges: str = ""
+    """`<round>:<age>,<age>`: how old, in seconds, each failure that counts was at the verdict on what ended before
+    this round began. Only with a restart window; written by a verdict alone, so each value is written once."""
     master: str = ""
     """`host:port` for the workers (IPv6 in brackets); set in ACTIVE."""
     nprocs: str = ""
@@ -99,7 +106,8 @@ class World:
 
 
 _BOOLS = {"judged", "held"}
-_INTS = {"round", "restarts", "losses"}
+_ALWAYS = {"round", "restarts", "losses"}
+_INTS = _ALWAYS | {"strikes", "port_retries"}
 
 
 def encode_world(world: World) -> bytes:
@@ -107,7 +115,7 @@ def encode_world(world: World) -> bytes:
     words = [_MAGIC]
     for name in (f.name for f in fields(World) if f.name != "members"):
         value = getattr(world, name)
-        if value or name in _INTS:
+        if value or name in _ALWAYS:
             words.append(f"{name}={quote(_text(value), safe=_SAFE)}")
     return f"{' '.join(words)}\n{encode_members(world.members)}".encode()
 
