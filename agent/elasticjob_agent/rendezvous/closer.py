@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable
 
 from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.budget import ChargeClock
+from elasticjob_agent.rendezvous.link_closer import CloserLinks
 from elasticjob_agent.rendezvous.plan import Decision, Evict, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import Identity
@@ -32,26 +34,44 @@ class ClosingLoop:
     """Closes rounds for as long as it runs; cancel it when another is the closer."""
 
     def __init__(
-        self, *, etcd: Etcd, me: Identity, clock: Callable[[], float], nonce: Callable[[], str], trace: Trace
+        self,
+        *,
+        etcd: Etcd,
+        me: Identity,
+        clock: Callable[[], float],
+        nonce: Callable[[], str],
+        trace: Trace,
+        charges: ChargeClock | None = None,
     ) -> None:
         self._etcd = etcd
         self._me = me
         self._clock = clock
         self._nonce = nonce
         self._trace = trace
-        self._sightings = Sightings()
+        self._sightings = Sightings(charges)
+        self._wake = asyncio.Event()
+        self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
         self._complained: set[str] = set()
 
     async def run(self) -> None:
         """Plan and act until cancelled."""
-        async with Mirror(self._etcd, self._me.keys.control) as mirror:
-            while True:
-                seen_revision = mirror.revision
-                view = parse_view(self._me.keys, mirror.items)
-                self._complain(view)
-                decision = plan(view, self._sightings.update(view, self._clock()), self._nonce())
-                until_s = await self._carry_out(view, decision)
-                await self._next_change(mirror, seen_revision, until_s)
+        try:
+            async with Mirror(self._etcd, self._me.keys.control, on_change=self._wake.set) as mirror:
+                while True:
+                    await self._turn(mirror)
+        finally:
+            await self._links.close()
+
+    async def _turn(self, mirror: Mirror) -> None:
+        self._wake.clear()
+        if mirror.failure is not None:
+            raise mirror.failure
+        view = parse_view(self._me.keys, mirror.items)
+        self._complain(view)
+        self._links.mind(view)
+        seen = self._sightings.update(view, self._clock(), proved=self._links.proved)
+        until_s = await self._carry_out(view, plan(view, seen, self._nonce()))
+        await self._next_change(until_s)
 
     async def _carry_out(self, view: View, decision: Decision) -> float | None:
         """Do it; returns when to look again at the latest."""
@@ -93,12 +113,12 @@ class ClosingLoop:
         log.warning("evicting slot %d (%s): %s", member.slot, member.incarnation, decision.reason.value)
         await self._etcd.lease_revoke(decision.lease)
 
-    async def _next_change(self, mirror: Mirror, seen_revision: int, until_s: float | None) -> None:
+    async def _next_change(self, until_s: float | None) -> None:
         timeout_s = None if until_s is None else max(0.0, until_s - self._clock())
         with contextlib.suppress(TimeoutError):
             # Not wait_for: on Python 3.11 it swallows a cancellation that falls together with the change.
             async with asyncio.timeout(timeout_s):
-                await mirror.wait_change(seen_revision)
+                await self._wake.wait()
             await asyncio.sleep(COALESCE_S)
 
     def _complain(self, view: View) -> None:

@@ -38,7 +38,11 @@ class Election:
         trace: Trace,
         wake: Callable[[], None],
     ) -> None:
-        """`jitter` gives a number from 0 to 1; `wake` asks for an `update`: the closing loop has failed."""
+        """`jitter` gives a number from 0 to 1; `wake` asks for an `update`: the closing loop has failed.
+
+        `link`, to be set before the first `update`, is where members find this node's listener.
+        """
+        self.link = ""
         self._etcd = etcd
         self._clock = clock
         self._nonce = nonce
@@ -49,6 +53,7 @@ class Election:
         self._standing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closing_as: Identity | None = None
+        self._loop: ClosingLoop | None = None
 
     @property
     def is_closer(self) -> bool:
@@ -57,7 +62,7 @@ class Election:
 
     async def update(self, me: Identity, closer: KeyValue | None, *, may_stand: bool) -> None:
         """Take in the closer's key as the watch shows it."""
-        elected = _closer_in(closer)
+        elected = closer_in(closer)
         if elected is not None:
             self._seen_closer = True
             await _cancel(self._standing)
@@ -76,8 +81,8 @@ class Election:
             return
         await self._stand_down()
         self._closing_as = me
-        loop = ClosingLoop(etcd=self._etcd, me=me, clock=self._clock, nonce=self._nonce, trace=self._trace)
-        self._closing = asyncio.create_task(loop.run(), name="closer")
+        self._loop = ClosingLoop(etcd=self._etcd, me=me, clock=self._clock, nonce=self._nonce, trace=self._trace)
+        self._closing = asyncio.create_task(self._loop.run(), name="closer")
         self._closing.add_done_callback(lambda _: self._wake())
 
     async def _stand(self, me: Identity) -> None:
@@ -85,7 +90,7 @@ class Election:
             await asyncio.sleep(SPREAD_FROM_S + self._jitter())
         while True:
             try:
-                await self._etcd.txn(txns.elect(me, ""))
+                await self._etcd.txn(txns.elect(me, self.link))
             except EtcdError as error:
                 log.warning("could not stand for closer, trying again: %s", error)
                 await asyncio.sleep(_RETRY_S)
@@ -94,7 +99,7 @@ class Election:
 
     async def _stand_down(self) -> None:
         await _cancel(self._closing)
-        self._closing = self._closing_as = None
+        self._closing = self._closing_as = self._loop = None
 
     async def close(self) -> None:
         """Stop standing and closing; idempotent."""
@@ -103,7 +108,8 @@ class Election:
         await self._stand_down()
 
 
-def _closer_in(kv: KeyValue | None) -> Closer | None:
+def closer_in(kv: KeyValue | None) -> Closer | None:
+    """The closer's record; None without one, and for one that cannot be read."""
     try:
         return None if kv is None else decode_closer(kv.value)
     except RecordError as error:

@@ -36,6 +36,8 @@ class Profile:
     nproc: int
     lease_ttl_s: float
     role: str = "default"
+    link_port: int = 0
+    """Where its link listens on `address`; 0: nowhere."""
     slot: int | None = None
     """The slot that the operator gave; None: the lowest free one is taken."""
     own_spec: Slots | None = None
@@ -102,6 +104,7 @@ def _node(profile: Profile, me: Identity, master_port: int) -> Node:
         nproc=profile.nproc,
         role=profile.role,
         master_port=master_port,
+        link_port=profile.link_port,
     )
 
 

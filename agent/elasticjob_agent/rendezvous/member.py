@@ -8,11 +8,14 @@ stops a healthy worker: steps wait, workers go on.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
-from elasticjob_agent.rendezvous.election import Election
+from elasticjob_agent.rendezvous.election import Election, closer_in
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.link_listener import LinkListener
+from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.ports import Outcome, WorkersPort
 from elasticjob_agent.rendezvous.stay import RETRY_S, Entrance, Stay
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
@@ -49,12 +52,14 @@ class RendezvousMember:
         self._profile = profile
         self._keys = profile.keys
         self._workers = workers
+        self._draw = draw
         self._trace = trace
         self._join_timeout_s = join_timeout_s
         self._entrance = Entrance(etcd=etcd, profile=profile, clock=clock, draw=draw)
         self._wake = asyncio.Event()
         self._election = Election(etcd=etcd, clock=clock, nonce=draw, jitter=jitter, trace=trace, wake=self._wake.set)
         self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
+        self._closer_mind = CloserMind(etcd=etcd, draw=draw, trace=trace)
         self._leave_requested = False
         self._world: World | None = None
         self._world_revision = _NO_WORLD
@@ -76,18 +81,31 @@ class RendezvousMember:
 
     async def run(self) -> Outcome:
         """Take part until the job ends or this node leaves; raises RendezvousError, EtcdError."""
-        stay = await self._enter()
-        if stay is None:
-            return Outcome(ExitCode.LEFT, "left before joining")
-        async with Mirror(self._etcd, self._keys.ctl, stay.ctl) as mirror:
-            self._mirror = mirror
-            mirror.on_change = self._wake.set
-            try:
-                return await self._live()
-            finally:
-                await self._end()
+        self._listener = LinkListener(self._profile.address, draw=self._draw, on_end=self._closer_mind.link_ended)
+        try:
+            await self._open_link()
+            stay = await self._enter()
+            if stay is None:
+                return Outcome(ExitCode.LEFT, "left before joining")
+            async with Mirror(self._etcd, self._keys.ctl, stay.ctl) as mirror:
+                self._mirror = mirror
+                mirror.on_change = self._wake.set
+                try:
+                    return await self._live()
+                finally:
+                    await self._end()
+        finally:
+            # The last of all: its end tells the closer that this process is gone.
+            await self._listener.close()
+
+    async def _open_link(self) -> None:
+        await self._listener.open()
+        if (address := self._listener.address) is not None:
+            self._election.link = str(address)
+            self._entrance = replace(self._entrance, profile=replace(self._profile, link_port=address.port))
 
     async def _end(self) -> None:
+        await self._closer_mind.close()
         await self._stop_workers(soon=True)
         await self._election.close()
         if self.stay is not None:
@@ -102,6 +120,7 @@ class RendezvousMember:
         )
         self.stay = stay
         if stay is not None:
+            self._listener.answer_as(self._keys.prefix, stay.me.member)
             stay.call_when_lost(self._wake.set)
             self._trace.point("joined", 0)
             log.info("joined as slot %d, incarnation %s", stay.me.member.slot, stay.me.member.incarnation)
@@ -120,9 +139,9 @@ class RendezvousMember:
                     return Outcome(ExitCode.LEFT, "left while etcd did not answer")
                 continue
             self._look()
-            await self._election.update(
-                stay.me, self._mirror.items.get(self._keys.closer), may_stand=not self._leave_requested
-            )
+            closer = self._mirror.items.get(self._keys.closer)
+            self._closer_mind.update(stay.me, closer_in(closer), closer.lease if closer else 0)
+            await self._election.update(stay.me, closer, may_stand=not self._leave_requested)
             step = next_step(self._situation(stay))
             if step.do is Do.EXIT:
                 return await self._exit(stay, step)

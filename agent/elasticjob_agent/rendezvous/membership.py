@@ -29,6 +29,10 @@ class Seen:
     """Since when at least `min` nodes are ready."""
     joiner_since_s: float | None = None
     """When it first saw a joiner that waits to be included."""
+    charges_seen_s: float = 0.0
+    """How long its process has seen the present `World.charges`."""
+    proved: frozenset[Member] = frozenset()
+    """Nodes whose process is gone, as the end of their link proves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ it. Between two answers for the same state nothing is left to do: plan is idempo
 
 from dataclasses import dataclass, replace
 
-from elasticjob_agent.rendezvous import membership, opening, ranks, verdict
+from elasticjob_agent.rendezvous import backoff, membership, opening, ranks, verdict
+from elasticjob_agent.rendezvous.budget import Tally
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import GoneReason, Slots
@@ -54,7 +55,7 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
         return Wait(why="no spec yet")
     if idle := _idle(spec, world):
         return Wait(why=idle)
-    if (condemned := _condemned(view)) is not None:
+    if (condemned := _condemned(view, seen)) is not None:
         return condemned
     if world is None:
         return Wait(why="the world cannot be read") if view.world_revision else WriteWorld(_first(spec, nonce))
@@ -77,12 +78,12 @@ def _first(spec: Slots, nonce: str) -> World:
     return World(state=State.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id)
 
 
-def _condemned(view: View) -> Evict | None:
+def _condemned(view: View, seen: Seen) -> Evict | None:
     """A live key with proof against it: its lease goes first, whoever wrote the proof may be dead."""
-    for member, gone in sorted(view.gone.items()):
-        node = view.nodes.get(member)
-        if node is not None and gone.reason is not GoneReason.LEFT:
-            return Evict(member, node.record.lease, gone.reason)
+    for member in sorted(view.nodes.keys() & (view.gone.keys() | seen.proved)):
+        reason = view.gone[member].reason if member in view.gone else GoneReason.REFUSED
+        if reason is not GoneReason.LEFT or member in seen.proved:
+            return Evict(member, view.nodes[member].record.lease, reason)
     return None
 
 
@@ -119,16 +120,20 @@ def forming(world: World, nonce: str, cause: Cause, detail: str, *, restart_id: 
         detail=detail,
         root=world.root,
         restart_id=world.restart_id if restart_id is None else restart_id,
+        strikes=world.strikes,
+        port_retries=world.port_retries,
+        charges=world.charges,
     )
 
 
 def _plan_forming(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
     if late := membership.unready(view, world.round):
         return _await_barrier(spec, world, seen, late)
-    judged = _judged(view, spec, world, nonce)
+    judged = _judged(view, spec, world, seen, nonce)
     if judged.state.final:
         return WriteWorld(judged)
-    closing = membership.decide(view, spec, world.round, seen)
+    closing = backoff.hold(spec, judged, forming_since_s=seen.forming_since_s, now_s=seen.now_s)
+    closing = closing or membership.decide(view, spec, world.round, seen)
     if closing.nodes is not None:
         return WriteWorld(_active(spec, judged, closing.nodes, nonce))
     if not world.judged and view.membership is not None:
@@ -153,12 +158,11 @@ def _grace_s(spec: Slots, world: World, node: LiveNode) -> float:
     return spec.failure_grace_s if short else spec.stop_grace_s
 
 
-def _judged(view: View, spec: Slots, world: World, nonce: str) -> World:
+def _judged(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> World:
     """The world with the verdict on the last membership in it; unchanged if it had its verdict."""
     if world.judged or view.membership is None:
         return world
-    result = verdict.judge(view, spec, world.restarts)
-    said = verdict.describe(result.root) if result.root else world.detail
+    result = verdict.judge(view, spec, _tally(world, seen))
     judged = replace(
         world,
         nonce=nonce,
@@ -166,11 +170,25 @@ def _judged(view: View, spec: Slots, world: World, nonce: str) -> World:
         restarts=world.restarts + result.restarts,
         losses=world.losses + result.losses,
         root=result.root.name if result.root else world.root,
-        detail=said if world.cause is Cause.WORKER_FAILED else world.detail,
+        detail=result.detail if result.detail and world.cause is Cause.WORKER_FAILED else world.detail,
+        strikes=result.strikes,
+        port_retries=result.port_retries,
+        charges=result.charges,
     )
     if result.failed is None:
         return judged
     return replace(judged, state=State.FAILED, cause=result.failed, detail=result.detail)
+
+
+def _tally(world: World, seen: Seen) -> Tally:
+    return Tally(
+        round=world.round,
+        restarts=world.restarts,
+        strikes=world.strikes,
+        port_retries=world.port_retries,
+        charges=world.charges,
+        charges_seen_s=seen.charges_seen_s,
+    )
 
 
 def _active(spec: Slots, world: World, nodes: tuple[LiveNode, ...], nonce: str) -> World:

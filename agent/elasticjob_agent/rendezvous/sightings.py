@@ -1,10 +1,12 @@
 """What one closer has seen, and when by its own monotonic clock: the only timers of the rendezvous.
 
 A new closer starts with fresh sightings: every wait begins again with it, so that no other host's clock and no
-wall clock ever takes part. Fed with every view, in order; gives `Seen` for `plan`.
+wall clock ever takes part. Fed with every view, in order; gives `Seen` for `plan`. Only the age of the charged
+failures may be known from before it became the closer: its node has seen every world.
 """
 
 from elasticjob_agent.rendezvous import membership, opening
+from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import View
 from elasticjob_api.world import Member, State
@@ -13,7 +15,9 @@ from elasticjob_api.world import Member, State
 class Sightings:
     """Since when things are as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, charges: ChargeClock | None = None) -> None:
+        """`charges` is its node's, fed with the worlds from before it became the closer."""
+        self._charges = charges or ChargeClock()
         self._round: tuple[int, bool] | None = None
         self._round_since_s = 0.0
         self._nodes: frozenset[Member] = frozenset()
@@ -21,8 +25,8 @@ class Sightings:
         self._enough_since_s: float | None = None
         self._joiner_since_s: float | None = None
 
-    def update(self, view: View, now_s: float) -> Seen:
-        """Take in a view seen at `now_s`; returns what `plan` may know of time."""
+    def update(self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset()) -> Seen:
+        """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""
         self._update_round(view, now_s)
         nodes = frozenset(view.nodes)
         if nodes - self._nodes:
@@ -36,6 +40,8 @@ class Sightings:
             newest_key_s=self._newest_key_s,
             enough_since_s=self._enough_since_s,
             joiner_since_s=self._joiner_since_s,
+            charges_seen_s=self._charges.note(view.world.charges if view.world else "", now_s),
+            proved=proved,
         )
 
     def _update_round(self, view: View, now_s: float) -> None:

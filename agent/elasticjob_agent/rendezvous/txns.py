@@ -153,6 +153,16 @@ def evict(me: Identity, seen: int, member: Member, proof: Gone) -> Txn:
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
+def evict_closer(me: Identity, closer: Member, lease: int, proof: Gone) -> Txn:
+    """A member's proof that the closer is gone: of that closer, or of none; the first proof stands.
+
+    No fence on the world: that a process is gone is true in every world. The else branch reads the first proof.
+    """
+    gone = me.keys.gone(closer.slot, closer.incarnation)
+    fences = (absent(gone), me.mine, leased(me.keys.closer, lease))
+    return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
+
+
 def write_world(me: Identity, *, seen: int, spec_revision: int, next_world: World, garbage: Iterable[str] = ()) -> Txn:
     """The closer's write; `active` also writes the members and drops `garbage` (prefixes of rounds long gone)."""
     fences = (

@@ -1,0 +1,113 @@
+"""The closer's links: one to every node that tells a listener; gathers proof that a process is gone, and no more.
+
+Fed with every view; `proved` is a level that `plan` reads. New links are made while a round runs, a few at a time:
+while one forms, nodes and closer have better things to do. A link that cannot stand is left to the lease.
+"""
+
+import asyncio
+import contextlib
+import logging
+import resource
+from collections.abc import Callable, Iterable
+
+from elasticjob_agent.rendezvous import link_dial
+from elasticjob_agent.rendezvous.link import Heard, Link, Next, after, begin
+from elasticjob_agent.rendezvous.link_hello import PORTS, Address, Hello
+from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.view import LiveNode, View
+from elasticjob_agent.trace import Trace
+from elasticjob_api.world import Member, State
+
+DIALS_AT_ONCE = 16
+_SPARE_FILES = 128
+"""Open files that are not for links: etcd's, the workers' pipes, log files."""
+
+log = logging.getLogger(__name__)
+
+
+class CloserLinks:
+    """Links from one closer; `on_proof` is called when `proved` has grown."""
+
+    def __init__(
+        self,
+        *,
+        me: Identity,
+        clock: Callable[[], float],
+        draw: Callable[[], str],
+        trace: Trace,
+        on_proof: Callable[[], None],
+    ) -> None:
+        self._me = me
+        self._clock = clock
+        self._draw = draw
+        self._trace = trace
+        self._on_proof = on_proof
+        self._tasks: dict[Member, asyncio.Task[None]] = {}
+        self._turns = asyncio.Semaphore(DIALS_AT_ONCE)
+        self.proved: frozenset[Member] = frozenset()
+
+    def mind(self, view: View) -> None:
+        """Have links to the nodes of this view, and to no others."""
+        self.proved &= view.nodes.keys()
+        for member in self._tasks.keys() - view.nodes.keys():
+            self._tasks.pop(member).cancel()
+        if view.world is None or view.world.state is not State.ACTIVE:
+            return
+        for node in _those_with_a_listener(view.nodes.values()):
+            if node.member not in self._tasks and node.member != self._me.member and self._has_room():
+                coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port))
+                self._tasks[node.member] = asyncio.create_task(coroutine, name=f"link to {node.record.pod}")
+
+    def _has_room(self) -> bool:
+        return len(self._tasks) + _SPARE_FILES < raised_file_limit()
+
+    async def _follow(self, member: Member, address: Address) -> None:
+        """Keep a link to `member` until it is proved gone, or nothing is left to try."""
+        next_ = begin()
+        while next_.dial_in_s is not None:
+            await asyncio.sleep(next_.dial_in_s)
+            dialed = await self._dial(member, address)
+            next_ = after(next_.link, dialed.heard)
+            if dialed.reader is not None:
+                next_ = await self._stand(next_.link, dialed, dialed.reader)
+        if next_.gone:
+            log.warning("slot %d (%s) is gone: %s does not answer", member.slot, member.incarnation, address)
+            self._trace.point("link proved", 0)
+            self.proved |= {member}
+            self._on_proof()
+        else:
+            log.debug("no lasting link to %s; the lease of slot %d decides", address, member.slot)
+
+    async def _dial(self, member: Member, address: Address) -> link_dial.Dialed:
+        async with self._turns:
+            return await link_dial.dial(address, Hello(self._me.keys.prefix, self._me.member, self._draw()), member)
+
+    async def _stand(self, link: Link, dialed: link_dial.Dialed, reader: asyncio.StreamReader) -> Next:
+        since_s = self._clock()
+        try:
+            await link_dial.ended(reader)
+        finally:
+            dialed.hang_up()
+        return after(link, Heard.ENDED, lasted_s=self._clock() - since_s)
+
+    async def close(self) -> None:
+        """End all links; idempotent."""
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _those_with_a_listener(nodes: Iterable[LiveNode]) -> list[LiveNode]:
+    return [node for node in nodes if node.record.link_port in PORTS and node.record.address]
+
+
+def raised_file_limit() -> int:
+    """How many files this process may open; raised as far as it may be (workers have the starter's limit)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most

@@ -1,0 +1,104 @@
+"""The listener of one agent: answers a hello with its own, and says when a link that was greeted has ended.
+
+Made after the starter was exec'd, and close-on-exec: no worker ever holds it or one of its links, so that with
+this process they end. Anybody on the network may connect: who says nothing in time, or nonsense, is dropped, a
+flood finds few places, and nothing here raises or blocks.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous import link_dial, link_hello
+from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello
+from elasticjob_api.errors import RecordError
+from elasticjob_api.world import Member
+
+HELLO_S = 5.0
+MOST_STRANGERS = 32
+"""Connections that have not said who they are; one more is dropped at once."""
+MOST_LINKS = 64
+"""There is one closer; a few may have been it within a short time."""
+
+log = logging.getLogger(__name__)
+
+
+class LinkListener:
+    """Listens on `host`; without a port (`address` None) there are no links, and the lease alone decides."""
+
+    def __init__(self, host: str, *, draw: Callable[[], str], on_end: Callable[[Hello], None]) -> None:
+        """`on_end` is told of each link that had its hello; `draw` gives eight random hex digits."""
+        self._host = host
+        self._draw = draw
+        self._on_end = on_end
+        self._me: tuple[str, Member] | None = None
+        self._server: asyncio.Server | None = None
+        self._strangers: set[asyncio.Task[None]] = set()
+        self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self.address: Address | None = None
+
+    async def open(self) -> None:
+        """Listen; an address that is not this host's is said, and then there is no link."""
+        try:
+            self._server = await asyncio.start_server(self._accept, self._host, 0, limit=MOST_BYTES)
+        except OSError as error:
+            log.warning("no link: cannot listen on %s (%s); a lost node is found by its lease only", self._host, error)
+            return
+        self.address = Address(self._host, self._server.sockets[0].getsockname()[1])
+
+    def answer_as(self, job: str, member: Member) -> None:
+        """Answer as this stay from now on; links to another one of this process have ended."""
+        if self._me is not None and self._me != (job, member):
+            for writer in self._links.values():
+                writer.transport.abort()
+        self._me = job, member
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._me is None or len(self._strangers) >= MOST_STRANGERS or len(self._links) >= MOST_LINKS:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="link")
+        self._strangers.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._strangers.discard(task)
+        self._links.pop(task, None)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            peer = await self._greeted(reader)
+            if peer is None or self._me is None:
+                return
+            task = asyncio.current_task()
+            if task is not None:
+                self._strangers.discard(task)
+                self._links[task] = writer
+            me = self._me
+            writer.write(link_hello.encode(Hello(*me, self._draw())))
+            await link_dial.ended(reader)
+            if self._me == me:
+                self._on_end(peer)
+        finally:
+            writer.transport.abort()
+
+    async def _greeted(self, reader: asyncio.StreamReader) -> Hello | None:
+        try:
+            async with asyncio.timeout(HELLO_S):
+                return link_hello.decode(await reader.readuntil(b"\n"))
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, RecordError) as error:
+            log.debug("dropped a connection to the link: %r", error)
+            return None
+
+    async def close(self) -> None:
+        """Stop listening and end all links; idempotent."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+            self._server = None
+        tasks = [*self._strangers, *self._links]
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
