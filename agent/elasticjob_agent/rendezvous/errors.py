@@ -2,6 +2,7 @@
 
 RendezvousError
 ├── RendezvousClosedError        nobody can join (any more)
+│   ├── JobFailed                the job has failed: its budget is spent, or a rule ended it
 │   └── Superseded               another pod owns the slot, or this one was evicted for good
 ├── RendezvousTimeoutError       not enough nodes came in time
 ├── RendezvousConnectionError    the backend cannot be reached
@@ -33,6 +34,10 @@ class RendezvousStateError(RendezvousError):
 
 class RendezvousGracefulExitError(RendezvousError):
     """This node leaves it, and that is not a failure."""
+
+
+class JobFailed(RendezvousClosedError):
+    """The job has failed; the message names the root cause."""
 
 
 class Superseded(RendezvousClosedError):

@@ -1,0 +1,268 @@
+"""`EtcdRendezvousHandler`: the rendezvous of this package behind the interface that agents know.
+
+It runs one `RendezvousMember` in an event loop of its own thread and is, through `WorkersProxy`, the member's
+view of workers that the agent runs: rules stay in member and steps, the agent only does what it is told. It
+closes nothing by itself: a job ends by success, by a spent budget, or by the operator's word.
+"""
+
+import concurrent.futures
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from elasticjob_agent.rendezvous.errors import (
+    JobFailed,
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+    RendezvousTimeoutError,
+)
+from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
+from elasticjob_agent.rendezvous.job import NodeOffer, StopOrder, WorkerFailure
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.member import RendezvousMember
+from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.rendezvous.proxy import WorkersProxy
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.trace import Trace
+from elasticjob_api.errors import RecordError
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.protocol import Etcd
+
+LEAVE_S = 10.0
+"""Seconds within which leaving must have ended; after that the lease tells the others."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class EventLoop(Protocol):
+    """A running event loop in another thread."""
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Run it there."""
+
+
+class Port(Protocol):
+    """The held port of rank 0."""
+
+    def renew(self) -> int:
+        """Hold a fresh one."""
+
+    def release(self) -> None:
+        """Let go of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a handler needs of the world around it."""
+
+    loop: EventLoop
+    connect: Callable[[], AbstractAsyncContextManager[Etcd]]
+    """Called inside the loop."""
+    profile: Callable[[NodeOffer], Profile]
+    port: Port
+    run_id: str
+    clock: Callable[[], float]
+    wall_ns: Callable[[], int]
+    draw: Callable[[], str]
+    """Eight random hex digits."""
+    jitter: Callable[[], float]
+    trace: Trace
+    join_timeout_s: float = 600.0
+
+
+class EtcdRendezvousHandler(RendezvousHandler):
+    """One node's access to a job in etcd; implements `JobRendezvous` too."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._at = surroundings
+        self._offer: NodeOffer | None = None
+        self._on_change: Callable[[], None] = lambda: None
+        self._proxy: WorkersProxy | None = None
+        self._member: RendezvousMember | None = None
+        self._life: concurrent.futures.Future[None] | None = None
+        self._place: Assignment | None = None
+        self._leaving = False
+        self._closed = False
+
+    # -- RendezvousHandler -----------------------------------------------------------------------
+
+    def get_backend(self) -> str:
+        """`etcd`."""
+        return "etcd"
+
+    def get_run_id(self) -> str:
+        """The id of the job, as workers see it."""
+        return self._at.run_id
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Wait for the next round that names this node, with all its ranks; none of its workers may run any more.
+
+        Raises RendezvousGracefulExitError when the job has succeeded or this node leaves, JobFailed, and the other
+        kinds of RendezvousError.
+        """
+        proxy = self._begin()
+        if self._place is not None:
+            proxy.stopped()
+        taken = proxy.take(lambda: self._closed)
+        if not isinstance(taken, Assignment):
+            raise _error(taken)
+        self._place = taken
+        self._at.port.release()
+        return RendezvousInfo(
+            store=None,
+            rank=taken.group_rank,
+            world_size=taken.group_world_size,
+            bootstrap_store_info=RendezvousStoreInfo(taken.master_addr, taken.master_port),
+            assignment=taken,
+        )
+
+    def is_closed(self) -> bool:
+        """Whether this node's part has ended."""
+        return self._closed or (self._proxy is not None and self._proxy.ended is not None)
+
+    def set_closed(self) -> None:
+        """Take no part any more; the job itself ends only by success, a spent budget, or its operator."""
+        self._closed = True
+        if self._proxy is not None:
+            self._proxy.wake()
+
+    def num_nodes_waiting(self) -> int:
+        """1 when the round of this node is over, whoever is the reason; else 0."""
+        if self._proxy is None:
+            return 0
+        return int(self._proxy.order is not None or self._proxy.is_offered)
+
+    def shutdown(self) -> bool:
+        """Leave, if the job has not ended, and let go of everything; its workers must have stopped."""
+        self._closed = True
+        if self._life is None or self._proxy is None:
+            return True
+        self._proxy.wake()
+        if self._place is not None:
+            self._proxy.stopped()
+        self.leave()
+        try:
+            self._life.result(LEAVE_S)
+        except concurrent.futures.TimeoutError:
+            log.warning("could not leave within %g s; the others learn it when the lease ends", LEAVE_S)
+            self._life.cancel()
+            return False
+        return True
+
+    # -- JobRendezvous ---------------------------------------------------------------------------
+
+    def offer(self, node: NodeOffer, on_change: Callable[[], None]) -> None:
+        """Who this node is, and whom to push."""
+        self._offer, self._on_change = node, on_change
+        if self._proxy is not None:
+            self._proxy.listen(on_change)
+
+    def stop_order(self) -> StopOrder | None:
+        """The order to stop the workers that run."""
+        return None if self._proxy is None else self._proxy.order
+
+    def outcome(self) -> Outcome | None:
+        """How this node's part has ended."""
+        ended = None if self._proxy is None else self._proxy.ended
+        return ended if isinstance(ended, Outcome) else None
+
+    def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:
+        """These failed by themselves."""
+        if self._proxy is not None:
+            self._proxy.failed(failures)
+
+    def workers_succeeded(self) -> None:
+        """All ended well."""
+        if self._proxy is not None:
+            self._proxy.succeeded()
+
+    def workers_stopped(self) -> None:
+        """None runs any more."""
+        if self._proxy is not None:
+            self._proxy.stopped()
+
+    def leave(self) -> None:
+        """Tell the others that this node goes."""
+        self._leaving = True
+        if self._life is not None and not self._life.done():
+            self._at.loop.submit(self._request_leave())
+
+    async def _request_leave(self) -> None:
+        if self._member is not None:
+            self._member.request_leave()
+
+    # -- the member's life -----------------------------------------------------------------------
+
+    def _begin(self) -> WorkersProxy:
+        if self._proxy is not None:
+            return self._proxy
+        if self._offer is None:
+            raise RendezvousStateError("who this node is was not told: call offer() before next_rendezvous()")
+        profile = self._at.profile(self._offer)
+        self._proxy = self._at.loop.submit(self._make_proxy(profile)).result()
+        self._proxy.listen(self._on_change)
+        self._life = self._at.loop.submit(self._live(profile, self._proxy))
+        return self._proxy
+
+    async def _make_proxy(self, profile: Profile) -> WorkersProxy:
+        return WorkersProxy(
+            renew_master_port=self._at.port.renew, pod=profile.pod, host=profile.host, wall_ns=self._at.wall_ns
+        )
+
+    async def _live(self, profile: Profile, proxy: WorkersProxy) -> None:
+        """The member from its first word to its last; whatever ends it reaches the agent."""
+        try:
+            async with self._at.connect() as etcd:
+                self._member = self._make_member(etcd, profile, proxy)
+                if self._leaving:
+                    self._member.request_leave()
+                proxy.end(await self._member.run())
+        except BaseException as error:
+            proxy.end(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _make_member(self, etcd: Etcd, profile: Profile, proxy: WorkersProxy) -> RendezvousMember:
+        return RendezvousMember(
+            etcd=etcd,
+            profile=profile,
+            workers=proxy,
+            clock=self._at.clock,
+            draw=self._at.draw,
+            jitter=self._at.jitter,
+            trace=self._at.trace,
+            join_timeout_s=self._at.join_timeout_s,
+        )
+
+
+def _error(ended: Outcome | BaseException | None) -> RendezvousError:
+    """The end of a member as what an agent understands; chained to what was raised."""
+    if ended is None:
+        return RendezvousClosedError("this node takes no part any more: its handler was closed")
+    if isinstance(ended, Outcome):
+        return _outcome_error(ended)
+    if isinstance(ended, RendezvousError):
+        return ended
+    kinds = {EtcdError: RendezvousConnectionError, RecordError: RendezvousStateError}
+    kind = next((to for of, to in kinds.items() if isinstance(ended, of)), RendezvousError)
+    error = kind(f"the rendezvous ended: {ended}" if str(ended) else f"the rendezvous ended: {ended!r}")
+    error.__cause__ = ended
+    return error
+
+
+def _outcome_error(outcome: Outcome) -> RendezvousError:
+    if outcome.code in {ExitCode.OK, ExitCode.LEFT}:
+        return RendezvousGracefulExitError(outcome.detail)
+    if outcome.code == ExitCode.JOIN_TIMEOUT:
+        return RendezvousTimeoutError(outcome.detail)
+    if outcome.code == ExitCode.JOB_DELETED:
+        return RendezvousClosedError(outcome.detail)
+    return JobFailed(outcome.detail)

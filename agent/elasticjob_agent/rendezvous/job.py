@@ -1,0 +1,68 @@
+"""What a rendezvous can do for an agent beyond `RendezvousHandler`, when it knows the whole job.
+
+Such a rendezvous carries all ranks and the job-wide count of restarts; it is told how the workers of this node
+are, says when they must stop, and decides alone what a failure is charged to and when the job has ended. No
+method here waits; all may be called from any thread.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from elasticjob_agent.rendezvous.ports import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOffer:
+    """What this node brings into the job; the same in every round."""
+
+    role: str
+    local_world_size: int
+    max_restarts: int
+    local_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """The workers of the present round must stop: the world has changed."""
+
+    grace_s: float
+    signal_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFailure:
+    """One worker of this node that ended badly by itself, or could not be started."""
+
+    local_rank: int
+    exit_code: int
+    """As in `subprocess`: negative is a signal."""
+    signal: str = ""
+    message: str = ""
+    pid: int = 0
+
+
+@runtime_checkable
+class JobRendezvous(Protocol):
+    """The second half of the conversation between an agent and a rendezvous that knows the job."""
+
+    def offer(self, node: NodeOffer, on_change: Callable[[], None]) -> None:
+        """Before the first `next_rendezvous`: who this node is, and whom to call after each change of what is below."""
+
+    def stop_order(self) -> StopOrder | None:
+        """The order to stop the workers that run, if there is one."""
+
+    def outcome(self) -> Outcome | None:
+        """How this node's part in the job has ended, if it has."""
+
+    def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:
+        """These failed by themselves; the others may still run. The next round opens at once."""
+
+    def workers_succeeded(self) -> None:
+        """All ended well, and nothing of them is left."""
+
+    def workers_stopped(self) -> None:
+        """None of them runs any more."""
+
+    def leave(self) -> None:
+        """Tell the others that this node goes; `stop_order` follows as soon as they know."""

@@ -1,0 +1,145 @@
+"""Handlers of one job over an in-memory etcd, each to be driven from the test's own thread."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.interface import RendezvousInfo
+from elasticjob_agent.rendezvous.job import NodeOffer
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.trace import Trace
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Etcd
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def close(self) -> None:
+        self.submit(self._cancel_all()).result(20)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(20)
+        self.loop.close()
+
+    async def _cancel_all(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+class Port:
+    """Numbers instead of sockets."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.held = False
+
+    def renew(self) -> int:
+        self.number += 1
+        self.held = True
+        return self.number
+
+    def release(self) -> None:
+        self.held = False
+
+
+class Job:
+    """A job and its handlers."""
+
+    def __init__(self, low: int, high: int, *, max_restarts: int = 3) -> None:
+        self.loop = LoopThread()
+        self.store = self.loop.submit(self._make_store()).result(20)
+        self.spec = Slots(
+            min=low, max=high, desired=high, max_restarts=max_restarts, last_call_s=0.1, scale_up_delay_s=0
+        )
+        self._numbers = itertools.count(1)
+        self.handlers: list[EtcdRendezvousHandler] = []
+        self.pool = concurrent.futures.ThreadPoolExecutor(8)
+
+    async def _make_store(self) -> MemoryStore:
+        return MemoryStore()
+
+    def handler(self, *, nproc: int = 2, role: str = "default", join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
+        """One more node."""
+        bare = self.bare_handler(join_timeout_s=join_timeout_s)
+        bare.offer(NodeOffer(role=role, local_world_size=nproc, max_restarts=self.spec.max_restarts), lambda: None)
+        return bare
+
+    def bare_handler(self, *, join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
+        """One more node, which does not know yet who it is."""
+        number = next(self._numbers)
+        draws = itertools.count(number << 16)
+        made = EtcdRendezvousHandler(
+            Surroundings(
+                loop=self.loop,
+                connect=self._connect,
+                profile=lambda node: self._profile(number, node),
+                port=Port(20000 + 1000 * number),
+                run_id="run",
+                clock=time.monotonic,
+                wall_ns=time.time_ns,
+                draw=lambda: f"{next(draws):08x}",
+                jitter=lambda: 0.0,
+                trace=Trace(None, ""),
+                join_timeout_s=join_timeout_s,
+            )
+        )
+        self.handlers.append(made)
+        return made
+
+    def _profile(self, number: int, node: NodeOffer) -> Profile:
+        return Profile(
+            keys=Keys("/test/handlers"),
+            pod=f"pod-{number}",
+            pod_uid=f"uid-{number}",
+            host=f"host-{number}",
+            address="127.0.0.1",
+            nproc=node.local_world_size,
+            role=node.role,
+            lease_ttl_s=6.0,
+            own_spec=self.spec,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _connect(self) -> AsyncIterator[Etcd]:
+        client = MemoryEtcd(self.store)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def meet(self, *handlers: EtcdRendezvousHandler) -> list[RendezvousInfo]:
+        """All of them ask for the next round at once; what they get."""
+        return [ask.result(30) for ask in self.ask(*handlers)]
+
+    def ask(self, *handlers: EtcdRendezvousHandler) -> "list[concurrent.futures.Future[RendezvousInfo]]":
+        """All of them ask for the next round."""
+        return [self.pool.submit(handler.next_rendezvous) for handler in handlers]
+
+    def all(self, call: Callable[[EtcdRendezvousHandler], T]) -> list[T]:
+        """Do something with each."""
+        return [call(handler) for handler in self.handlers]
+
+    def close(self) -> None:
+        list(self.pool.map(lambda handler: handler.shutdown(), self.handlers))
+        self.pool.shutdown()
+        self.loop.close()

@@ -1,0 +1,160 @@
+"""The etcd rendezvous behind the interface of agents: rounds, orders, ends; over an in-memory etcd."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from elasticjob_agent.rendezvous.errors import (
+    JobFailed,
+    RendezvousClosedError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+)
+from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
+from elasticjob_api.exit_codes import ExitCode
+from tests.faults.waiting import eventually
+from tests.unit.rendezvous.handlers import Job
+
+
+@pytest.fixture
+def job() -> Iterator[Job]:
+    made = Job(2, 2, max_restarts=1)
+    yield made
+    made.close()
+
+
+FAILURE = WorkerFailure(local_rank=1, exit_code=3, message="ValueError: no")
+
+
+def test_two_nodes_get_all_ranks_and_one_master_without_a_store(job: Job) -> None:
+    infos = job.meet(job.handler(nproc=2), job.handler(nproc=3, role="ps"))
+    places = sorted((info.assignment for info in infos if info.assignment), key=lambda place: place.group_rank)
+    assert [(p.group_rank, p.nproc, p.world_size, p.role_world_size) for p in places] in (
+        [(0, 2, 5, 2), (1, 3, 5, 3)],
+        [(0, 3, 5, 3), (1, 2, 5, 2)],
+    )
+    assert len({info.bootstrap_store_info for info in infos}) == 1
+    assert [info.store for info in infos] == [None, None]
+
+
+def test_handler_is_a_rendezvous_that_knows_the_job(job: Job) -> None:
+    handler = job.bare_handler()
+    assert isinstance(handler, JobRendezvous)
+    assert (handler.get_backend(), handler.get_run_id(), handler.use_agent_store) == ("etcd", "run", False)
+    assert (handler.num_nodes_waiting(), handler.is_closed(), handler.stop_order(), handler.outcome()) == (
+        0,
+        False,
+        None,
+        None,
+    )
+
+
+def test_node_that_did_not_say_who_it_is_gets_no_round(job: Job) -> None:
+    with pytest.raises(RendezvousStateError, match="call offer"):
+        job.bare_handler().next_rendezvous()
+
+
+def test_k_004_01_failure_orders_the_other_node_to_stop_and_both_see_restart_count_1(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    first.workers_failed([FAILURE])
+    eventually(second.stop_order, within_s=30, what="order to stop")
+    assert second.num_nodes_waiting() == 1
+    counts = {info.assignment.restart_count for info in job.meet(first, second) if info.assignment}
+    assert counts == {1}
+    assert second.num_nodes_waiting() == 0
+
+
+def test_agent_that_stops_failed_workers_before_it_is_told_does_not_hide_the_failure(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    first.workers_failed([FAILURE])
+    first.workers_stopped()
+    assert {info.assignment.restart_count for info in job.meet(first, second) if info.assignment} == {1}
+
+
+def test_agent_that_restarts_by_itself_is_charged_and_takes_the_others_along(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    (again,) = job.ask(first)
+    eventually(second.stop_order, within_s=30, what="order to stop")
+    job.meet(second)
+    place = again.result(30).assignment
+    assert place is not None
+    assert place.restart_count == 1
+
+
+def test_k_004_12_spent_budget_is_told_to_both_with_the_one_root_cause(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    for _ in range(2):
+        job.meet(first, second)
+        first.workers_failed([FAILURE])
+    for asked in job.ask(first, second):
+        with pytest.raises(JobFailed, match=r"on pod-1 exited with code 3: ValueError: no; maxRestarts 1 is used up"):
+            asked.result(30)
+    codes = [outcome.code for outcome in job.all(lambda handler: handler.outcome()) if outcome]
+    assert codes == [3, ExitCode.PEER_FAILED]
+
+
+def test_success_of_all_is_the_end_and_no_failure(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    first.workers_succeeded()
+    second.workers_succeeded()
+    eventually(lambda: all(job.all(lambda handler: handler.outcome())), within_s=30, what="both ended")
+    with pytest.raises(RendezvousGracefulExitError):
+        first.next_rendezvous()
+    assert first.is_closed()
+
+
+def test_b_004_39_failure_elsewhere_takes_a_finished_node_into_the_next_round(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    first.workers_succeeded()
+    second.workers_failed([FAILURE])
+    (again,) = job.ask(second)
+    eventually(first.num_nodes_waiting, within_s=30, what="a round to be taken")
+    assert first.stop_order() is None
+    job.meet(first)
+    assert again.result(30).world_size == 2
+
+
+def test_k_004_03_leaving_closes_nothing_the_others_go_on() -> None:
+    job = Job(1, 2)
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    first.leave()
+    eventually(first.stop_order, within_s=30, what="order to stop, after the others know")
+    first.workers_stopped()
+    eventually(second.stop_order, within_s=30, what="the other's order")
+    (info,) = job.meet(second)
+    assert info.world_size == 1
+    assert first.shutdown()
+    assert not second.is_closed()
+    job.close()
+
+
+def test_node_that_waits_for_the_others_can_leave(job: Job) -> None:
+    handler = job.handler()
+    (asked,) = job.ask(handler)
+    handler.leave()
+    with pytest.raises(RendezvousGracefulExitError, match="left"):
+        asked.result(30)
+
+
+def test_closed_handler_lets_a_waiting_agent_go(job: Job) -> None:
+    handler = job.handler()
+    (asked,) = job.ask(handler)
+    handler.set_closed()
+    with pytest.raises(RendezvousClosedError):
+        asked.result(30)
+    assert handler.is_closed()
+
+
+def test_second_failure_told_while_stopping_is_a_record_of_the_same_round(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    first.workers_failed([FAILURE])
+    eventually(second.stop_order, within_s=30, what="order to stop")
+    second.workers_failed([WorkerFailure(local_rank=0, exit_code=-11, signal="SIGSEGV")])
+    assert {info.assignment.restart_count for info in job.meet(first, second) if info.assignment} == {1}
