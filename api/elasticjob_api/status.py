@@ -49,7 +49,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastFailure:
-    """The root cause of the last failure: the first worker that failed by itself."""
+    """The root cause of the last failure: the first worker that failed by itself, or the node that was lost."""
 
     time: str
     round: int
@@ -57,7 +57,7 @@ class LastFailure:
     rank: int
     local_rank: int
     exit_code: int
-    """As a shell shows it: 128 + number for a signal."""
+    """As a shell shows it: 128 + number for a signal; of a lost node the pod's, 137 if there is none."""
     node_name: str = ""
     signal: str = ""
     reason: str = ""
@@ -81,6 +81,9 @@ class JobStatus:
 
     observed_generation: int | None = None
     phase: Phase = Phase.PENDING
+    reason: str = ""
+    """One word for display, why the job does not run as wished; empty while it does."""
+    message: str = ""
     conditions: tuple[Condition, ...] = ()
     replicas: int = 0
     ready_replicas: int = 0
@@ -91,6 +94,7 @@ class JobStatus:
     rendezvous_round: int = 0
     world_size: int = 0
     last_rendezvous_time: str = ""
+    last_scale_time: str = ""
     restarts: int = 0
     node_losses: int = 0
     pod_replacements: int = 0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.names import ConditionType, EventReason
 from elasticjob_api.records import Slots
 from elasticjob_api.status import JobStatus
 from elasticjob_api.world import World
@@ -93,7 +93,7 @@ Action = ApplyService | CreatePod | LookPod | DeletePods | Evict | WriteSpec | W
 class Event:
     """Something worth telling a person; written only after the status that it speaks of."""
 
-    reason: EventReason
+    reason: EventReason | ConditionType
     message: str
     warning: bool = False
 

@@ -25,6 +25,7 @@ from elasticjob_operator.policy.scaling import desired_nodes
 from elasticjob_operator.policy.slots import adopted, next_slots
 from elasticjob_operator.policy.spec_record import first_record, spec_record
 from elasticjob_operator.policy.standing import Owner, Standing
+from elasticjob_operator.policy.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ def _failure(scene: Scene) -> JobFailure | None:
     failed = scene.before.replacements + scene.fates.counted
     if is_over_budget(spec, failed):
         last = next((_describe(o) for o in owners.values() if o.standing is Standing.FAILED), "")
-        message = f"{failed} pods failed, more than backoffLimit ({spec.backoff_limit})"
+        message = f"{counted(failed, 'pod')} failed, more than backoffLimit ({spec.backoff_limit})"
         return JobFailure(FailedReason.BACKOFF_LIMIT, f"{message}; the last: {last}" if last else message)
-    return broken_deadline(scene.seen.job, scene.status, scene.seen.view.world, scene.seen.now_s)
+    return broken_deadline(scene.seen.job, scene.status, scene.seen.view, scene.seen.now_s)
 
 
 def _describe(owner: Owner) -> str:

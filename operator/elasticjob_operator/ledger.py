@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from elasticjob_api.status import JobStatus
+from elasticjob_operator.memory import Memory
 
 SHOWN_WITHIN_S = 5.0
 """What was written and has not come back through a watch for so long is not believed any more."""
@@ -44,6 +45,7 @@ class Ledger:
     status: JobStatus | None = None
     """As last written by this process: newer than what the job's cache says."""
     status_written_s: float = float("-inf")
+    memory: Memory = field(default_factory=Memory)
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob_api.job import ElasticJob
+from elasticjob_api.records import Report
 from elasticjob_api.status import JobStatus
+from elasticjob_api.world import Member
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.standing import Owner, owners
@@ -29,6 +31,11 @@ class Observed:
     def status(self) -> JobStatus:
         """What was last said: our own last write is newer than the cache."""
         return self.ledger.status or self.job.status
+
+    @property
+    def reports(self) -> Mapping[Member, Report]:
+        """The last report of each stay of the last round, also of those whose agent has taken it along."""
+        return {**self.ledger.memory.reports, **self.view.reports}
 
     def owners(self) -> dict[int, Owner]:
         """The pod of every slot, and what has become of it."""

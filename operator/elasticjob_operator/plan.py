@@ -98,7 +98,7 @@ def _next_moment_s(seen: Observed, status: JobStatus) -> float | None:
     """When time alone would change the plan."""
     coming = [since_s + SHOWN_WITHIN_S for since_s in seen.ledger.coming_since_s.values()]
     expected = [pod.created_s + EXPECTED_FOR_S for pod in seen.pods.values() if pod.live]
-    deadline_s = next_deadline_s(seen.job, status, seen.view.world, seen.now_s)
+    deadline_s = next_deadline_s(seen.job, status, seen.view, seen.now_s)
     lost_s = lost_pods(seen.job.spec, seen.ledger, seen.now_s).next_at_s
     return _earliest(seen.now_s, deadline_s, lost_s, *coming, *expected)
 

@@ -131,6 +131,8 @@ class Reconciler:
     def _remember(self, seen: Observed) -> None:
         """Bring the ledger up to date; nothing of this job is in flight here."""
         ledger, nodes = seen.ledger, seen.view.nodes.values()
+        if not seen.etcd_trouble and not seen.view.unclear:
+            ledger.memory.note(seen.view, seen.pods)
         with_agent = set(seen.view.agents())
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}
         ledger.note_agents(running=running, with_agent=with_agent, now_s=seen.now_s)

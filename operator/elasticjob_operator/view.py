@@ -53,6 +53,13 @@ class View:
         return self.world if self.world is not None and self.world.state is State.ACTIVE else None
 
     @property
+    def closed_round(self) -> int:
+        """The last round that became active; 0 before the first."""
+        if self.active is not None:
+            return self.active.round
+        return self.membership.round if self.membership else 0
+
+    @property
     def unclear(self) -> bool:
         """Spec or world exist and cannot be read: nothing may be planned from half of the truth."""
         return (self.spec is None and self.spec_revision > 0) or (self.world is None and self.world_revision > 0)

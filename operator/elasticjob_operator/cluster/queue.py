@@ -2,7 +2,8 @@
 
 Adding a key that waits is nothing; adding one that is being worked on makes it run once more afterwards, so no
 change is missed and none is handled twice at once. A key whose work fails is tried again later and later, and
-never stops another key.
+never stops another key. A change may cure what failed, so it does not wait for the back-off; but of a key that
+fails and fails (each deleted pod of a namespace that is going asks for a new one) changes wait a second.
 """
 
 import asyncio
@@ -20,6 +21,9 @@ COALESCE_S = 0.005
 """Changes come in bursts (a round of many agents): they are waited for this long, and handled as one."""
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 30.0
+_STUBBORN = 3
+"""Failures in a row after which changes are collected too."""
+_COLLECT_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,8 @@ class _Entry:
     dirty: bool = False
     timer: asyncio.TimerHandle | None = None
     failures: int = 0
+    failed_at_s: float = 0.0
+    """Event loop's clock."""
 
 
 class WorkQueue(Generic[K]):
@@ -44,8 +50,14 @@ class WorkQueue(Generic[K]):
         """Handle `key` soon, also if it is being handled now."""
         entry = self._entries.setdefault(key, _Entry())
         entry.dirty = True
-        if self._open and entry.task is None:
-            entry.task = asyncio.get_running_loop().create_task(self._work(key, entry), name=f"work on {key}")
+        if not self._open or entry.task is not None:
+            return
+        loop = asyncio.get_running_loop()
+        pause_s = entry.failed_at_s + _COLLECT_S - loop.time() if entry.failures >= _STUBBORN else 0.0
+        if pause_s > 0:
+            self.add_after(key, pause_s)
+        else:
+            entry.task = loop.create_task(self._work(key, entry), name=f"work on {key}")
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Handle `key` in `delay_s` seconds; of several wishes the earliest counts."""
@@ -108,4 +120,5 @@ class WorkQueue(Generic[K]):
     def _back_off(self, entry: _Entry) -> float:
         delay_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(entry.failures, 10))
         entry.failures += 1
+        entry.failed_at_s = asyncio.get_running_loop().time()
         return float(delay_s)

@@ -14,8 +14,12 @@ from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.failure import failure_of
 from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.policy.trouble import first_trouble
+from elasticjob_operator.policy.words import counted
+from elasticjob_operator.policy.words import nodes as _nodes
 
-_STARTING = {Cause.FIRST, Cause.RESUMED}
+SUSPENDING = "Suspending"
+STARTING = {Cause.FIRST, Cause.RESUMED}
 _RESIZING = {Cause.NODE_JOINED, Cause.SCALED_DOWN}
 
 
@@ -53,7 +57,9 @@ def _suspended(seen: Observed) -> Judgement:
     if not seen.job.spec.suspend or seen.view.final:
         return Judgement("False", "NotSuspended")
     if seen.view.spec is not None and not seen.view.spec.suspended:
-        return Judgement("False", "Suspending", "the workers are about to be stopped")
+        return Judgement("False", SUSPENDING, "the workers are about to be stopped")
+    if left := len([pod for pod in seen.pods.values() if not pod.ended]):
+        return Judgement("False", SUSPENDING, f"{counted(left, 'pod')} still to stop")
     return Judgement("True", "Suspended", "spec.suspend is true")
 
 
@@ -62,8 +68,8 @@ def _quorum(seen: Observed) -> Judgement:
     if active is None:
         return Judgement("False", "NoActiveRound")
     if len(active.members) < lowest:
-        return Judgement("False", "TooFewNodes", f"{len(active.members)} of at least {lowest} nodes")
-    return Judgement("True", "MembersJoined", f"at least {lowest} nodes joined")
+        return Judgement("False", "TooFewNodes", f"{len(active.members)} of at least {_nodes(lowest)}")
+    return Judgement("True", "MembersJoined", f"at least {_nodes(lowest)} joined")
 
 
 def _running(seen: Observed) -> Judgement:
@@ -74,17 +80,15 @@ def _running(seen: Observed) -> Judgement:
     return Judgement("False", reason, message)
 
 
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
-
-
 def _instead(seen: Observed, world: World | None) -> tuple[str, str]:
     """What the job does while no round is active; the reason is the phase's own word where it is one."""
     if seen.view.final:
         return "Finished", ""
-    if seen.job.spec.suspend or (world is not None and world.state is State.SUSPENDED):
-        return Phase.SUSPENDED, ""
-    if world is None or world.cause in _STARTING:
+    if seen.job.spec.suspend:
+        return (Phase.SUSPENDED, "") if _suspended(seen).holds else (Phase.RESIZING, "stopping for the suspension")
+    if world is not None and world.state is State.SUSPENDED:
+        return _start(seen)  # about to be resumed
+    if world is None or world.cause in STARTING:
         return _start(seen)
     if world.cause in _RESIZING:
         return Phase.RESIZING, world.detail
@@ -92,15 +96,11 @@ def _instead(seen: Observed, world: World | None) -> tuple[str, str]:
 
 
 def _start(seen: Observed) -> tuple[str, str]:
-    if seen.ledger.trouble:
-        return Phase.PENDING, seen.ledger.trouble
     running = [pod for pod in seen.pods.values() if pod.live and pod.phase == "Running"]
     if running:
         return Phase.STARTING, f"{len(seen.joined())} of {_nodes(desired_nodes(seen.job.spec))} joined"
-    troubled = next((pod for pod in seen.pods.values() if pod.live and pod.troubled), None)
-    if troubled is None:
-        return Phase.PENDING, "waiting for pods"
-    return Phase.PENDING, f"pod {troubled.name}: {troubled.reason}: {troubled.message}".rstrip(": ")
+    trouble = first_trouble(seen)
+    return Phase.PENDING, trouble.message if trouble else "waiting for pods"
 
 
 def _resizing(seen: Observed) -> Judgement:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from elasticjob_api.names import ConditionType, EventReason
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.actions import Event
+from elasticjob_operator.policy import loss
 from elasticjob_operator.policy.conditions import holds
+from elasticjob_operator.policy.words import counted, nodes
 
 
 def events(before: JobStatus, after: JobStatus) -> tuple[Event, ...]:
@@ -26,25 +28,38 @@ def _acceptance(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     refused_before = any(c.type == ConditionType.ACCEPTED and c == accepted for c in before.conditions)
     if accepted is not None and accepted.status == "False" and not refused_before:
         yield Event(EventReason.INVALID_SPEC, accepted.message, warning=True)
-    if after.start_time and not before.start_time and not before.rendezvous_round:
-        yield Event(EventReason.CREATED, f"the job starts with {after.desired_replicas} nodes")
-    if _begins(before, after, ConditionType.SUSPENDED):
+    if not _was_judged(before) and _was_judged(after) and not after.completion_time:
+        yield Event(EventReason.CREATED, _beginning(after))
+    if _begins(before, after, ConditionType.SUSPENDED) and _was_judged(before):
         yield Event(EventReason.SUSPENDED, "the workers were stopped and the pods are deleted")
     runs_again = after.start_time and not after.completion_time  # a job may also end out of its suspension
-    if before.rendezvous_round and holds(before.conditions, ConditionType.SUSPENDED) and runs_again:
-        yield Event(EventReason.RESUMED, f"the job goes on with {after.desired_replicas} nodes")
+    if holds(before.conditions, ConditionType.SUSPENDED) and runs_again:
+        yield Event(EventReason.RESUMED, f"the job goes on with {nodes(after.desired_replicas)}")
+
+
+def _was_judged(status: JobStatus) -> bool:
+    """The job was taken up once: no condition of it ever goes again."""
+    return any(condition.type == ConditionType.RUNNING for condition in status.conditions)
+
+
+def _beginning(status: JobStatus) -> str:
+    if holds(status.conditions, ConditionType.SUSPENDED):
+        return "the job was created suspended"
+    return f"the job starts with {nodes(status.desired_replicas)}"
 
 
 def _scaling(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     was, now = before.desired_replicas, after.desired_replicas
     if was and now != was:
         reason = EventReason.SCALED_UP if now > was else EventReason.SCALED_DOWN
-        yield Event(reason, f"from {was} to {now} nodes")
+        yield Event(reason, f"from {was} to {nodes(now)}")
 
 
 def _trouble(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    if unavailable := _begins(before, after, ConditionType.RENDEZVOUS_UNAVAILABLE):
+        yield Event(ConditionType.RENDEZVOUS_UNAVAILABLE, unavailable.message, warning=True)
     failure = after.last_failure
-    if failure is not None and failure != before.last_failure:
+    if failure is not None and failure != before.last_failure and failure.reason != loss.REASON:
         how = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"
         said = f": {failure.message}" if failure.message else ""
         message = f"rank {failure.rank} on {failure.pod_name} {how} in round {failure.round}{said}"
@@ -52,7 +67,9 @@ def _trouble(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if after.restarts > before.restarts:
         yield Event(EventReason.RESTARTING, f"restart {after.restarts} of the workers", warning=True)
     if after.node_losses > before.node_losses:
-        yield Event(EventReason.NODE_LOST, f"loss {after.node_losses} of nodes; it is not charged", warning=True)
+        said = f": {failure.message}" if failure is not None and failure.reason == loss.REASON else ""
+        message = f"loss {after.node_losses} of nodes, not charged{said}"
+        yield Event(EventReason.NODE_LOST, message, warning=True)
     if after.pod_replacements > before.pod_replacements:
         yield Event(EventReason.POD_REPLACED, f"pod failure {after.pod_replacements} was counted", warning=True)
 
@@ -61,7 +78,7 @@ def _rounds(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if _begins(before, after, ConditionType.QUORUM_REACHED) and not before.last_rendezvous_time:
         yield Event(EventReason.QUORUM_REACHED, "enough nodes joined")
     if after.ready_replicas and after.last_rendezvous_time != before.last_rendezvous_time:
-        size = f"{after.ready_replicas} nodes, {after.world_size} workers"
+        size = f"{nodes(after.ready_replicas)}, {counted(after.world_size, 'worker')}"
         yield Event(EventReason.RENDEZVOUS_COMPLETED, f"round {after.rendezvous_round}: {size}")
 
 

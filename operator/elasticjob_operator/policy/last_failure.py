@@ -1,12 +1,14 @@
 """PURE: `status.lastFailure`: the root cause that the closer settled on, with the words of the worker's own record.
 
-Records of old rounds are deleted, so what was once seen is kept.
+Of a round that ended by a loss it is the lost node, and never one of its victims: the closer names no root then,
+and counts a loss. Records of old rounds are deleted, so what was once seen is kept.
 """
 
 from elasticjob_api.exit_codes import from_worker
 from elasticjob_api.records import Failure
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy.loss import of_loss
 from elasticjob_operator.timestamps import to_rfc3339
 
 MESSAGE_LIMIT = 1024
@@ -16,6 +18,8 @@ _NS = 1e9
 def last_failure(seen: Observed) -> LastFailure | None:
     """The root cause of the last judged round, or what was known before."""
     world, before = seen.view.world, seen.status.last_failure
+    if world is not None and world.losses > seen.status.node_losses:
+        return of_loss(seen) or before
     failure = seen.view.failures.get(world.root) if world else None
     if world is None or failure is None:
         return before

@@ -1,4 +1,8 @@
-"""PURE: `status.progress`: the newest that any worker told, by step; what was once told is kept."""
+"""PURE: `status.progress`: the newest that any worker told, by step; what was once told is kept.
+
+Agents take their reports with them when the job ends; the last ones are remembered, so that the end is not told
+as it was half a minute before.
+"""
 
 from elasticjob_api.status import ProgressStatus
 from elasticjob_operator.observed import Observed
@@ -9,9 +13,8 @@ _NS = 1e9
 
 
 def progress(seen: Observed) -> ProgressStatus | None:
-    """The furthest progress among the nodes' reports of the current round, or what was known before."""
-    round_ = seen.view.world.round if seen.view.world else 0
-    told = [r for r in seen.view.reports.values() if r.progress is not None and r.round == round_]
+    """The furthest progress among the nodes' reports of the last round, or what was known before."""
+    told = [r for r in seen.reports.values() if r.progress is not None and r.round == seen.view.closed_round]
     if not told:
         return seen.status.progress
     report = max(told, key=lambda r: -1 if r.progress is None or r.progress.step is None else r.progress.step)

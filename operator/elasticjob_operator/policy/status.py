@@ -4,20 +4,23 @@ Counters come from the world and the spec record, and never fall. An ended job's
 but for the pods that are still there.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from elasticjob_api import names
 from elasticjob_api.names import ConditionType
-from elasticjob_api.status import Condition, JobStatus
-from elasticjob_api.world import World, from_run_lengths
+from elasticjob_api.status import Condition, JobStatus, NodeStatus
+from elasticjob_api.world import from_run_lengths
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import Judgement, conditions, holds, judge, phase
+from elasticjob_operator.policy.headline import MESSAGE_LIMIT, headline
 from elasticjob_operator.policy.last_failure import last_failure
 from elasticjob_operator.policy.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.progress import progress
 from elasticjob_operator.policy.scaling import desired_nodes
 from elasticjob_operator.policy.worker_states import count
 from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.view import View
 
 
 def is_finished(status: JobStatus) -> bool:
@@ -40,7 +43,8 @@ def rejected_status(before: JobStatus, message: str, *, now: str, generation: in
     """A manifest that nobody will act on: everything stays as it was, but for the reason."""
     judged = {ConditionType.ACCEPTED: Judgement("False", "InvalidSpec", message)}
     said = conditions(judged, before.conditions, now=now, generation=generation)
-    return replace(before, observed_generation=generation, conditions=said, phase=phase(said))
+    shown = replace(before, observed_generation=generation, conditions=said, phase=phase(said))
+    return replace(shown, reason="InvalidSpec", message=message[:MESSAGE_LIMIT])
 
 
 def _unavailability(seen: Observed) -> dict[ConditionType, Judgement]:
@@ -53,16 +57,20 @@ def _with_conditions(status: JobStatus, seen: Observed, judged: dict[ConditionTy
     said: tuple[Condition, ...] = conditions(
         judged, status.conditions, now=to_rfc3339(seen.now_s), generation=generation
     )
-    return replace(status, observed_generation=generation, conditions=said, phase=phase(said))
+    reason, message = headline(seen, said)
+    shown = replace(status, observed_generation=generation, conditions=said, phase=phase(said))
+    return replace(shown, reason=reason, message=message)
 
 
 def _with_pods(status: JobStatus, seen: Observed) -> JobStatus:
-    pods = seen.pods.values()
+    pods, wanted = seen.pods.values(), desired_nodes(seen.job.spec)
+    scaled = status.desired_replicas not in {0, wanted}
     return replace(
         status,
+        last_scale_time=to_rfc3339(seen.now_s) if scaled else status.last_scale_time,
         replicas=sum(pod.live for pod in pods),
         terminating_replicas=sum(pod.terminating for pod in pods),
-        desired_replicas=desired_nodes(seen.job.spec),
+        desired_replicas=wanted,
         selector=f"{names.LABEL_JOB_UID}={seen.job.metadata.uid}",
     )
 
@@ -85,8 +93,8 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
     return replace(
         status,
         ready_replicas=len(view.active.members) if view.active else 0,
-        rendezvous_round=max(status.rendezvous_round, world.round if world else 0),
-        world_size=_world_size(status, world),
+        rendezvous_round=max(status.rendezvous_round, view.closed_round),
+        world_size=_world_size(status, view, nodes),
         last_rendezvous_time=_last_rendezvous_time(status, seen),
         restarts=max(status.restarts, world.restarts if world else 0),
         node_losses=max(status.node_losses, world.losses if world else 0),
@@ -100,11 +108,15 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
     )
 
 
-def _world_size(status: JobStatus, world: World | None) -> int:
+def _world_size(status: JobStatus, view: View, nodes: Iterable[NodeStatus]) -> int:
+    """Of the active round; of an ended job, of its last: a failed world does not hold it any more."""
+    world = view.world
     if world is None:
         return 0
     size = sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x"))
-    return size or status.world_size if world.state.final else size
+    if size or not world.state.final:
+        return size
+    return sum(len(node.ranks) for node in nodes) if view.membership else status.world_size
 
 
 def _last_rendezvous_time(status: JobStatus, seen: Observed) -> str:

@@ -57,6 +57,15 @@ def test_the_template_of_a_suspended_job_may_change(namespace: Namespace, change
     assert resumed["spec"]["template"] == changed(ELASTIC, changes)["spec"]["template"]
 
 
+def test_the_update_that_resumes_a_job_may_change_its_template_as_a_queueing_system_does(namespace: Namespace) -> None:
+    namespace.apply(changed(ELASTIC, {"spec.suspend": True}))
+    flavour = {"spec.suspend": False, "spec.template.spec.nodeSelector": {"pool": "spot"}}
+    stored = namespace.apply(changed(ELASTIC, flavour))
+    assert stored["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "spot"}
+    said = namespace.refused("apply", "-f", "-", stdin=changed(ELASTIC, {"spec.suspend": False}))
+    assert WHILE_SUSPENDED in said
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

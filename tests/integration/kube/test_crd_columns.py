@@ -12,6 +12,8 @@ pytestmark = pytest.mark.kube
 NOW = "2026-01-02T03:04:05Z"
 STATUS: dict[str, Any] = {
     "phase": "Failed",
+    "reason": "DeadlineExceeded",
+    "message": "the job ran too long",
     "readyReplicas": 3,
     "restarts": 2,
     "rendezvousRound": 7,
@@ -49,7 +51,8 @@ def test_the_columns_of_a_job(ended: Namespace) -> None:
 
 def test_the_wide_columns_of_a_job(ended: Namespace) -> None:
     row = ended.row("-o", "wide")
-    wide = {name: row[name] for name in ("MIN", "MAX", "ROUND", "WORLD", "PROGRESS", "REASON", "LAST FAILURE")}
+    names = ("MIN", "MAX", "ROUND", "WORLD", "PROGRESS", "REASON", "LAST FAILURE", "MESSAGE")
+    wide = {name: row[name] for name in names}
     assert wide == {
         "MIN": "2",
         "MAX": "8",
@@ -58,6 +61,7 @@ def test_the_wide_columns_of_a_job(ended: Namespace) -> None:
         "PROGRESS": "42",
         "REASON": "DeadlineExceeded",
         "LAST FAILURE": "Signal",
+        "MESSAGE": "the job ran too long",
     }
 
 

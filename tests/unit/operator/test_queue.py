@@ -144,6 +144,16 @@ async def test_a_change_does_not_wait_for_the_back_off(work: Work) -> None:
     assert work.ended["a"] >= 1
 
 
+async def test_changes_of_a_key_that_fails_and_fails_are_collected(work: Work) -> None:
+    work.errors["a"] = [ClusterError("the namespace is being terminated")] * 99
+    work.queue.add("a")
+    await work.until(lambda: work.begun["a"] == 3)
+    for _ in range(5):
+        work.queue.add("a")
+        await work.rest()
+    assert work.begun["a"] == 3
+
+
 async def test_a_handler_may_ask_for_another_turn(work: Work) -> None:
     work.delays_s["a"] = [0.0, 0.001]
     work.queue.add("a")

@@ -27,6 +27,7 @@ from tests.unit.operator.builders import (
 )
 
 C = ConditionType
+STOPPED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
 NOTHING = View()
 
 
@@ -269,3 +270,14 @@ def test_a_round_that_runs_says_which_and_how_large() -> None:
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
 def test_an_ended_job_is_not_running(state: State) -> None:
     assert judged(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (False, "Finished")
+
+
+@pytest.mark.parametrize("at", [running(0), view(0, world=world()), STOPPED], ids=["active", "forming", "suspended"])
+def test_a_job_is_not_shown_as_suspended_before_its_pods_are_gone(at: View) -> None:
+    told = seen(job(suspend=True), at, pod(0, terminating=True))
+    assert judged(told, C.SUSPENDED) == (False, "Suspending")
+    assert shown(told) in {Phase.RESIZING, Phase.RUNNING}
+
+
+def test_pods_that_have_ended_do_not_hold_a_suspension() -> None:
+    assert shown(seen(job(suspend=True), STOPPED, pod(0, phase="Succeeded"))) is Phase.SUSPENDED

@@ -15,8 +15,12 @@ RUNNING = JobStatus(
     start_time=ago(60), desired_replicas=2, ready_replicas=2, world_size=4, rendezvous_round=1,
     last_rendezvous_time=ago(50), conditions=(condition("QuorumReached"), condition("Running")),
 )  # fmt: skip
-SUSPENDED = replace(RUNNING, start_time="", ready_replicas=0, conditions=(condition("Suspended"),))
+WAITING = condition("Running", "False")
+SUSPENDED = replace(RUNNING, start_time="", ready_replicas=0, conditions=(condition("Suspended"), WAITING))
 FAILURE = LastFailure(time=ago(1), round=1, pod_name="j-1-a", rank=3, local_rank=1, exit_code=3, message="boom")
+
+
+LOSS = replace(FAILURE, reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent fell silent")
 
 
 def told(before: JobStatus, after: JobStatus) -> list[EventReason]:
@@ -33,7 +37,7 @@ def test_nothing_new_is_nothing_to_tell(status: JobStatus) -> None:
 
 
 def test_the_story_of_a_start_is_told_in_its_order() -> None:
-    started = JobStatus(start_time=NOW, desired_replicas=2)
+    started = JobStatus(start_time=NOW, desired_replicas=2, conditions=(WAITING,))
     assert told(JobStatus(), started) == [E.CREATED]
     assert told(started, RUNNING) == [E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
     assert told(JobStatus(), RUNNING) == [E.CREATED, E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
@@ -53,6 +57,8 @@ def test_the_story_of_a_start_is_told_in_its_order() -> None:
         ({"conditions": (condition("Complete"),)}, [E.SUCCEEDED]),
         ({"conditions": (condition("Failed"),)}, [E.FAILED]),
         ({"conditions": (condition("Suspended"),), "start_time": ""}, [E.SUSPENDED]),
+        ({"conditions": (condition("RendezvousUnavailable"),)}, ["RendezvousUnavailable"]),
+        ({"last_failure": LOSS, "node_losses": 1}, [E.NODE_LOST]),
         ({"replicas": 5, "terminating_replicas": 1, "master_pod": "x"}, []),
     ],
 )  # fmt: skip
@@ -68,6 +74,20 @@ def test_a_resumed_job_goes_on_and_is_not_created_again() -> None:
 def test_a_job_that_ends_out_of_its_suspension_was_not_resumed(name: str, reason: EventReason) -> None:
     ended = replace(SUSPENDED, start_time=NOW, completion_time=NOW, conditions=(condition(name),))
     assert told(SUSPENDED, ended) == [reason]
+
+
+def test_a_job_that_is_created_suspended_is_created_once() -> None:
+    created = replace(SUSPENDED, rendezvous_round=0, desired_replicas=1)
+    resumed = replace(created, start_time=NOW, conditions=(WAITING,))
+    assert told(JobStatus(), created) == [E.CREATED]
+    assert told(created, resumed) == [E.RESUMED]
+    (event,) = events(created, resumed)
+    assert event.message == "the job goes on with 1 node"
+
+
+def test_a_lost_node_is_named_in_its_event() -> None:
+    (event,) = events(RUNNING, changed(last_failure=LOSS, node_losses=2))
+    assert event.message == "loss 2 of nodes, not charged: pod j-1-a on node-1 was lost: its agent fell silent"
 
 
 def test_a_first_wish_is_no_scaling() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from elasticjob_api.records import Progress
 from elasticjob_api.status import JobStatus, ProgressStatus
+from elasticjob_api.world import State
+from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.policy.progress import progress
-from tests.unit.operator.builders import NOW, NOW_S, active, job, member, report, seen, view
+from tests.unit.operator.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world
 
 KNOWN = ProgressStatus(step=3)
 
@@ -48,3 +50,15 @@ def test_a_percentage_needs_step_and_total_and_stays_within_a_hundred(
     made = told((Progress(step, total), 2))
     assert made is not None
     assert made.percentage == percentage
+
+
+def test_what_an_agent_told_last_is_the_progress_of_a_job_that_has_ended() -> None:
+    ledger = Ledger()
+    last = report(0, progress=Progress(20, 20), round=2, time_ns=int(NOW_S * 1e9))
+    ledger.memory.note(
+        running(0, world=active(0, round=2), membership=membership(0, round_=2), reports={member(0): last}), {}
+    )
+    ended = view(nodes={}, world=world(State.SUCCEEDED, round=2), membership=membership(0, round_=2))
+    made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, ledger=ledger))
+    assert made is not None
+    assert (made.step, made.percentage) == (20, 100)

@@ -20,6 +20,7 @@ from tests.unit.operator.builders import (
     condition,
     job,
     member,
+    membership,
     node,
     pod,
     record,
@@ -79,6 +80,24 @@ def test_the_master_pod_is_kept_while_a_round_forms_because_its_log_is_still_the
 def test_workers_are_counted_over_all_nodes() -> None:
     after = said(view(0, 1, nodes={}), replicas=2, nproc_per_node=4)
     assert after.worker_states == WorkerStates(pending=8)
+
+
+def test_the_round_of_a_job_that_fails_while_it_forms_is_the_last_that_ran() -> None:
+    before = said(running(0), pod(0))
+    failed = said(view(spec=record(), world=world(State.FAILED, round=2), membership=membership(0)), before=before)
+    assert (before.rendezvous_round, failed.rendezvous_round) == (1, 1)
+
+
+@pytest.mark.parametrize("before", [None, COUNTED])
+def test_a_job_that_fails_at_once_has_the_size_of_its_last_round(before: JobStatus | None) -> None:
+    at = view(spec=record(), world=world(State.FAILED, round=2), membership=membership(0, 1))
+    assert said(at, before=before, nproc_per_node=2).world_size == 4
+
+
+def test_a_change_of_the_wish_is_told_with_its_time() -> None:
+    before = said(running(0), pod(0))
+    assert before.last_scale_time == ""
+    assert said(running(0), pod(0), before=before, replicas=2).last_scale_time == NOW
 
 
 def test_what_this_process_wrote_last_is_newer_than_the_jobs_cache() -> None:
@@ -196,7 +215,8 @@ def test_a_refused_manifest_says_why_and_changes_nothing_else() -> None:
     after = rejected_status(before, "spec.replicas: is 0", now=NOW, generation=8)
     refused = {each.type: each for each in after.conditions}["Accepted"]
     assert (refused.status, refused.reason, refused.message) == ("False", "InvalidSpec", "spec.replicas: is 0")
-    assert replace(after, conditions=before.conditions, observed_generation=7) == before
+    assert (after.reason, after.message) == ("InvalidSpec", "spec.replicas: is 0")
+    assert replace(after, conditions=before.conditions, observed_generation=7, reason="", message="") == before
     assert after.observed_generation == 8
 
 
