@@ -60,6 +60,12 @@ class Slots:
     restart_id: str = ""
     suspended: bool = False
     replacements: int = 0
+    keep_alive_s: float = 6.0
+    """`rendezvous.keepAliveSeconds`: the lease of an agent; without a refresh for so long it counts as gone."""
+    replica_step: int = 0
+    """`replicaStep`: a round has `min` nodes and a multiple of this more; 0: any number."""
+    allowed_replicas: tuple[int, ...] = ()
+    """`allowedReplicas`: a round has one of these numbers of nodes; empty: any."""
     first_round: int = 1
     first_restarts: int = 0
     restart_window_s: float = 0.0
