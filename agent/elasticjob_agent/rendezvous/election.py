@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable
 
 from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Closer, decode_closer
+from elasticjob_api.world import Closer, World, decode_closer
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd, KeyValue
 
@@ -49,6 +50,7 @@ class Election:
         self._jitter = jitter
         self._trace = trace
         self._wake = wake
+        self._charges = ChargeClock()
         self._seen_closer = False
         self._standing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -74,6 +76,10 @@ class Election:
         if closer is None and may_stand and (self._standing is None or self._standing.done()):
             self._standing = asyncio.create_task(self._stand(me), name="stand for closer")
 
+    def note(self, world: World) -> None:
+        """Take in every world that this node sees: a closer must know how long ago failures were charged."""
+        self._charges.note(world.charges, self._clock())
+
     async def _serve(self, me: Identity) -> None:
         if self._closing is not None and self._closing_as == me:
             if self._closing.done():
@@ -81,7 +87,14 @@ class Election:
             return
         await self._stand_down()
         self._closing_as = me
-        self._loop = ClosingLoop(etcd=self._etcd, me=me, clock=self._clock, nonce=self._nonce, trace=self._trace)
+        self._loop = ClosingLoop(
+            etcd=self._etcd,
+            me=me,
+            clock=self._clock,
+            nonce=self._nonce,
+            trace=self._trace,
+            charges=self._charges,
+        )
         self._closing = asyncio.create_task(self._loop.run(), name="closer")
         self._closing.add_done_callback(lambda _: self._wake())
 

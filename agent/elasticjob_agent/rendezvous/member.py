@@ -167,6 +167,7 @@ class RendezvousMember:
             return
         if self._world is not None:
             self._world_was_seen = True
+            self._election.note(self._world)
             self._trace.point(f"saw {self._world.state.value}", self._world.round)
             self.on_world(self._world)
 

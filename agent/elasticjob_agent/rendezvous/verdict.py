@@ -3,17 +3,37 @@
 An agent writes its failure records before it is ready, so the barrier is the settle window: here every
 failure of the round is known. A failure is charged only if no member left or was lost, so that the victims of
 a lost node are never charged, nor named as the root cause; losses and leaves are never charged.
+
+The root cause is the earliest in etcd's order, of the lowest class that there is: killed by a signal or out of
+memory, or MASTER_PORT taken; ended with words of its own; crashed, or told of an error, when we had signalled it
+already; and last whoever speaks of a connection that a peer has closed: that is what happens to the others.
 """
 
+import re
 from dataclasses import dataclass
 
+from elasticjob_agent.rendezvous import backoff, budget
+from elasticjob_agent.rendezvous.budget import Tally
 from elasticjob_agent.rendezvous.view import FailureAt, View
 from elasticjob_api import exit_codes
-from elasticjob_api.records import FailureRule, GoneReason, Slots
+from elasticjob_api.records import Failure, FailureRule, GoneReason, Slots
 from elasticjob_api.world import Cause, Member
+
+PORT_RETRIES = 5
+"""Rounds in a row that a taken MASTER_PORT may cost without being charged."""
 
 _FAIL_JOB = "FailJob"
 _IGNORE = "Ignore"
+_ABORT = -6
+_LAST_WORDS = 500
+_CRASHES = {-4, _ABORT, -7, -8, -11}
+"""SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: never what we send to stop a worker."""
+_VICTIM = re.compile(
+    r"connection (was |has been )?(likely )?(reset|closed|refused|aborted|lost|broken)|closed by (the )?(remote )?peer"
+    r"|broken ?pipe|Connection(Reset|Refused|Aborted)Error|ECONNRESET|ECONNREFUSED|EPIPE|socket closed"
+    r"|remote (process|host|peer) (exited|closed|has)|ncclRemoteError|end of file|EOFError",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +45,59 @@ class Verdict:
     root: FailureAt | None = None
     failed: Cause | None = None
     detail: str = ""
+    """The root cause in words, and what follows from it."""
+    strikes: int = 0
+    """Failures in a row before any progress, this one included."""
+    port_retries: int = 0
+    """Rounds in a row that a taken MASTER_PORT has ended, this one included."""
+    charges: str = ""
+    """The failures that count within the restart window, as the world carries them."""
 
 
-def judge(view: View, spec: Slots, restarts: int) -> Verdict:
-    """The verdict on the members of the last active round, `restarts` having been charged before."""
+def judge(view: View, spec: Slots, tally: Tally) -> Verdict:
+    """The verdict on the members of the last active round; `tally` is what was counted before."""
     if view.membership is None:
-        return Verdict()
+        return Verdict(charges=tally.charges)
     lost = [m for m in view.membership.members if is_lost(view, m)]
     if lost or any(has_left(view, m) for m in view.membership.members):
-        return Verdict(losses=1 if lost else 0)  # rounds are counted, as for restarts, not nodes
+        # Rounds are counted, as for restarts, not nodes.
+        return Verdict(losses=1 if lost else 0, charges=tally.charges)
     failures = view.failures_of(view.membership.round)
     root = root_cause(failures)
     charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
     if not charged or root is None:
-        return Verdict(root=root)
-    return _charge(spec, root, restarts)
+        return Verdict(root=root, charges=tally.charges, detail=describe(root) if root else "")
+    if root.failure.port_taken and tally.port_retries < PORT_RETRIES:
+        detail = f"{describe(root)}; not charged: the next attempt takes another port"
+        return Verdict(root=root, charges=tally.charges, detail=detail, port_retries=tally.port_retries + 1)
+    return _charge(spec, root, tally, strikes=_strikes(failures, tally))
 
 
-def _charge(spec: Slots, root: FailureAt, restarts: int) -> Verdict:
+def _strikes(failures: list[FailureAt], tally: Tally) -> int:
+    """A node that had told of progress breaks the row, whichever of the failures is the root cause."""
+    in_a_row = all(f.failure.startup for f in failures if not f.failure.killed_by_us)
+    return tally.strikes + 1 if in_a_row else 0
+
+
+def _charge(spec: Slots, root: FailureAt, tally: Tally, *, strikes: int) -> Verdict:
     said = describe(root)
     action = _rule(spec.failure_rules, exit_codes.from_worker(root.failure.exit_code))
     if action == _FAIL_JOB:
         return Verdict(root=root, failed=Cause.FAIL_JOB_RULE, detail=f"{said}; a failurePolicy rule ends the job")
+    said_again = said + backoff.words(spec, strikes)
+    ports = tally.port_retries if root.failure.port_taken else 0
     if action == _IGNORE:
-        return Verdict(root=root)
-    if restarts + 1 > spec.max_restarts:
-        detail = f"{said}; maxRestarts {spec.max_restarts} is used up"
-        return Verdict(root=root, failed=Cause.MAX_RESTARTS, detail=detail)
-    return Verdict(1, root=root)
+        return Verdict(root=root, detail=said_again, strikes=strikes, port_retries=ports, charges=tally.charges)
+    if budget.spent(spec, tally) + 1 > spec.max_restarts:
+        return Verdict(root=root, failed=Cause.MAX_RESTARTS, detail=said + _used_up(spec, strikes), strikes=strikes)
+    charges = budget.charged(spec, tally)
+    return Verdict(1, root=root, detail=said_again, strikes=strikes, port_retries=ports, charges=charges)
+
+
+def _used_up(spec: Slots, strikes: int) -> str:
+    window = f" within {spec.restart_window_s:g} s" if spec.restart_window_s else ""
+    row = f": {strikes} failures in a row before any progress" if strikes > 1 else ""
+    return f"; maxRestarts {spec.max_restarts} is used up{window}{row}"
 
 
 def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
@@ -63,9 +108,30 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
 
 
 def root_cause(failures: list[FailureAt]) -> FailureAt | None:
-    """The first failure by itself in etcd's order; a death by signal or OOM beats a peer's lost connection."""
-    own = [f for f in failures if not f.failure.killed_by_us]
-    return min(own, key=lambda f: (not (f.failure.exit_code < 0 or f.failure.oom), f.revision), default=None)
+    """The first failure of the lowest class in etcd's order; None if all that failed was stopped by us."""
+    own = [f for f in failures if not f.failure.killed_by_us or _told_by_itself(f.failure)]
+    return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
+
+
+def _told_by_itself(failure: Failure) -> bool:
+    """We had signalled it, but that is not what it ended of: it had crashed, or its error file tells why."""
+    return failure.exit_code in _CRASHES or bool(failure.message)
+
+
+def _class(failure: Failure) -> int:
+    if failure.oom or failure.port_taken:
+        return 0
+    if failure.exit_code not in _CRASHES - {_ABORT} and _speaks_of_a_peer(failure):
+        return 3
+    if failure.killed_by_us:
+        return 2
+    return 0 if failure.exit_code < 0 else 1
+
+
+def _speaks_of_a_peer(failure: Failure) -> bool:
+    """A victim; also one that aborts, as a C++ library does over an exception that nobody caught."""
+    said = failure.message or (failure.stderr[-_LAST_WORDS:] if failure.exit_code == _ABORT else "")
+    return _VICTIM.search(said) is not None
 
 
 def describe(failure: FailureAt) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.rendezvous import verdict
+from elasticjob_agent.rendezvous.budget import Tally
 from elasticjob_agent.rendezvous.verdict import Verdict
 from elasticjob_api.records import FailureRule, GoneReason
 from elasticjob_api.world import Cause
@@ -19,7 +20,7 @@ def a_round(**spec: Any) -> AView:
 def judge(job: AView, restarts: int = 0) -> Verdict:
     view = job.build()
     assert view.spec is not None
-    return verdict.judge(view, view.spec, restarts)
+    return verdict.judge(view, view.spec, Tally(restarts=restarts))
 
 
 @pytest.mark.parametrize(
