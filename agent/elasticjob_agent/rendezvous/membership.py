@@ -5,9 +5,10 @@ still exists, leaving or not, must have said `ready` for this round: none of its
 has run nothing since it joined is ready as it is. No timer passes the barrier; it only evicts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous import ranks
+from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import IDLE, Slots
 from elasticjob_api.world import Member
@@ -33,6 +34,8 @@ class Seen:
     """How long its process has seen the present `World.charges`."""
     proved: frozenset[Member] = frozenset()
     """Nodes whose process is gone, as the end of their link proves."""
+    hold: Hold = field(default_factory=Hold)
+    """Whom it gives time to come back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,13 @@ def all_done(view: View, spec: Slots, world: World) -> bool:
     return any(done) if spec.success_policy == "AnyWorker" else all(done)
 
 
-def reason_to_open(view: View, spec: Slots, world: World) -> Opening | None:
-    """A reason to end the active round now, joiners apart."""
+def reason_to_open(
+    view: View, spec: Slots, world: World, *, excused: frozenset[Member] = frozenset()
+) -> Opening | None:
+    """A reason to end the active round now, joiners apart; `excused` are given time to come back."""
     owned = view.owned()
     for member in world.members:
-        if (world.round, member) in view.done:
+        if (world.round, member) in view.done or member in excused:
             continue
         if (opening := _missing(view, owned, member)) is not None:
             return opening

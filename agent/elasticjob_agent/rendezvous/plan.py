@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import backoff, membership, opening, ranks, verdict
 from elasticjob_agent.rendezvous.budget import Tally
+from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import GoneReason, Slots
@@ -90,10 +91,17 @@ def _condemned(view: View, seen: Seen) -> Evict | None:
 def _plan_active(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
     if opening.all_done(view, spec, world):
         return WriteWorld(replace(world, state=State.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, detail=""))
-    reason = opening.reason_to_open(view, spec, world)
+    reason = opening.reason_to_open(view, spec, world, excused=seen.hold.who)
     if reason is not None:
-        return WriteWorld(forming(world, nonce, reason.cause, reason.detail, restart_id=spec.restart_id))
+        opened = forming(world, nonce, reason.cause, reason.detail, restart_id=spec.restart_id)
+        return WriteWorld(replace(opened, held=seen.hold.over))
+    if seen.hold.until_s is not None:
+        return _held(seen.hold)
     return _plan_joiners(view, spec, world, seen, nonce)
+
+
+def _held(hold: Hold) -> Wait:
+    return Wait(hold.until_s, f"held: {len(hold.who)} members fell silent at once, and nothing proves them gone")
 
 
 def _plan_joiners(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
@@ -129,6 +137,13 @@ def forming(world: World, nonce: str, cause: Cause, detail: str, *, restart_id: 
 def _plan_forming(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
     if late := membership.unready(view, world.round):
         return _await_barrier(spec, world, seen, late)
+    if seen.hold.until_s is not None:
+        return _held(seen.hold)
+    return _plan_closing(view, spec, world, seen, nonce)
+
+
+def _plan_closing(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Decision:
+    """Everybody has stopped: the verdict, then the membership."""
     judged = _judged(view, spec, world, seen, nonce)
     if judged.state.final:
         return WriteWorld(judged)
@@ -167,6 +182,7 @@ def _judged(view: View, spec: Slots, world: World, seen: Seen, nonce: str) -> Wo
         world,
         nonce=nonce,
         judged=True,
+        held=world.held or seen.hold.over,
         restarts=world.restarts + result.restarts,
         losses=world.losses + result.losses,
         root=result.root.name if result.root else world.root,
@@ -198,6 +214,7 @@ def _active(spec: Slots, world: World, nodes: tuple[LiveNode, ...], nonce: str) 
         state=State.ACTIVE,
         nonce=nonce,
         judged=False,
+        held=False,
         restart_id=spec.restart_id,
         master=ranks.master_of(nodes[0]),
         nprocs=nprocs,

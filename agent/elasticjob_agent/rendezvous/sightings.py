@@ -7,6 +7,8 @@ failures may be known from before it became the closer: its node has seen every 
 
 from elasticjob_agent.rendezvous import membership, opening
 from elasticjob_agent.rendezvous.budget import ChargeClock
+from elasticjob_agent.rendezvous.hold import HoldClock
+from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import View
 from elasticjob_api.world import Member, State
@@ -24,6 +26,7 @@ class Sightings:
         self._newest_key_s = 0.0
         self._enough_since_s: float | None = None
         self._joiner_since_s: float | None = None
+        self._hold = HoldClock()
 
     def update(self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset()) -> Seen:
         """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""
@@ -42,6 +45,7 @@ class Sightings:
             joiner_since_s=self._joiner_since_s,
             charges_seen_s=self._charges.note(view.world.charges if view.world else "", now_s),
             proved=proved,
+            hold=self._hold.note(view, now_s),
         )
 
     def _update_round(self, view: View, now_s: float) -> None:

@@ -113,6 +113,17 @@ class SimJob:
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
 
+    @staticmethod
+    def check_hold(view: View) -> None:
+        """19: held only for several hosts at once, without proof, and never again once it has been."""
+        assert view.world is not None
+        assert view.membership is not None
+        assert not view.world.held, "19: the same membership is held again"
+        missing = missing_members(view, view.membership)
+        silent = [member for member in missing if member not in view.nodes and member not in view.gone]
+        assert len(silent) >= 2, "19: held for a single loss"  # each simulated pod is a host of its own
+        assert len(silent) / len(view.membership.members) >= 0.3, "19: held for a few of many"
+
     def condemn(self, node: SimNode, reason: GoneReason) -> bool:
         """Somebody writes that its stay is gone, and does no more."""
         if node.stay is None or self.ended:

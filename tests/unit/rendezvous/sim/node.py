@@ -319,7 +319,10 @@ class SimNode:
         if not self.alive or self.closing is None or self.closing_mirror is None:
             return False
         view = parse_view(self.keys, self.closing_mirror.items)
-        decision = plan(view, self.closing._sightings.update(view, self.job.now_s), self.job.draw())
+        seen = self.closing._sightings.update(view, self.job.now_s)
+        decision = plan(view, seen, self.job.draw())
+        if seen.hold.until_s is not None:
+            self.job.check_hold(view)
         if isinstance(decision, WriteWorld):
             self.job.check_write(view, decision.world)
         try:
