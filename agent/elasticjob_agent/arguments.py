@@ -1,27 +1,27 @@
-"""The options of `elasticjob-agent`: torchrun's names, meanings and defaults; every option also as PET_<NAME>.
+"""PURE: the values of `elasticjob-agent`'s options, each checked: what is wrong is refused by one sentence.
 
-Both spellings of torchrun are taken (`--nproc-per-node`, `--nproc_per_node`). What is not understood is refused
-by one sentence, never ignored.
+The options themselves are in `options.py`, what is said about those without an effect in `remarks.py`. Only the
+number of processors is looked up here.
 """
 
 import argparse
 import math
 import os
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_DEVICES = Path("/dev")
+from elasticjob_agent import devices
+from elasticjob_agent.options import OPTIONS, UsageError, build_parser
 
-EXAMPLES = """examples:
-  elasticjob-agent --standalone --nproc-per-node 4 train.py --epochs 10
-  elasticjob-agent --nnodes 2:4 --nproc-per-node 2 --rdzv-backend etcd --rdzv-endpoint etcd:2379 --rdzv-id job1 train.py
-  elasticjob-agent --nnodes 2 --rdzv-endpoint etcd:2379 --rdzv-id job2 --no-python ./train.sh
-"""
+__all__ = ["NO_STREAMS", "NodeRange", "Streams", "UsageError", "build_parser"]
 
-
-class UsageError(Exception):
-    """The command line is wrong; the message says how."""
+C10D_PORT = 29400
+STATIC_PORT = 29500
+ETCD_PORT = 2379
+RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+_BOTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,55 +32,26 @@ class NodeRange:
     max: int
 
 
-def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The parser; defaults come from PET_<NAME> in `environment`."""
-    parser = argparse.ArgumentParser(
-        prog="elasticjob-agent",
-        description="Run workers on this node as part of an elastic job; a drop-in for torchrun.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--pod", action="store_true", help="take everything from the pod's environment (ELASTICJOB_*)")
-    parser.add_argument("--standalone", action="store_true", help="one node, with an etcd of its own")
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
-    _add_rendezvous(parser, environment)
-    _add_workers(parser, environment)
-    parser.add_argument("script", nargs="?", help="the script, run with this Python (see -m, --no-python)")
-    parser.add_argument("script_args", nargs=argparse.REMAINDER, help="its arguments, verbatim")
-    return parser
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """`-r` or `-t`: which streams, for all local ranks or by local rank."""
+
+    every: int = 0
+    by_rank: Mapping[int, int] | None = None
+
+    def stdout(self, local_rank: int) -> bool:
+        """Stdout of this local rank is meant."""
+        return bool(self._of(local_rank) & 1)
+
+    def stderr(self, local_rank: int) -> bool:
+        """Stderr of this local rank is meant."""
+        return bool(self._of(local_rank) & 2)
+
+    def _of(self, local_rank: int) -> int:
+        return self.every if self.by_rank is None else self.by_rank.get(local_rank, 0)
 
 
-def _add_rendezvous(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-    group = parser.add_argument_group("rendezvous")
-    _option(group, environment, "nnodes", "1:1", "nodes wanted, MIN or MIN:MAX")
-    _option(group, environment, "rdzv-backend", "etcd", "etcd: our rendezvous over etcd v3")
-    _option(group, environment, "rdzv-endpoint", "", "HOST:PORT of etcd, several separated by commas")
-    _option(group, environment, "rdzv-id", "none", "the same on all nodes of a job, another for each job")
-    _option(group, environment, "rdzv-conf", "", "KEY=VALUE,…: join_timeout, last_call_timeout, keep_alive (seconds)")
-    _option(group, environment, "node-rank", "", "this node's slot; unset: the lowest free one")
-    _option(group, environment, "local-addr", "", "address that other nodes reach this one by; unset: found out")
-    _option(group, environment, "role", "default", "role of this node's workers")
-
-
-def _add_workers(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-    group = parser.add_argument_group("workers")
-    _option(group, environment, "nproc-per-node", "1", "workers on this node: a number, auto, cpu or gpu")
-    _option(group, environment, "max-restarts", "0", "failures over the job's life that restart the workers")
-    _option(group, environment, "monitor-interval", "0.1", "accepted for torchrun's sake; nothing here polls")
-    _option(group, environment, "shutdown-timeout", "30", "seconds that workers get to stop for a planned change")
-    _option(group, environment, "log-dir", "", "where logs of rounds and ranks are kept; unset: not kept")
-    group.add_argument("-m", "--module", action="store_true", help="the script is a module, as in python -m")
-    group.add_argument("--no-python", "--no_python", action="store_true", help="the script is any command")
-
-
-def _option(
-    group: "argparse._ArgumentGroup", environment: Mapping[str, str], name: str, default: str, text: str
-) -> None:
-    under = name.replace("-", "_")
-    value = environment.get(f"PET_{under.upper()}", default)
-    spellings = [f"--{name}"] if under == name else [f"--{name}", f"--{under}"]
-    group.add_argument(*spellings, default=value, help=f"{text} [{default or 'unset'}]")
+NO_STREAMS = Streams()
 
 
 def parse_nnodes(text: str) -> NodeRange:
@@ -95,24 +66,23 @@ def parse_nnodes(text: str) -> NodeRange:
     return parsed
 
 
-def parse_nproc(text: str, environment: Mapping[str, str], devices: Path = _DEVICES) -> int:
-    """A number, or what is there: `cpu` cores, `gpu`s, or `auto`: GPUs if any, else cores."""
-    gpus = _gpus(environment, devices)
+def parse_nproc(text: str, environment: Mapping[str, str], system: Path = devices.ROOT) -> int:
+    """A number, or what is there: `cpu` cores, `gpu`s, `xpu`s, or `auto`: GPUs, else XPUs, else cores."""
     cores = len(os.sched_getaffinity(0))
-    if text == "gpu" and not gpus:
-        raise UsageError("--nproc-per-node gpu: there is no GPU here")
-    known = {"cpu": cores, "gpu": gpus, "auto": gpus or cores}
-    count = known.get(text) or (int(text) if text.isdecimal() else 0)
-    if count < 1:
-        raise UsageError(f"--nproc-per-node {text}: it must be a number from 1, auto, cpu or gpu")
-    return count
-
-
-def _gpus(environment: Mapping[str, str], devices: Path) -> int:
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([device for device in visible.split(",") if device.strip() and device.strip() != "-1"])
-    return sum(1 for path in devices.glob("nvidia*") if path.name.removeprefix("nvidia").isdecimal())
+    found: dict[str, Callable[[], int]] = {
+        "cpu": lambda: cores,
+        "gpu": lambda: devices.gpus(environment, system),
+        "xpu": lambda: devices.xpus(environment, system),
+        "auto": lambda: devices.gpus(environment, system) or devices.xpus(environment, system) or cores,
+    }
+    if text in found:
+        count = found[text]()
+        if not count:
+            raise UsageError(f"--nproc-per-node {text}: there is no {text.upper()} here")
+        return count
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--nproc-per-node {text}: it must be a number from 1, auto, gpu, cpu or xpu")
+    return int(text)
 
 
 def parse_whole(option: str, text: str) -> int:
@@ -122,29 +92,30 @@ def parse_whole(option: str, text: str) -> int:
     return int(text)
 
 
-def parse_conf(text: str) -> dict[str, float]:
-    """`--rdzv-conf join_timeout=60,last_call_timeout=5` in seconds."""
-    known = {"join_timeout", "last_call_timeout", "keep_alive"}
-    conf: dict[str, float] = {}
-    for word in filter(None, text.split(",")):
-        name, equals, value = word.partition("=")
-        try:
-            conf[name.strip()] = float(value)
-        except ValueError:
-            raise UsageError(f"--rdzv-conf {word}: it must be KEY=SECONDS") from None
-        if not 0 < conf[name.strip()] < math.inf:
-            raise UsageError(f"--rdzv-conf {word}: it must be a number of seconds above 0")
-        if not equals or name.strip() not in known:
-            raise UsageError(f"--rdzv-conf {word}: known keys are {', '.join(sorted(known))}")
-    return conf
+def parse_port(option: str, text: str) -> int:
+    """A port of TCP, 0 not being one."""
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise UsageError(f"--{option} {text}: it must be a port, 1 to 65535")
+    return int(text)
 
 
-def parse_endpoint(text: str) -> tuple[str, ...]:
-    """`HOST[:PORT]`, several separated by commas; the port is 2379 unless given."""
+def parse_interval(option: str, text: str) -> float:
+    """Seconds above 0."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"--{option} {text}: it must be a number of seconds above 0")
+    return seconds
+
+
+def parse_endpoint(text: str, default_port: int = ETCD_PORT) -> tuple[str, ...]:
+    """`HOST[:PORT]`, several separated by commas."""
     targets = tuple(word.strip() for word in text.split(",") if word.strip())
     if not targets:
         raise UsageError("--rdzv-endpoint is missing: HOST:PORT of etcd (or use --standalone)")
-    return tuple(target if _has_port(target) else f"{target}:2379" for target in targets)
+    return tuple(target if _has_port(target) else f"{target}:{default_port}" for target in targets)
 
 
 def _has_port(target: str) -> bool:
@@ -152,13 +123,67 @@ def _has_port(target: str) -> bool:
     return bool(host) and port.isdecimal()
 
 
+def parse_run_id(text: str) -> str:
+    """The name of a run, which becomes part of a key."""
+    if "/" in text or not text:
+        raise UsageError(f"--rdzv-id {text!r}: it must be a name without a slash")
+    return text
+
+
+def parse_streams(option: str, text: str) -> Streams:
+    """`3`, or by local rank `0:3,1:1`."""
+    if text.isdecimal() and int(text) <= _BOTH:
+        return Streams(every=int(text))
+    by_rank = {}
+    for word in text.split(","):
+        rank, colon, value = word.partition(":")
+        if not (colon and rank.isdecimal() and value.isdecimal() and int(value) <= _BOTH):
+            raise UsageError(f"--{option} {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… as 0:3,1:1")
+        by_rank[int(rank)] = int(value)
+    return Streams(by_rank=by_rank)
+
+
+def parse_ranks(option: str, text: str) -> frozenset[int] | None:
+    """`0,2`; None for none given, which means all."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    if not all(word.isdecimal() for word in words):
+        raise UsageError(f"--{option} {text}: it must be local ranks separated by commas, as 0,2")
+    return frozenset(map(int, words)) or None
+
+
+def parse_words(text: str) -> tuple[str, ...]:
+    """Words separated by commas; a doubled comma is a comma."""
+    return tuple(word.replace("\0", ",") for word in text.replace(",,", "\0").split(",") if word)
+
+
+def parse_signals(text: str) -> tuple[signal.Signals, ...]:
+    """`SIGTERM,SIGUSR1`."""
+    found = []
+    for name in (word.strip() for word in text.split(",")):
+        number = signal.Signals.__members__.get(name)
+        if number is None or number in {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+            raise UsageError(f"--signals-to-handle {text}: {name or 'nothing'} is not a signal that can be handled")
+        found.append(number)
+    return tuple(found)
+
+
+def check_choices(namespace: argparse.Namespace) -> None:
+    """Those values too that came from the environment."""
+    for option in OPTIONS:
+        value = getattr(namespace, option.dest)
+        if option.choices and value is not None and value not in option.choices:
+            raise UsageError(f"--{option.name} {value}: it must be one of {', '.join(option.choices)}")
+
+
 def worker_argv(namespace: argparse.Namespace, python: str) -> tuple[str, ...]:
     """The command of each worker."""
     if not namespace.script:
         raise UsageError("the script is missing; see elasticjob-agent --help")
+    rest: Sequence[str] = namespace.script_args
+    if namespace.run_path:
+        return (python, "-u", "-c", RUN_PATH, namespace.script, *rest)
     if namespace.module and namespace.no_python:
         raise UsageError("-m cannot be used together with --no-python; keep one of them")
-    rest: Sequence[str] = namespace.script_args
     if namespace.no_python:
         return (namespace.script, *rest)
     return (python, "-u", *(["-m"] if namespace.module else []), namespace.script, *rest)

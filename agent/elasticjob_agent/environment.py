@@ -37,6 +37,7 @@ def worker_environment(
     run_id: str,
     max_restarts: int,
     paths: WorkerPaths,
+    virtual: bool = False,
 ) -> dict[str, str]:
     """Everything worker `local_rank` sees; `base` is the environment in which the agent was started."""
     kept = {
@@ -47,10 +48,12 @@ def worker_environment(
     kept.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
     if place.nproc > 1:
         kept.setdefault("OMP_NUM_THREADS", "1")
+    if virtual:
+        kept["CUDA_VISIBLE_DEVICES"] = _own_device(base.get("CUDA_VISIBLE_DEVICES"), local_rank)
     return {
         **kept,
         "RANK": str(place.base_rank + local_rank),
-        "LOCAL_RANK": str(local_rank),
+        "LOCAL_RANK": "0" if virtual else str(local_rank),
         "GROUP_RANK": str(place.group_rank),
         "ROLE_RANK": str(place.role_base_rank + local_rank),
         "ROLE_NAME": place.role,
@@ -69,6 +72,14 @@ def worker_environment(
         names.ENV_ROUND: str(place.round),
         names.ENV_PROGRESS: paths.progress,
     }
+
+
+def _own_device(visible: str | None, local_rank: int) -> str:
+    """The one device of this worker, which it then calls 0; a list that is too short leaves it without one."""
+    if visible is None:
+        return str(local_rank)
+    devices = [device.strip() for device in visible.split(",")]
+    return devices[local_rank] if local_rank < len(devices) else ""
 
 
 def worker_arguments(arguments: tuple[str, ...], local_rank: int) -> tuple[str, ...]:

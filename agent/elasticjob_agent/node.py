@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from elasticjob_agent.given_port import GivenPort
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.output import AS_EVER, Output
 from elasticjob_agent.progress import ProgressFifo
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
@@ -46,10 +48,19 @@ class NodeSettings:
     cwd: str | None = None
     trace: str | None = None
     termination_log: str | None = None
+    signals: tuple[signal.Signals, ...] = _SIGNALS
+    """Those on which the node leaves in order."""
+    given_port: int | None = None
+    """MASTER_PORT if the user chose it."""
+    output: Output = AS_EVER
+    virtual_local_rank: bool = False
 
 
-async def run_node(settings: NodeSettings) -> Outcome:
-    """Be one node of the job until it ends or this node leaves; raises RendezvousError, EtcdError, SupervisorError."""
+async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = None) -> Outcome:
+    """Be one node of the job until it ends or this node leaves; raises RendezvousError, EtcdError, SupervisorError.
+
+    Signals that tell it to leave are added to `told`.
+    """
     supervisor = await Supervisor.create()
     consoles = Console(1), Console(2)
     trace = Trace(settings.trace, settings.profile.pod)
@@ -59,7 +70,7 @@ async def run_node(settings: NodeSettings) -> Outcome:
         workers = NodeWorkers(
             supervisor=supervisor,
             job=_job(settings, progress, consoles),
-            port=MasterPort(settings.profile.address),
+            port=_master_port(settings),
             wall_ns=time.time_ns,
         )
         member = RendezvousMember(
@@ -73,7 +84,7 @@ async def run_node(settings: NodeSettings) -> Outcome:
             join_timeout_s=settings.join_timeout_s,
         )
         reporter = Reporter(etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns)
-        with _signals(member.request_leave, workers.kill):
+        with _signals(settings.signals, [] if told is None else told, member.request_leave, workers.kill):
             return await _run_both(member, reporter)
     finally:
         await supervisor.close()
@@ -96,7 +107,14 @@ def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console
         progress=progress.path,
         stdout=consoles[0].write,
         stderr=consoles[1].write,
+        output=settings.output,
+        virtual_local_rank=settings.virtual_local_rank,
     )
+
+
+def _master_port(settings: NodeSettings) -> MasterPort:
+    address = settings.profile.address
+    return MasterPort(address) if settings.given_port is None else GivenPort(address, settings.given_port)
 
 
 async def _run_both(member: RendezvousMember, reporter: Reporter) -> Outcome:
@@ -114,20 +132,23 @@ async def _run_both(member: RendezvousMember, reporter: Reporter) -> Outcome:
 
 
 @contextlib.contextmanager
-def _signals(leave: Callable[[], None], kill: Callable[[], None]) -> Iterator[None]:
+def _signals(
+    numbers: tuple[signal.Signals, ...],
+    told: list[signal.Signals],
+    leave: Callable[[], None],
+    kill: Callable[[], None],
+) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    told = False
 
     def on_signal(number: signal.Signals) -> None:
-        nonlocal told
         log.info("got %s: %s", number.name, "killing the workers" if told else "leaving the job")
         (kill if told else leave)()
-        told = True
+        told.append(number)
 
-    for number in _SIGNALS:
+    for number in numbers:
         loop.add_signal_handler(number, on_signal, number)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number in numbers:
             loop.remove_signal_handler(number)

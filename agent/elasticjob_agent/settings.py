@@ -6,11 +6,15 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from elasticjob_agent import arguments
-from elasticjob_agent.arguments import UsageError
+from elasticjob_agent import arguments, rdzv_conf
+from elasticjob_agent.meeting import Hosted, Meeting, Private, There, meeting_of
 from elasticjob_agent.node import NodeSettings
+from elasticjob_agent.options import UsageError
+from elasticjob_agent.output import PREFIX_TEMPLATE, Output
+from elasticjob_agent.rdzv_conf import RdzvConf
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_api import keys, names
 from elasticjob_api.keys import Keys
@@ -53,63 +57,153 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
 
 
 def from_command_line(
-    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, *, targets: tuple[str, ...]
+    namespace: argparse.Namespace,
+    environment: Mapping[str, str],
+    log_dir: Path,
+    *,
+    targets: tuple[str, ...],
+    meeting: Meeting,
 ) -> NodeSettings:
     """Settings of an agent without an operator; `targets` is where etcd is."""
-    nodes = arguments.parse_nnodes(namespace.nnodes)
-    conf = arguments.parse_conf(namespace.rdzv_conf)
-    host = socket.gethostname()
-    address = namespace.local_addr or own_address(targets[0])
-    spec = Slots(
-        min=nodes.min,
-        max=nodes.max,
-        desired=nodes.max,
-        max_restarts=arguments.parse_whole("max-restarts", namespace.max_restarts),
-        join_timeout_s=conf.get("join_timeout", 600.0),
-        last_call_s=conf.get("last_call_timeout", 5.0),
-        scale_up_delay_s=1.0,
-        stop_grace_s=float(arguments.parse_whole("shutdown-timeout", namespace.shutdown_timeout)),
-    )
-    profile = Profile(
-        keys=Keys(keys.cli_prefix(_run_id(namespace))),
-        pod=f"{host}-{os.getpid()}",
-        pod_uid=secrets.token_hex(8),
-        host=host,
-        address=address,
-        nproc=arguments.parse_nproc(namespace.nproc_per_node, environment),
-        role=namespace.role,
-        lease_ttl_s=conf.get("keep_alive", _LEASE_TTL_S),
-        slot=arguments.parse_whole("node-rank", namespace.node_rank) if namespace.node_rank else None,
-        own_spec=spec,
-    )
+    conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
+    spec = _spec(namespace, environment, conf, static=_is_static(meeting))
+    run_id = _run_id(namespace, meeting)
+    profile = _profile(namespace, environment, conf, spec=spec, targets=targets, meeting=meeting)
     return NodeSettings(
-        endpoint=Endpoint(targets),
-        profile=profile,
-        argv=arguments.worker_argv(namespace, sys.executable),
+        endpoint=Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key),
+        profile=replace(profile, keys=Keys(keys.cli_prefix(run_id))),
+        argv=arguments.worker_argv(namespace, environment.get("PYTHON_EXEC") or sys.executable),
         environment=dict(environment),
-        run_id=namespace.rdzv_id,
+        run_id=run_id,
         log_dir=log_dir,
         join_timeout_s=spec.join_timeout_s,
         trace=environment.get(names.ENV_TRACE),
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
+        signals=arguments.parse_signals(namespace.signals_to_handle),
+        given_port=meeting.master_port if isinstance(meeting, Hosted) else None,
+        output=output_of(namespace, environment),
+        virtual_local_rank=namespace.virtual_local_rank,
     )
 
 
-def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> None:
-    """Raise UsageError for a wrong command line before anything is started."""
-    arguments.parse_nnodes(namespace.nnodes)
-    arguments.parse_conf(namespace.rdzv_conf)
-    arguments.parse_nproc(namespace.nproc_per_node, environment)
-    arguments.parse_whole("max-restarts", namespace.max_restarts)
-    arguments.parse_whole("shutdown-timeout", namespace.shutdown_timeout)
+def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: RdzvConf, *, static: bool) -> Slots:
+    nodes = arguments.parse_nnodes(namespace.nnodes)
+    return Slots(
+        min=nodes.max if static else nodes.min,
+        max=nodes.max,
+        desired=nodes.max,
+        max_restarts=arguments.parse_whole("max-restarts", namespace.max_restarts),
+        join_timeout_s=conf.join_timeout_s or 600.0,
+        last_call_s=conf.last_call_s or 5.0,
+        scale_up_delay_s=1.0,
+        stop_grace_s=_stop_grace_s(namespace, environment),
+    )
+
+
+def _profile(
+    namespace: argparse.Namespace,
+    environment: Mapping[str, str],
+    conf: RdzvConf,
+    *,
+    spec: Slots,
+    targets: tuple[str, ...],
+    meeting: Meeting,
+) -> Profile:
+    host = socket.gethostname()
+    return Profile(
+        keys=Keys(""),
+        pod=f"{host}-{os.getpid()}",
+        pod_uid=secrets.token_hex(8),
+        host=host,
+        address=_address(namespace, targets, meeting),
+        nproc=arguments.parse_nproc(namespace.nproc_per_node, environment),
+        role=namespace.role,
+        lease_ttl_s=conf.lease_ttl_s or _LEASE_TTL_S,
+        slot=_slot(namespace, meeting),
+        own_spec=spec,
+    )
+
+
+def _is_static(meeting: Meeting) -> bool:
+    return isinstance(meeting, Hosted) and meeting.master_port is not None
+
+
+def _slot(namespace: argparse.Namespace, meeting: Meeting) -> int | None:
+    """With c10d the option is torchrun's no-op: people give every node the same number there."""
+    if isinstance(meeting, There):
+        return arguments.parse_whole("node-rank", namespace.node_rank) if namespace.node_rank else None
+    return arguments.parse_whole("node-rank", namespace.node_rank or "0") if _is_static(meeting) else None
+
+
+def _address(namespace: argparse.Namespace, targets: tuple[str, ...], meeting: Meeting) -> str:
+    """Static: node rank 0 is reached by the name that the user gave; its workers open their store there."""
+    if namespace.local_addr:
+        return str(namespace.local_addr)
+    if isinstance(meeting, Hosted):
+        first = _is_static(meeting) and _slot(namespace, meeting) == 0
+        return meeting.host if first else own_address(meeting.target)
+    return own_address(targets[0])
+
+
+def _stop_grace_s(namespace: argparse.Namespace, environment: Mapping[str, str]) -> float:
+    text = namespace.shutdown_timeout or environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT") or "30"
+    return float(arguments.parse_whole("shutdown-timeout", text))
+
+
+def _run_id(namespace: argparse.Namespace, meeting: Meeting) -> str:
+    """A run with an etcd of its own needs no name; it gets one that no other has, as in torchrun."""
+    if isinstance(meeting, Private) and namespace.rdzv_id == "none":
+        return secrets.token_hex(8)
+    return arguments.parse_run_id(namespace.rdzv_id)
+
+
+def output_of(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Output:
+    """What becomes of the workers' streams."""
+    return Output(
+        redirects=arguments.parse_streams("redirects", namespace.redirects),
+        tee=arguments.parse_streams("tee", namespace.tee),
+        shown=arguments.parse_ranks("local-ranks-filter", namespace.local_ranks_filter),
+        prefix_template=environment.get(PREFIX_TEMPLATE),
+        stdout_filters=arguments.parse_words(namespace.duplicate_stdout_filters),
+        stderr_filters=arguments.parse_words(namespace.duplicate_stderr_filters),
+    )
+
+
+def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Meeting:
+    """Raise UsageError for a wrong command line before anything is started; else where to meet."""
+    arguments.check_choices(namespace)
+    if namespace.logs_specs is not None:
+        raise UsageError(
+            f"--logs-specs {namespace.logs_specs}: such classes need torch in the agent; use --log-dir, -r and -t"
+        )
+    conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
+    _check_devices(namespace, environment)
+    arguments.parse_interval("monitor-interval", namespace.monitor_interval)
+    arguments.parse_signals(namespace.signals_to_handle)
+    _stop_grace_s(namespace, environment)
+    output_of(namespace, environment)
     arguments.worker_argv(namespace, sys.executable)
-    _run_id(namespace)
+    _check_numa(namespace)
+    meeting = meeting_of(namespace, conf)
+    _run_id(namespace, meeting)
+    _slot(namespace, meeting)
+    _spec(namespace, environment, conf, static=False)
+    return meeting
 
 
-def _run_id(namespace: argparse.Namespace) -> str:
-    if "/" in namespace.rdzv_id or not namespace.rdzv_id:
-        raise UsageError(f"--rdzv-id {namespace.rdzv_id!r}: it must be a name without a slash")
-    return str(namespace.rdzv_id)
+def _check_devices(namespace: argparse.Namespace, environment: Mapping[str, str]) -> None:
+    nproc = arguments.parse_nproc(namespace.nproc_per_node, environment)
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if namespace.virtual_local_rank and visible is not None and len(visible.split(",")) < nproc:
+        raise UsageError(f"--virtual-local-rank: {nproc} workers cannot share CUDA_VISIBLE_DEVICES={visible}")
+
+
+def _check_numa(namespace: argparse.Namespace) -> None:
+    if namespace.numa_binding is not None:
+        raise UsageError(
+            f"--numa-binding {namespace.numa_binding}: this agent does not bind workers to CPUs; start them with "
+            "numactl or taskset: --no-python numactl --cpunodebind=${local_rank} python train.py"
+        )
 
 
 def own_address(target: str) -> str:

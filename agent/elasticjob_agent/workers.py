@@ -16,10 +16,11 @@ from pathlib import Path
 from elasticjob_agent import error_file, logs
 from elasticjob_agent.environment import WorkerPaths, worker_arguments, worker_environment
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.output import AS_EVER, Output
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_agent.supervisor import Child, Command, Exit, Inherit, Lines, Sink, StartError, Supervisor
+from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
 from elasticjob_api.records import Failure, Slots, WorkerReport, WorkerState
 
 _LAST_WORDS_S = 0.05
@@ -43,6 +44,8 @@ class Job:
     progress: Path
     stdout: Callable[[bytes], None]
     stderr: Callable[[bytes], None]
+    output: Output = AS_EVER
+    virtual_local_rank: bool = False
 
 
 @dataclass(slots=True)
@@ -116,8 +119,8 @@ class NodeWorkers:
     ) -> tuple[Command, logs.WorkerLogs, error_file.Tail]:
         rank = place.base_rank + local_rank
         files = logs.worker_logs(self._job.log_dir, place.round, rank)
-        prefix = f"[rank{rank}] ".encode() if place.nproc > 1 else b""
-        tail = error_file.Tail(prefix)
+        job = self._job
+        tail = error_file.Tail(job.output.prefix(place, local_rank))
         command = Command(
             name=f"rank {rank}",
             argv=worker_arguments(self._job.argv, local_rank),
@@ -128,16 +131,13 @@ class NodeWorkers:
                 run_id=self._job.run_id,
                 max_restarts=spec.max_restarts,
                 paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._job.progress)),
+                virtual=job.virtual_local_rank,
             ),
             cwd=self._job.cwd,
-            stdout=self._stdout(place, files, prefix),
-            stderr=Lines(files.stderr, prefix, _both(self._job.stderr, tail.add)),
+            stdout=job.output.stdout(place, local_rank, files, job.stdout),
+            stderr=job.output.stderr(place, local_rank, files, job.stderr, tail.add),
         )
         return command, files, tail
-
-    def _stdout(self, place: Assignment, files: logs.WorkerLogs, prefix: bytes) -> Sink:
-        """A single worker has the container's own stdout, terminal and all; several are told apart by prefixes."""
-        return Lines(files.stdout, prefix, self._job.stdout) if place.nproc > 1 else Inherit()
 
     def _could_not_start(self, place: Assignment, error: StartError) -> None:
         failure = self._failure(place.base_rank, error.exit_code, "", str(error), pid=0)
@@ -248,11 +248,3 @@ class NodeWorkers:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error  # reaches the loop's exception handler: a fault of ours ends the agent
-
-
-def _both(first: Callable[[bytes], None], second: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    def write(data: bytes) -> None:
-        first(data)
-        second(data)
-
-    return write

@@ -79,7 +79,7 @@ def test_too_few_nodes_within_the_join_timeout_fail_the_job_naming_the_count(end
         (["--nnodes", "3:2", "x.py"], "--nnodes 3:2"),
         (["--nproc-per-node", "many", "--standalone", "x.py"], "--nproc-per-node many"),
         (["--rdzv-backend", "zeus", "x.py"], "--rdzv-backend zeus"),
-        (["x.py"], "--rdzv-endpoint is missing"),
+        (["--rdzv-backend", "etcd", "x.py"], "--rdzv-endpoint is missing"),
         (["--standalone"], "the script is missing"),
         (["--pod", "x"], "ELASTICJOB_PREFIX is not set"),
     ],

@@ -1,6 +1,7 @@
 """The command line: torchrun's spellings and defaults, and one sentence for each mistake."""
 
 import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,15 +78,16 @@ def test_numbers_of_nodes_that_are_none(text: str, why: str) -> None:
     assert str(refused.value) == f"--nnodes {text}: {why}"
 
 
-@pytest.fixture
-def devices(tmp_path: Path) -> Path:
-    """Two GPUs, and devices that are none."""
-    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
-        (tmp_path / name).touch()
-    return tmp_path
-
-
 CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def two_gpus(tmp_path: Path) -> Path:
+    """A machine with two GPUs."""
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidia1"):
+        (tmp_path / "dev" / name).touch()
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -95,25 +97,25 @@ CORES = len(os.sched_getaffinity(0))
         pytest.param("cpu", {}, CORES, id="cores"),
         pytest.param("gpu", {}, 2, id="GPUs"),
         pytest.param("auto", {}, 2, id="GPUs before cores"),
-        pytest.param("auto", {"CUDA_VISIBLE_DEVICES": "3"}, 1, id="visible GPUs only"),
-        pytest.param("gpu", {"CUDA_VISIBLE_DEVICES": "0, 1,GPU-abc"}, 3, id="by index or by name"),
+        pytest.param("xpu", {"ZE_AFFINITY_MASK": "0,1,2"}, 3, id="XPUs"),
+        pytest.param("auto", {"CUDA_VISIBLE_DEVICES": "", "ZE_AFFINITY_MASK": "0"}, 1, id="XPUs before cores"),
         pytest.param("auto", {"CUDA_VISIBLE_DEVICES": ""}, CORES, id="hidden GPUs do not count"),
-        pytest.param("auto", {"CUDA_VISIBLE_DEVICES": "-1"}, CORES, id="hidden by -1"),
     ],
 )
-def test_workers_of_this_node(text: str, environment: dict[str, str], count: int, devices: Path) -> None:
-    assert arguments.parse_nproc(text, environment, devices) == count
+def test_workers_of_this_node(text: str, environment: dict[str, str], count: int, two_gpus: Path) -> None:
+    assert arguments.parse_nproc(text, environment, two_gpus) == count
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", ""])
-def test_workers_that_are_no_number(text: str, devices: Path) -> None:
-    with pytest.raises(UsageError, match="it must be a number from 1, auto, cpu or gpu"):
-        arguments.parse_nproc(text, {}, devices)
+def test_workers_that_are_no_number(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it must be a number from 1, auto, gpu, cpu or xpu"):
+        arguments.parse_nproc(text, {}, tmp_path)
 
 
-def test_gpus_where_there_are_none(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no GPU here"):
-        arguments.parse_nproc("gpu", {}, tmp_path)
+@pytest.mark.parametrize("kind", ["gpu", "xpu"])
+def test_devices_where_there_are_none(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"there is no {kind.upper()} here"):
+        arguments.parse_nproc(kind, {}, tmp_path)
     assert arguments.parse_nproc("auto", {}, tmp_path) == CORES
 
 
@@ -129,37 +131,71 @@ def test_what_is_no_whole_number(text: str) -> None:
     assert str(refused.value) == f"--max-restarts {text}: it must be a whole number from 0"
 
 
-@pytest.mark.parametrize(
-    ("text", "conf"),
-    [
-        ("", {}),
-        ("join_timeout=60", {"join_timeout": 60.0}),
-        ("join_timeout=60, keep_alive=2.5,", {"join_timeout": 60.0, "keep_alive": 2.5}),
-    ],
-)
-def test_rendezvous_settings(text: str, conf: dict[str, float]) -> None:
-    assert arguments.parse_conf(text) == conf
+@pytest.mark.parametrize(("text", "seconds"), [("0.1", 0.1), ("30", 30.0)])
+def test_intervals(text: str, seconds: float) -> None:
+    assert arguments.parse_interval("monitor-interval", text) == seconds
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("join_timeout", "it must be KEY=SECONDS"),
-        ("join_timeout=soon", "it must be KEY=SECONDS"),
-        ("colour=1", "known keys are join_timeout, keep_alive, last_call_timeout"),
-        ("=1", "known keys are join_timeout, keep_alive, last_call_timeout"),
-    ],
-)
-def test_rendezvous_settings_that_are_none(text: str, why: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        arguments.parse_conf(text)
-    assert str(refused.value) == f"--rdzv-conf {text}: {why}"
-
-
-@pytest.mark.parametrize("text", ["keep_alive=nan", "join_timeout=inf", "last_call_timeout=-1"])
+@pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "soon"])
 def test_seconds_that_are_no_time_are_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        arguments.parse_conf(text)
+    with pytest.raises(UsageError, match="it must be a number of seconds above 0"):
+        arguments.parse_interval("monitor-interval", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "both"),
+    [
+        pytest.param("0", [(False, False), (False, False)], id="nothing"),
+        pytest.param("1", [(True, False), (True, False)], id="stdout of all"),
+        pytest.param("2", [(False, True), (False, True)], id="stderr of all"),
+        pytest.param("3", [(True, True), (True, True)], id="both of all"),
+        pytest.param("0:3,1:1", [(True, True), (True, False)], id="by local rank"),
+        pytest.param("1:2", [(False, False), (False, True)], id="ranks that are not named have nothing"),
+        pytest.param("12:3,0:1", [(True, False), (False, False)], id="ranks of several digits"),
+    ],
+)
+def test_streams(text: str, both: list[tuple[bool, bool]]) -> None:
+    streams = arguments.parse_streams("redirects", text)
+    assert [(streams.stdout(rank), streams.stderr(rank)) for rank in range(2)] == both
+
+
+@pytest.mark.parametrize("text", ["", "4", "-1", "x", "0:4", "0:1,", "a:1", "0:1:2"])
+def test_streams_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        arguments.parse_streams("tee", text)
+    assert str(refused.value) == f"--tee {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… as 0:3,1:1"
+
+
+def test_ranks_and_no_ranks() -> None:
+    assert arguments.parse_ranks("local-ranks-filter", "0, 2") == frozenset({0, 2})
+    assert arguments.parse_ranks("local-ranks-filter", "") is None
+
+
+@pytest.mark.parametrize("text", ["one", "0,", "-1"])
+def test_ranks_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="it must be local ranks separated by commas, as 0,2"):
+        arguments.parse_ranks("local-ranks-filter", text)
+
+
+def test_words_with_a_doubled_comma() -> None:
+    assert arguments.parse_words("loss,a,,b") == ("loss", "a,b")
+    assert arguments.parse_words("") == ()
+
+
+def test_signals_by_name() -> None:
+    assert arguments.parse_signals("SIGTERM, SIGUSR1") == (signal.SIGTERM, signal.SIGUSR1)
+
+
+@pytest.mark.parametrize("text", ["", "TERM", "SIGKILL", "SIGSTOP", "SIGTERM,,", "SIGCHLD"])
+def test_signals_that_cannot_be_handled(text: str) -> None:
+    with pytest.raises(UsageError, match="not a signal that can be handled"):
+        arguments.parse_signals(text)
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "http", ""])
+def test_ports_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="it must be a port, 1 to 65535"):
+        arguments.parse_port("master-port", text)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +225,7 @@ def test_nowhere(text: str) -> None:
         (("train.py", "-x"), ("python", "-u", "train.py", "-x")),
         (("-m", "pkg.train", "-x"), ("python", "-u", "-m", "pkg.train", "-x")),
         (("--no-python", "./train.sh", "-x"), ("./train.sh", "-x")),
+        (("--run-path", "/x.py", "-x"), ("python", "-u", "-c", arguments.RUN_PATH, "/x.py", "-x")),
     ],
 )
 def test_the_command_of_a_worker(words: tuple[str, ...], argv: tuple[str, ...]) -> None:

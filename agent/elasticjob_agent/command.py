@@ -1,0 +1,174 @@
+"""One run of `elasticjob-agent`: parse, find or start the etcd, be a node, and say how it ended."""
+
+import argparse
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import logging
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+from elasticjob_agent import settings
+from elasticjob_agent.hosted import hosted_etcd, others_left, owner_gone
+from elasticjob_agent.meeting import Hosted, Meeting, There
+from elasticjob_agent.node import NodeSettings, run_node
+from elasticjob_agent.options import UsageError, build_parser
+from elasticjob_agent.remarks import remarks
+from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
+from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.supervisor import SupervisorError
+from elasticjob_api import names
+from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.server import EtcdServer
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+
+log = logging.getLogger("elasticjob_agent")
+
+
+def run(argv: list[str], environment: Mapping[str, str]) -> int:
+    """Be one node; returns the exit code."""
+    _log_to_stderr(environment.get(names.ENV_LOG_LEVEL) or environment.get("LOGLEVEL") or "info")
+    told: list[signal.Signals] = []
+    try:
+        namespace = build_parser(environment).parse_args(_after_separator(argv))
+        if namespace.version:
+            print(f"elasticjob-agent {importlib.metadata.version('elasticjob')}")
+            return ExitCode.OK
+        with _log_dir(namespace, environment) as log_dir:
+            outcome = asyncio.run(_run(namespace, environment, log_dir, told))
+    except (UsageError, OSError) as error:
+        print(f"elasticjob-agent: {error}", file=sys.stderr)
+        return ExitCode.USAGE
+    except (Unreachable, EtcdError) as error:
+        outcome = Outcome(ExitCode.UNAVAILABLE, str(error))
+    except Superseded as error:
+        outcome = Outcome(ExitCode.SUPERSEDED, str(error))
+    except SupervisorError as error:
+        outcome = Outcome(ExitCode.INTERNAL, str(error))
+    return _end(outcome, told, environment)
+
+
+def _after_separator(argv: list[str]) -> list[str]:
+    """`--pod -- command` is `--pod command`: what follows is the command, whatever it looks like."""
+    if "--" not in argv:
+        return argv
+    at = argv.index("--")
+    return [*argv[:at], *argv[at + 1 :]]
+
+
+# -- one run -----------------------------------------------------------------------------------------
+
+
+async def _run(
+    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
+) -> Outcome:
+    if namespace.pod:
+        return await run_node(settings.from_pod(namespace, environment, log_dir), told)
+    meeting = settings.check(namespace, environment)
+    for sentence in remarks(namespace, environment):
+        log.warning("%s", sentence)
+    async with _etcd(meeting, log_dir) as (targets, is_owner):
+        made = settings.from_command_line(namespace, environment, log_dir, targets=targets, meeting=meeting)
+        if not isinstance(meeting, Hosted):
+            return await run_node(made, told)
+        if not is_owner:
+            return await _run_as_guest(made, meeting, told)
+        outcome = await run_node(made, told)
+        if outcome.world is not None:
+            await others_left(made.profile.keys, meeting)
+        return outcome
+
+
+@contextlib.asynccontextmanager
+async def _etcd(meeting: Meeting, log_dir: Path) -> AsyncIterator[tuple[tuple[str, ...], bool]]:
+    """Where etcd is, and whether this agent has started it."""
+    if isinstance(meeting, There):
+        yield meeting.targets, False
+        return
+    if isinstance(meeting, Hosted):
+        async with hosted_etcd(meeting, log_dir) as is_owner:
+            yield (f"127.0.0.1:{meeting.port}" if is_owner else meeting.target,), is_owner
+        return
+    server = await EtcdServer.start(log_dir / "etcd")
+    try:
+        yield server.endpoint.targets, True
+    finally:
+        await server.stop()
+
+
+async def _run_as_guest(made: NodeSettings, meeting: Hosted, told: list[signal.Signals]) -> Outcome:
+    """Be a node of a job whose etcd another node has started: when that node is gone, so is the job."""
+    node = asyncio.create_task(run_node(made, told), name="node")
+    gone = asyncio.create_task(owner_gone(meeting), name="owner gone")
+    await asyncio.wait({node, gone}, return_when=asyncio.FIRST_COMPLETED)
+    gone.cancel()
+    if node.done():
+        return node.result()
+    node.cancel()
+    await asyncio.wait({node})
+    return Outcome(ExitCode.UNAVAILABLE, f"the node that had started the etcd at {meeting.target} is gone, and it too")
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Iterator[Path]:
+    """The pod's folder; or one for this run, in the folder that was asked for; or one that goes at the end."""
+    if environment.get(names.ENV_LOG_DIR) and not namespace.log_dir:
+        folder = Path(environment[names.ENV_LOG_DIR])
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.absolute()
+        return
+    wants_files = not namespace.pod and settings.output_of(namespace, environment).wants_files
+    if not namespace.log_dir and not wants_files:
+        with tempfile.TemporaryDirectory(prefix="elasticjob-") as passing:
+            yield Path(passing)
+        return
+    root = Path(namespace.log_dir).absolute() if namespace.log_dir else None
+    if root is not None:
+        root.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{namespace.rdzv_id.replace('/', '_')}_", dir=root))
+    log.info("logs are in %s", folder)
+    yield folder
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(
+        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", stream=sys.stderr
+    )
+
+
+# -- the end -----------------------------------------------------------------------------------------
+
+
+def _end(outcome: Outcome, told: list[signal.Signals], environment: Mapping[str, str]) -> int:
+    """Say it everywhere where it is looked for; the exit code, which for a signal is 128 + its number."""
+    left = outcome.code == ExitCode.LEFT
+    code = from_worker(-told[0]) if left and told else outcome.code
+    good = left or code == ExitCode.OK
+    log.log(logging.INFO if good else logging.ERROR, "%s (exit code %d)", outcome.detail, code)
+    if not good:
+        _write(environment.get(names.ENV_TERMINATION_LOG), outcome.detail[:4000])
+        _write(environment.get(_ERROR_FILE), _error_record(outcome.detail, code))
+    return code
+
+
+def _error_record(detail: str, code: int) -> str:
+    """As torchrun writes it for whoever started it."""
+    extra = {"py_callstack": "", "timestamp": str(int(time.time()))}
+    return json.dumps({"message": {"message": detail, "extraInfo": extra, "errorCode": code}})
+
+
+def _write(path: str | None, text: str) -> None:
+    if path:
+        with contextlib.suppress(OSError):  # a root file system that is read-only: the log says it anyway
+            Path(path).write_text(text)

@@ -1,0 +1,53 @@
+"""How many accelerators this machine shows, from the file system alone: no driver is opened, no library loaded.
+
+NVIDIA by /dev/nvidia<n>, AMD by the kernel's list of compute nodes, Intel by the vendor of the render nodes. The
+variables by which a user hides devices are followed as the vendors' own libraries do.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path("/")
+_INTEL = "0x8086"
+_DISCRETE_INTEL = "xe"
+_GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_XPU_VARIABLE = "ZE_AFFINITY_MASK"
+
+
+def gpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
+    """GPUs of NVIDIA, else of AMD, that are to be seen."""
+    for variable in _GPU_VARIABLES:
+        if variable in environment:
+            return _named(environment[variable])
+    return _nvidia(root) or _amd(root)
+
+
+def xpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
+    """Discrete GPUs of Intel; the graphics of a processor are none (they have another driver)."""
+    if _XPU_VARIABLE in environment:
+        return _named(environment[_XPU_VARIABLE])
+    return sum(1 for device in (root / "sys/class/drm").glob("renderD*/device") if _is_xpu(device))
+
+
+def _named(visible: str) -> int:
+    return len([device for device in visible.split(",") if device.strip() and device.strip() != "-1"])
+
+
+def _nvidia(root: Path) -> int:
+    return sum(1 for path in (root / "dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdecimal())
+
+
+def _amd(root: Path) -> int:
+    ids = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/gpu_id")
+    return sum(1 for path in ids if _text(path) not in {"", "0"})
+
+
+def _is_xpu(device: Path) -> bool:
+    return _text(device / "vendor") == _INTEL and (device / "driver").resolve().name == _DISCRETE_INTEL
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,166 @@
+"""An etcd that one of the nodes starts for all (`--rdzv-backend c10d` and `static`), and its end.
+
+Whoever owns the endpoint starts it, listening on every address of the host; it dies with its agent, whatever that
+dies of. An agent that is done waits until the others have left before it ends it. The others hold one idle
+connection to it: when that ends and the port stays closed, the job is over for them, said in one sentence.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import shlex
+import socket
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+
+from elasticjob_agent.meeting import Hosted
+from elasticjob_agent.options import UsageError
+from elasticjob_api.keys import Keys
+from elasticjob_etcd.binary import find_binary
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import BinaryNotFound, ServerError
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.server import EtcdServer
+
+GONE_AFTER_S = 5.0
+"""The port must stay closed so long before its owner counts as gone: an agent may be started anew in its place."""
+_OTHERS_LEAVE_S = 15.0
+_DIAL_S = 3.0
+_AGAIN_S = 0.25
+_PROBES = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
+
+log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[bool]:
+    """The etcd at `place`; true if this agent has started it. Raises UsageError if it should and cannot."""
+    server = await _start(place, folder) if _should_start(place) else None
+    try:
+        yield server is not None
+    finally:
+        if server is not None:
+            await server.stop()
+
+
+async def others_left(keys: Keys, place: Hosted) -> None:
+    """Return when no node is in the job any more, or after a while."""
+    etcd = EtcdClient(Endpoint((f"127.0.0.1:{place.port}",)))
+    try:
+        async with asyncio.timeout(_OTHERS_LEAVE_S), Mirror(etcd, keys.nodes, await etcd.range(keys.nodes)) as nodes:
+            changed = asyncio.Event()
+            nodes.on_change = changed.set
+            while nodes.items:
+                await changed.wait()
+                changed.clear()
+    except TimeoutError:
+        log.warning(
+            "some nodes have not left within %g s; the etcd that this agent has started ends now", _OTHERS_LEAVE_S
+        )
+    finally:
+        await etcd.close()
+
+
+async def owner_gone(place: Hosted) -> None:
+    """Return when the etcd was there, and its port has been closed for GONE_AFTER_S."""
+    lost_s: float | None = None
+    while lost_s is None or time.monotonic() - lost_s < GONE_AFTER_S:
+        try:
+            await _until_closed(place)
+        except OSError:  # nobody listens; TimeoutError is one of these
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            lost_s = time.monotonic()
+
+
+async def _until_closed(place: Hosted) -> None:
+    async with asyncio.timeout(_DIAL_S):
+        reader, writer = await asyncio.open_connection(place.host, place.port)
+    try:
+        raw: socket.socket = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _PROBES:
+            raw.setsockopt(socket.IPPROTO_TCP, option, value)
+        with contextlib.suppress(OSError):  # a reset is as good as an end
+            await reader.read()
+    finally:
+        writer.close()
+
+
+# -- the server --------------------------------------------------------------------------------------
+
+
+def _should_start(place: Hosted) -> bool:
+    """True for the owner, unless another agent on this host was first."""
+    owner = is_local(place.host) if place.is_owner is None else place.is_owner
+    return owner and not _is_taken(place.port)
+
+
+def is_local(host: str) -> bool:
+    """An address of `host` is one of this machine's: it can be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:  # a name that is not known yet is another host's
+        return False
+    return any(_bindable(family, address) for family, _, _, _, address in found)
+
+
+def _bindable(family: int, address: tuple[object, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address[0], 0, *address[2:]))
+        except OSError:
+            return False
+        return True
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+        return False
+
+
+async def _start(place: Hosted, folder: Path) -> EtcdServer | None:
+    try:
+        server = await EtcdServer.start(
+            folder / "etcd", client_port=place.port, binary=_listening_everywhere(folder, place.port), timeout_s=30.0
+        )
+    except BinaryNotFound as error:
+        raise UsageError(f"this host has to start the etcd at {place.target} and cannot: {error}") from error
+    except ServerError as error:
+        if _is_taken(place.port):  # two agents of this host began together, and the other was first
+            return None
+        raise UsageError(f"the etcd at {place.target} could not be started: {error}") from error
+    log.info("started an etcd at port %d for the nodes of this job", place.port)
+    return server
+
+
+def _listening_everywhere(folder: Path, port: int) -> Path:
+    """The binary, told to listen on all of this host's addresses: of a flag that is given twice the last one counts."""
+    urls = ",".join(f"http://{address}:{port}" for address in _own_addresses())
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "etcd-everywhere"
+    binary = shlex.quote(str(find_binary()))
+    program.write_text(f'#!/bin/sh\nexec {binary} "$@" --listen-client-urls={urls} --advertise-client-urls={urls}\n')
+    program.chmod(0o755)
+    return program
+
+
+def _own_addresses() -> list[str]:
+    addresses = {"127.0.0.1"}
+    for found in psutil.net_if_addrs().values():
+        for each in found:
+            if each.family == socket.AF_INET:
+                addresses.add(each.address)
+            elif each.family == socket.AF_INET6 and "%" not in each.address:  # a link-local one needs its interface
+                addresses.add(f"[{each.address}]")
+    return sorted(addresses)

@@ -1,0 +1,195 @@
+"""The table of `elasticjob-agent`'s options, and the parser made of it.
+
+Names, spellings and environment variables (PET_<NAME>) are torchrun's; a test holds the table against torchrun's
+own. What an option means here is its `help`; what it means in torchrun and cannot mean here is in `remarks.py`.
+"""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+EXAMPLES = """examples:
+  elasticjob-agent --standalone --nproc-per-node 4 train.py --epochs 10
+  elasticjob-agent --nnodes 2:4 --nproc-per-node 2 --rdzv-backend etcd --rdzv-endpoint etcd:2379 --rdzv-id job1 train.py
+  elasticjob-agent --nnodes 2 --rdzv-backend c10d --rdzv-endpoint node0:29400 --rdzv-id job2 --no-python ./train.sh
+"""
+
+NUMA_MODES = ("core-complex", "exclusive", "node", "socket")
+
+
+class UsageError(Exception):
+    """The command line is wrong; the message says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option; `default` None with `flag` means: a switch that is off."""
+
+    name: str
+    group: str
+    help: str
+    default: str | None = None
+    short: str = ""
+    flag: bool = False
+    choices: tuple[str, ...] = ()
+    from_environment: bool = True
+
+    @property
+    def dest(self) -> str:
+        """Its name in the namespace."""
+        return self.name.replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that gives its default."""
+        return f"PET_{self.dest.upper()}"
+
+    @property
+    def spellings(self) -> list[str]:
+        """As torchrun takes them: with dashes, with underscores, the letter."""
+        long = [f"--{self.name}"] if self.dest == self.name else [f"--{self.name}", f"--{self.dest}"]
+        return [f"-{self.short}", *long] if self.short else long
+
+
+RENDEZVOUS = "rendezvous"
+WORKERS = "workers"
+OUTPUT = "output of the workers"
+
+OPTIONS: tuple[Option, ...] = (
+    Option(name="nnodes", group=RENDEZVOUS, default="1:1", help="nodes wanted, MIN or MIN:MAX"),
+    Option(
+        name="rdzv-backend",
+        group=RENDEZVOUS,
+        default="static",
+        help="etcd: an etcd that is there; c10d: the endpoint's host starts one; static: node rank 0 does",
+    ),
+    Option(
+        name="rdzv-endpoint",
+        group=RENDEZVOUS,
+        default="",
+        help="HOST:PORT; of etcd several, separated by commas",
+    ),
+    Option(name="rdzv-id", group=RENDEZVOUS, default="none", help="the same on all nodes, another for each job"),
+    Option(
+        name="rdzv-conf",
+        group=RENDEZVOUS,
+        default="",
+        help="KEY=VALUE,…: join_timeout, last_call_timeout, keep_alive; cacert, cert, key (TLS); is_host, etcd_port",
+    ),
+    Option(name="standalone", group=RENDEZVOUS, flag=True, help="one machine, with an etcd of its own"),
+    Option(
+        name="node-rank",
+        group=RENDEZVOUS,
+        help="this node's slot, which decides its ranks; unset: the lowest free one, for static 0",
+    ),
+    Option(name="master-addr", group=RENDEZVOUS, default="127.0.0.1", help="static: MASTER_ADDR"),
+    Option(name="master-port", group=RENDEZVOUS, help="static: MASTER_PORT [29500]"),
+    Option(name="local-addr", group=RENDEZVOUS, help="address that other nodes reach this one by; unset: found out"),
+    Option(name="role", group=WORKERS, default="default", help="role of this node's workers"),
+    Option(name="nproc-per-node", group=WORKERS, default="1", help="workers here: a number, auto, gpu, cpu or xpu"),
+    Option(name="max-restarts", group=WORKERS, default="0", help="failures that restart the workers, of all nodes"),
+    Option(name="monitor-interval", group=WORKERS, default="0.1", help="taken for torchrun's sake: nothing here polls"),
+    Option(
+        name="start-method",
+        group=WORKERS,
+        default="spawn",
+        choices=("spawn", "fork", "forkserver"),
+        help="taken for torchrun's sake: commands are always exec'ed",
+    ),
+    Option(
+        name="event-log-handler",
+        group=WORKERS,
+        default="null",
+        help="only null: torch's elastic events are not written",
+    ),
+    Option(name="module", group=WORKERS, short="m", flag=True, help="the script is a module, as in python -m"),
+    Option(name="no-python", group=WORKERS, flag=True, help="the script is any command"),
+    Option(name="run-path", group=WORKERS, flag=True, help="the script is run by runpy.run_path; an absolute path"),
+    Option(
+        name="shutdown-timeout",
+        group=WORKERS,
+        help="seconds that workers get to stop for a planned change [$TORCH_ELASTIC_SHUTDOWN_TIMEOUT, else 30]",
+    ),
+    Option(
+        name="signals-to-handle",
+        group=WORKERS,
+        default="SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        help="signals on which this node leaves the job in order",
+    ),
+    Option(
+        name="numa-binding",
+        group=WORKERS,
+        choices=NUMA_MODES,
+        from_environment=False,
+        help="bind workers to the CPUs near their GPU",
+    ),
+    Option(
+        name="virtual-local-rank",
+        group=WORKERS,
+        flag=True,
+        help="LOCAL_RANK is 0 for all, and each sees its own GPU only",
+    ),
+    Option(name="log-dir", group=OUTPUT, help="where logs of rounds and ranks are kept; unset: not kept"),
+    Option(
+        name="redirects",
+        group=OUTPUT,
+        short="r",
+        default="0",
+        help="streams that go to files only: 1 stdout, 2 stderr, 3 both; per local rank as 0:3,1:1",
+    ),
+    Option(name="tee", group=OUTPUT, short="t", default="0", help="streams that go to files and the console, as -r"),
+    Option(name="local-ranks-filter", group=OUTPUT, default="", help="show only these local ranks on the console: 0,2"),
+    Option(
+        name="duplicate-stdout-filters",
+        group=OUTPUT,
+        default="",
+        help="lines of stdout with one of these words go to filtered_stdout.log too; a doubled comma is a comma",
+    ),
+    Option(name="duplicate-stderr-filters", group=OUTPUT, default="", help="the same for stderr"),
+    Option(
+        name="logs-specs",
+        group=OUTPUT,
+        from_environment=False,
+        help="not taken: classes of this kind need torch in the agent",
+    ),
+)
+
+
+def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The parser; defaults come from PET_<NAME> in `environment`. Values are checked later, by `arguments`."""
+    parser = argparse.ArgumentParser(
+        prog="elasticjob-agent",
+        description="Run workers on this node as part of an elastic job; a drop-in for torchrun.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--pod", action="store_true", help="take everything from the pod's environment (ELASTICJOB_*)")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    groups = {name: parser.add_argument_group(name) for name in (RENDEZVOUS, WORKERS, OUTPUT)}
+    for option in OPTIONS:
+        _add(groups[option.group], option, environment)
+    parser.add_argument("script", nargs="?", help="the script, run with this Python (see -m, --no-python)")
+    parser.add_argument("script_args", nargs=argparse.REMAINDER, help="its arguments, verbatim")
+    return parser
+
+
+def _add(group: "argparse._ArgumentGroup", option: Option, environment: Mapping[str, str]) -> None:
+    given = environment.get(option.variable) if option.from_environment else None
+    if option.flag:
+        group.add_argument(*option.spellings, action="store_true", default=_switch(option, given), help=option.help)
+        return
+    group.add_argument(
+        *option.spellings,
+        default=option.default if given is None else given,
+        choices=option.choices or None,
+        metavar=None if option.choices else option.dest.upper(),
+        help=f"{option.help} [{option.default}]" if option.default else option.help,
+    )
+
+
+def _switch(option: Option, given: str | None) -> bool:
+    try:
+        return bool(int(given or "0"))
+    except ValueError:
+        raise UsageError(f"{option.variable}={given}: it must be 0 or 1") from None

@@ -1,0 +1,48 @@
+"""What has no effect is said, in a sentence that names it; what has one is not."""
+
+import pytest
+
+from elasticjob_agent.options import build_parser
+from elasticjob_agent.remarks import remarks
+
+
+def said(line: str, **environment: str) -> list[str]:
+    return remarks(build_parser({}).parse_args([*line.split(), "train.py"]), environment)
+
+
+@pytest.mark.parametrize(
+    ("line", "beginning"),
+    [
+        ("--monitor-interval 5", "--monitor-interval 5 has no effect"),
+        ("--start-method fork", "--start-method fork has no effect"),
+        ("--event-log-handler console", "--event-log-handler console has no effect"),
+        ("--rdzv-conf close_timeout=3", "--rdzv-conf close_timeout has no effect"),
+        ("--standalone --rdzv-endpoint h:1", "--rdzv-endpoint has no effect"),
+        ("--standalone --master-addr h", "--master-addr and --master-port have no effect"),
+        ("--rdzv-backend etcd --rdzv-endpoint h --master-port 1", "--master-addr and --master-port have no effect"),
+        ("--rdzv-backend c10d --rdzv-endpoint h --node-rank 1", "--node-rank has no effect"),
+        ("--run-path --no-python", "--no-python and -m have no effect"),
+    ],
+)
+def test_what_has_no_effect_is_said(line: str, beginning: str) -> None:
+    assert [sentence[: len(beginning)] for sentence in said(line)] == [beginning]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--standalone",
+        "--nnodes 2 --node-rank 1 --master-addr h --master-port 7",
+        "--rdzv-backend etcd --rdzv-endpoint h --node-rank 1 --rdzv-conf timeout=9",
+        "--run-path -t 3 -r 3 --role ps",
+    ],
+)
+def test_nothing_is_said_of_what_works(line: str) -> None:
+    assert said(line) == []
+
+
+def test_variables_of_torch_elastic_without_an_effect_are_said_if_they_are_on() -> None:
+    assert said("", TORCHELASTIC_ENABLE_FILE_TIMER="0") == []
+    (sentence,) = said("", TORCHELASTIC_ENABLE_FILE_TIMER="1")
+    assert sentence.startswith("TORCHELASTIC_ENABLE_FILE_TIMER has no effect")

@@ -1,0 +1,98 @@
+"""From a command line to settings, and the sentences of those that are wrong."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent import settings
+from elasticjob_agent.meeting import Hosted
+from elasticjob_agent.node import NodeSettings
+from elasticjob_agent.options import UsageError, build_parser
+
+LOGS = Path("/logs")
+
+
+def made(line: str, **environment: str) -> NodeSettings:
+    """Settings for this line; etcd, wherever it is, is on the loopback interface."""
+    namespace = build_parser(environment).parse_args([*line.split(), "train.py"])
+    meeting = settings.check(namespace, environment)
+    targets = (f"127.0.0.1:{meeting.port}",) if isinstance(meeting, Hosted) else ("127.0.0.1:2379",)
+    return settings.from_command_line(namespace, environment, LOGS, targets=targets, meeting=meeting)
+
+
+ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"
+
+
+def test_an_elastic_job() -> None:
+    spec = made(f"{ETCD} --nnodes 2:4 --max-restarts 3 --rdzv-conf join_timeout=9").profile.own_spec
+    assert spec is not None
+    assert (spec.min, spec.max, spec.desired, spec.max_restarts, spec.join_timeout_s) == (2, 4, 4, 3, 9.0)
+
+
+def test_a_static_job_has_all_of_its_nodes_or_none_in_the_order_of_their_ranks() -> None:
+    static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
+    spec = static.profile.own_spec
+    assert spec is not None
+    assert (spec.min, spec.max, static.profile.slot, static.given_port) == (4, 4, 3, 7)
+
+
+def test_node_rank_0_of_a_static_job_is_reached_as_the_user_said() -> None:
+    line = "--nnodes 2 --master-addr localhost --master-port 7 --node-rank"
+    assert (made(f"{line} 0").profile.address, made(f"{line} 1").profile.address) == ("localhost", "127.0.0.1")
+
+
+def test_node_rank_is_the_slot_on_etcd_and_nothing_on_c10d() -> None:
+    assert made(f"{ETCD} --node-rank 5").profile.slot == 5
+    assert made(f"{ETCD}").profile.slot is None
+    assert made("--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:1 --node-rank 5").profile.slot is None
+
+
+def test_a_run_of_its_own_has_a_name_that_no_other_has() -> None:
+    assert made("").run_id != made("").run_id
+    assert made("--rdzv-id mine").run_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "seconds"),
+    [
+        ("", {}, 30.0),
+        ("", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"}, 7.0),
+        ("--shutdown-timeout 5", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"}, 5.0),
+        ("", {"PET_SHUTDOWN_TIMEOUT": "6"}, 6.0),
+    ],
+)
+def test_how_long_workers_may_take_to_stop(line: str, environment: dict[str, str], seconds: float) -> None:
+    spec = made(line, **environment).profile.own_spec
+    assert spec is not None
+    assert spec.stop_grace_s == seconds
+
+
+def test_etcd_may_be_behind_tls() -> None:
+    endpoint = made(f"{ETCD} --rdzv-conf cacert=/ca,cert=/c,key=/k").endpoint
+    assert (endpoint.ca_cert, endpoint.cert, endpoint.key) == ("/ca", "/c", "/k")
+
+
+def test_which_signals_and_which_python() -> None:
+    said = made("--signals-to-handle SIGUSR1", PYTHON_EXEC="/venv/python")
+    assert (said.signals, said.argv) == ((signal.SIGUSR1,), ("/venv/python", "-u", "train.py"))
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "why"),
+    [
+        ("--logs-specs mine", {}, "--logs-specs mine: such classes need torch"),
+        ("--numa-binding node", {}, "--numa-binding node: this agent does not bind"),
+        ("--rdzv-id a/b", {}, "it must be a name without a slash"),
+        ("", {"PET_START_METHOD": "thread"}, "--start-method thread: it must be one of spawn, fork, forkserver"),
+        ("--shutdown-timeout -1", {}, "it must be a whole number from 0"),
+        ("", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "soon"}, "--shutdown-timeout soon"),
+        ("--max-restarts many", {}, "--max-restarts many"),
+        ("--monitor-interval 0", {}, "--monitor-interval 0"),
+        ("--virtual-local-rank --nproc-per-node 2", {"CUDA_VISIBLE_DEVICES": "0"}, "--virtual-local-rank: 2 workers"),
+        (f"{ETCD} --node-rank x", {}, "--node-rank x: it must be a whole number"),
+    ],
+)
+def test_a_wrong_line_is_refused_by_one_sentence(line: str, environment: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        made(line, **environment)
