@@ -8,7 +8,6 @@ failures may be known from before it became the closer: its node has seen every 
 from elasticjob_agent.rendezvous import membership, opening
 from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.hold import HoldClock
-from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import View
 from elasticjob_api.world import Member, State

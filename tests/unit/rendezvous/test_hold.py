@@ -12,7 +12,7 @@ from tests.unit.rendezvous.views import AView, a_node, a_view, member
 
 
 def running(count: int = 4, **spec: object) -> AView:
-    """Round 1 runs in slots 0, 1, …"""
+    """Round 1 runs in the first `count` slots."""
     return a_view(1, count, **spec).nodes(*range(count), ready=1).active(1, *range(count))
 
 
