@@ -158,3 +158,118 @@ def test_left_and_lost_exclude_each_other() -> None:
     view = a_round().lost(0).gone(0, GoneReason.LEFT).lost(1).build()
     told = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
     assert told == {0: (True, False), 1: (False, True), 2: (False, False)}
+
+
+def port_taken(retries: int = 0) -> Verdict:
+    job = a_round(max_restarts=0).failure(1, 0, port_taken=True, message="OSError: [Errno 98] Address already in use")
+    view = job.failure(1, 1, message="ConnectionRefusedError").build()
+    assert view.spec is not None
+    return verdict.judge(view, view.spec, Tally(port_retries=retries))
+
+
+def test_a_taken_master_port_is_not_charged_and_says_so() -> None:
+    said = port_taken()
+    assert (said.restarts, said.failed, said.port_retries) == (0, None, 1)
+    assert said.detail.endswith("Address already in use; not charged: the next attempt takes another port")
+
+
+def test_a_port_that_is_taken_again_and_again_is_charged_like_any_failure() -> None:
+    assert port_taken(verdict.PORT_RETRIES - 1).failed is None
+    assert port_taken(verdict.PORT_RETRIES).failed is Cause.MAX_RESTARTS
+
+
+def test_a_round_that_ends_otherwise_forgives_the_ports() -> None:
+    view = a_round().failure(1, 0).build()
+    assert view.spec is not None
+    assert verdict.judge(view, view.spec, Tally(port_retries=3)).port_retries == 0
+
+
+PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
+
+
+@pytest.mark.parametrize(
+    ("job", "root"),
+    [
+        pytest.param(
+            a_round().failure(1, 0, message=PEER).failure(1, 1, message="ValueError: x"),
+            1,
+            id="own words beat a peer's",
+        ),
+        pytest.param(a_round().failure(1, 0, message=PEER).failure(1, 1), 1, id="and so does one that says nothing"),
+        pytest.param(
+            a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-11, killed_by_us=True, late=True),
+            1,
+            id="a crash that our signal found on its way",
+        ),
+        pytest.param(
+            a_round().failure(1, 0, message="ValueError: x").failure(1, 1, exit_code=-11, killed_by_us=True),
+            0,
+            id="but a crash after our signal proves nothing against who had failed by itself",
+        ),
+        pytest.param(
+            a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-15, message="boom", killed_by_us=True),
+            1,
+            id="an error that was told before our signal",
+        ),
+        pytest.param(
+            a_round().failure(1, 0, exit_code=-6, stderr=f"what(): {PEER}").failure(1, 1, message="ValueError: x"),
+            1,
+            id="who aborts because of a peer is a victim too",
+        ),
+        pytest.param(
+            a_round().failure(1, 0, message="ValueError: x").failure(1, 1, port_taken=True, message="EADDRINUSE"),
+            1,
+            id="a taken port explains all others",
+        ),
+        pytest.param(a_round().failure(1, 2, message=PEER).failure(1, 0, message=PEER), 2, id="all victims: the first"),
+    ],
+)
+def test_root_cause_among_victims(job: AView, root: int) -> None:
+    said = judge(job).root
+    assert said is not None
+    assert said.slot == root
+
+
+def test_a_crash_after_our_signal_is_never_charged() -> None:
+    assert judge(a_round().failure(1, 0, exit_code=-11, killed_by_us=True)).restarts == 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:36413",
+        "DistNetworkError: failed to recv, got 0 bytes. Connection was likely closed. Did the server crash?",
+        "DistBackendError: NCCL error, ncclRemoteError: A call failed possibly due to a network error",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "EOFError",
+        "grpc: Socket closed",
+    ],
+)
+def test_words_of_victims(said: str) -> None:
+    root = judge(a_round().failure(1, 0, message=said).failure(1, 1, message="ValueError: mine")).root
+    assert root is not None
+    assert root.slot == 1
+
+
+def windowed(charges: str, seen_s: float, *, window_s: float = 60) -> Verdict:
+    view = a_round(max_restarts=1, restart_window_s=window_s).failure(1, 0).build()
+    assert view.spec is not None
+    return verdict.judge(view, view.spec, Tally(round=2, restarts=9, charges=charges, charges_seen_s=seen_s))
+
+
+def test_a_failure_within_the_window_of_another_spends_the_budget() -> None:
+    said = windowed("1:0.0", 59)
+    assert said.failed is Cause.MAX_RESTARTS
+    assert said.detail == "rank 0 on pod-0 exited with code 1; maxRestarts 1 is used up within 60 s"
+
+
+def test_a_failure_after_the_window_is_the_first_again() -> None:
+    said = windowed("1:0.0", 60)
+    assert (said.failed, said.restarts, said.charges) == (None, 1, "2:0.0")
+
+
+@pytest.mark.parametrize("job", [a_round().lost(1), a_round(), a_round().failure(1, 0, late=True)])
+def test_what_is_not_charged_leaves_the_charges_as_they_are(job: AView) -> None:
+    view = job.spec(restart_window_s=60).build()
+    assert view.spec is not None
+    assert verdict.judge(view, view.spec, Tally(charges="1:0.0")).charges == "1:0.0"
