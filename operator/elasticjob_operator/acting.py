@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api.keys import Keys
+from elasticjob_api.names import EventReason
 from elasticjob_etcd.protocol import Etcd, Txn
 from elasticjob_operator import actions as act
 from elasticjob_operator import jobkey, txns
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Resource
-from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
+from elasticjob_operator.policy.stuck import why_dead
 
 _AT_ONCE = 32
 """Requests to the API server at the same time, over all jobs."""
@@ -36,6 +38,8 @@ class Turn:
     ledger: Ledger
     store: int
     again_in_s: list[float] = field(default_factory=list)
+    news: list[act.Event] = field(default_factory=list)
+    """What was done that no status tells."""
 
 
 class Actor:
@@ -51,6 +55,7 @@ class Actor:
             act.CreatePod: self._create_pod,
             act.LookPod: self._look_pod,
             act.DeletePods: self._delete_pods,
+            act.ForceDelete: self._force_delete,
             act.Evict: self._evict,
             act.WriteSpec: self._write_spec,
             act.WriteExpected: self._write_expected,
@@ -107,12 +112,26 @@ class Actor:
             return  # the map has changed since these pods were sighted; the watch will show it
         await asyncio.gather(*(self._delete_pod(turn, name, uid) for name, uid in action.pods.items()))
 
-    async def _delete_pod(self, turn: Turn, name: str, uid: str) -> None:
+    async def _delete_pod(self, turn: Turn, name: str, uid: str, grace_s: float | None = None) -> None:
         async with self._room:
             try:
-                await self._cluster.delete(Resource.POD, turn.key.namespace, name, uid=uid)
+                await self._cluster.delete(Resource.POD, turn.key.namespace, name, uid=uid, grace_s=grace_s)
             except Conflict:
                 log.info("%s: pod %s is another one by now", turn.key, name)
+
+    async def _force_delete(self, turn: Turn, action: act.ForceDelete) -> None:
+        turn.ledger.node_looked_s[action.uid] = self._clock()
+        try:
+            async with self._room:
+                why = why_dead(await self._cluster.get(Resource.NODE, "", action.node_name))
+        except Forbidden as error:
+            log.info("%s: pod %s is stuck; its node may not be looked at: %s", turn.key, action.name, error)
+            return
+        if not why:
+            return  # it is only slow; asked again later
+        await self._delete_pod(turn, action.name, action.uid, grace_s=0.0)
+        message = f"pod {action.name} was deleted by force: its node {action.node_name} {why}"
+        turn.news.append(act.Event(EventReason.POD_FORCE_DELETED, message, warning=True))
 
     async def _delete_job(self, turn: Turn, action: act.DeleteJob) -> None:
         log.info("%s: ttlSecondsAfterFinished is over, deleting the job", turn.key)

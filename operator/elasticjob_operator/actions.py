@@ -75,6 +75,15 @@ class WriteExpected:
 
 
 @dataclass(frozen=True, slots=True)
+class ForceDelete:
+    """Delete a pod that is stuck in its deletion without waiting for its node, if that node, looked at now, is dead."""
+
+    name: str
+    uid: str
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePrefix:
     """Delete every key of the job."""
 
@@ -86,7 +95,18 @@ class DeleteJob:
     uid: str
 
 
-Action = ApplyService | CreatePod | LookPod | DeletePods | Evict | WriteSpec | WriteExpected | DeletePrefix | DeleteJob
+Action = (
+    ApplyService
+    | CreatePod
+    | LookPod
+    | DeletePods
+    | ForceDelete
+    | Evict
+    | WriteSpec
+    | WriteExpected
+    | DeletePrefix
+    | DeleteJob
+)
 
 
 @dataclass(frozen=True, slots=True)

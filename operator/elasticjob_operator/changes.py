@@ -20,7 +20,7 @@ from elasticjob_operator.policy.deadlines import broken_deadline
 from elasticjob_operator.policy.expected import expected_slots
 from elasticjob_operator.policy.failure import JobFailure
 from elasticjob_operator.policy.lost import lost_pods
-from elasticjob_operator.policy.replacement import Fates, fates, is_over_budget
+from elasticjob_operator.policy.replacement import Fates, fates, is_over_budget, matching_rule
 from elasticjob_operator.policy.scaling import desired_nodes
 from elasticjob_operator.policy.slots import adopted, next_slots
 from elasticjob_operator.policy.spec_record import first_record, spec_record
@@ -67,14 +67,19 @@ def _failure(scene: Scene) -> JobFailure | None:
     """The operator's own verdicts, a rule before a budget before a deadline."""
     spec, owners = scene.seen.job.spec, scene.seen.owners()
     if scene.fates.failing:
-        how = _describe(owners[scene.fates.failing[0]])
-        return JobFailure(FailedReason.FAIL_JOB_RULE, f"a failure rule ends the job: {how}")
+        owner = owners[scene.fates.failing[0]]
+        return JobFailure(FailedReason.FAIL_JOB_RULE, f"{_rule(scene, owner)} ends the job: {_describe(owner)}")
     failed = scene.before.replacements + scene.fates.counted
     if is_over_budget(spec, failed):
         last = next((_describe(o) for o in owners.values() if o.standing is Standing.FAILED), "")
         message = f"{counted(failed, 'pod')} failed, more than backoffLimit ({spec.backoff_limit})"
         return JobFailure(FailedReason.BACKOFF_LIMIT, f"{message}; the last: {last}" if last else message)
     return broken_deadline(scene.seen.job, scene.status, scene.seen.view, scene.seen.now_s)
+
+
+def _rule(scene: Scene, owner: Owner) -> str:
+    rule = matching_rule(scene.seen.job.spec, owner.pod) if owner.pod else None
+    return f"failure rule {rule.name}" if rule and rule.name else "a failure rule"
 
 
 def _describe(owner: Owner) -> str:

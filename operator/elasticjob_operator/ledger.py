@@ -45,6 +45,8 @@ class Ledger:
     status: JobStatus | None = None
     """As last written by this process: newer than what the job's cache says."""
     status_written_s: float = float("-inf")
+    node_looked_s: dict[str, float] = field(default_factory=dict)
+    """Uid of a pod that is stuck → when its node was last looked at."""
     memory: Memory = field(default_factory=Memory)
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""

@@ -15,6 +15,7 @@ from elasticjob_operator.actions import (
     DeleteJob,
     DeletePods,
     Evict,
+    ForceDelete,
     LookPod,
     Plan,
     WriteExpected,
@@ -30,6 +31,7 @@ from elasticjob_operator.policy.finish import clean_at_s, pods_to_delete
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.standing import Owner, Standing
 from elasticjob_operator.policy.status import is_finished, next_status
+from elasticjob_operator.policy.stuck import Stuck, stuck_pods
 from elasticjob_operator.policy.ttl import expires_at_s
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
@@ -52,11 +54,19 @@ def _after_the_end(seen: Observed, status: JobStatus) -> Plan:
     if expiry_s is not None and expiry_s <= seen.now_s:
         return Plan(actions=(DeleteJob(seen.job.metadata.uid),), status=status)
     doomed = pods_to_delete(seen.job, status, seen.pods.values(), seen.now_s)
+    stuck, forced = _stuck(seen)
     actions = (DeletePods({pod.name: pod.uid for pod in doomed}, None),) if doomed else ()
-    return Plan(actions=actions, status=status, requeue_at_s=_earliest(seen.now_s, expiry_s, cleaning_s))
+    again_s = _earliest(seen.now_s, expiry_s, cleaning_s, stuck.next_at_s)
+    return Plan(actions=(*forced, *actions), status=status, requeue_at_s=again_s)
+
+
+def _stuck(seen: Observed) -> tuple[Stuck, tuple[ForceDelete, ...]]:
+    stuck = stuck_pods(seen.job.spec.stuck_pod_timeout_s, seen.pods.values(), seen.ledger, seen.now_s)
+    return stuck, tuple(ForceDelete(pod.name, pod.uid, pod.node_name) for pod in stuck.pods)
 
 
 def _acts(seen: Observed, status: JobStatus, ids: Ids) -> Iterator[Action]:
+    yield from _stuck(seen)[1]
     judged = evictions(seen.view, seen.pods, seen.ledger)
     yield from (Evict(eviction) for eviction in judged.evict)
     if (change := spec_change(seen, status, ids)) is not None:
@@ -100,7 +110,7 @@ def _next_moment_s(seen: Observed, status: JobStatus) -> float | None:
     expected = [pod.created_s + EXPECTED_FOR_S for pod in seen.pods.values() if pod.live]
     deadline_s = next_deadline_s(seen.job, status, seen.view, seen.now_s)
     lost_s = lost_pods(seen.job.spec, seen.ledger, seen.now_s).next_at_s
-    return _earliest(seen.now_s, deadline_s, lost_s, *coming, *expected)
+    return _earliest(seen.now_s, deadline_s, lost_s, _stuck(seen)[0].next_at_s, *coming, *expected)
 
 
 def _earliest(now_s: float, *moments_s: float | None) -> float | None:

@@ -25,6 +25,8 @@ class Pod:
     slot: int | None = None
     phase: str = "Pending"
     terminating: bool = False
+    grace_ends_s: float | None = None
+    """When a deletion that was asked for should have come to its end."""
     created_s: float = 0.0
     running_since_s: float | None = None
     """Start of the trainer container, or of the pod when that is not known."""
@@ -70,6 +72,7 @@ def parse_pod(obj: Mapping[str, Any], trainer: str | None = None) -> Pod:
         slot=_slot(obj),
         phase=objects.pod_phase(obj),
         terminating=objects.is_terminating(obj),
+        grace_ends_s=from_rfc3339(objects.metadata(obj).get("deletionTimestamp")),
         created_s=created_s,
         running_since_s=_running_since_s(status, state),
         node_name=str((obj.get("spec") or {}).get("nodeName") or ""),

@@ -94,6 +94,7 @@ class Reconciler:
         self._remember(seen)
         wanted = plan(seen, self._ids)
         error = await self._act(turn, wanted.actions)
+        await self._speaker.tell(key, obj, turn.news)
         status_in_s = await self._speaker.say(key, obj, turn.ledger, wanted.status) if wanted.status else None
         if error is not None:
             raise error
@@ -137,6 +138,8 @@ class Reconciler:
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}
         ledger.note_agents(running=running, with_agent=with_agent, now_s=seen.now_s)
         names = set(seen.view.owners().values()) | {node.record.pod for node in nodes}
+        here = {pod.uid for pod in seen.pods.values()}
+        ledger.node_looked_s = {uid: at_s for uid, at_s in ledger.node_looked_s.items() if uid in here}
         ledger.forget(names=names, uids={node.record.pod_uid for node in nodes})
 
     async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:

@@ -5,12 +5,13 @@ written yet is not lost: it is judged anew from the last one that was.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.acceptance import read_status
+from elasticjob_operator.actions import Event
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Object, Resource
 from elasticjob_operator.errors import ClusterError
@@ -66,7 +67,11 @@ class Speaker:
         ledger.status, ledger.status_written_s = status, self._clock()
 
     async def _tell(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
-        for event in events(before, after):
+        await self.tell(key, obj, events(before, after))
+
+    async def tell(self, key: JobKey, obj: Object, told: Iterable[Event]) -> None:
+        """Write events about the job."""
+        for event in told:
             log.log(logging.WARNING if event.warning else logging.INFO, "%s: %s: %s", key, event.reason, event.message)
             try:
                 await self._cluster.create(Resource.EVENT, render_event(obj, event, self._clock()))

@@ -65,6 +65,7 @@ _KINDS = {
     Resource.POD: _Kind("/api/v1", "v1", "Pod"),
     Resource.SERVICE: _Kind("/api/v1", "v1", "Service"),
     Resource.EVENT: _Kind("/api/v1", "v1", "Event"),
+    Resource.NODE: _Kind("/api/v1", "v1", "Node"),
     Resource.DISRUPTION_BUDGET: _Kind("/apis/policy/v1", "policy/v1", "PodDisruptionBudget"),
 }
 

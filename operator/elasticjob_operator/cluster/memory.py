@@ -77,7 +77,7 @@ class MemoryCluster:
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """A copy of the object, or None."""
-        return copy.deepcopy(self._stores[resource].get((namespace, name)))
+        return copy.deepcopy(self._stores[resource].get((namespace or "default", name)))
 
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
         """Everything there is, SYNCED, then every change for ever; any number may watch at the same time."""

@@ -21,6 +21,7 @@ class Resource(Enum):
     SERVICE = "services"
     EVENT = "events"
     DISRUPTION_BUDGET = "poddisruptionbudgets"
+    NODE = "nodes"
 
 
 class Change(Enum):

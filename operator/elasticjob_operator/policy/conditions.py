@@ -75,7 +75,8 @@ def _quorum(seen: Observed) -> Judgement:
 def _running(seen: Observed) -> Judgement:
     world = seen.view.world
     if world is not None and world.state is State.ACTIVE:
-        return Judgement("True", "RoundActive", f"round {world.round} runs with {_nodes(len(world.members))}")
+        why = f", after: {world.detail}" if world.detail else ""
+        return Judgement("True", "RoundActive", f"round {world.round} runs with {_nodes(len(world.members))}{why}")
     reason, message = _instead(seen, world)
     return Judgement("False", reason, message)
 

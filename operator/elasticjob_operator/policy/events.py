@@ -78,8 +78,13 @@ def _rounds(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if _begins(before, after, ConditionType.QUORUM_REACHED) and not before.last_rendezvous_time:
         yield Event(EventReason.QUORUM_REACHED, "enough nodes joined")
     if after.ready_replicas and after.last_rendezvous_time != before.last_rendezvous_time:
+        running = next((c.message for c in after.conditions if c.type == ConditionType.RUNNING), "")
+        _, _, why = running.partition(", after: ")
         size = f"{nodes(after.ready_replicas)}, {counted(after.world_size, 'worker')}"
-        yield Event(EventReason.RENDEZVOUS_COMPLETED, f"round {after.rendezvous_round}: {size}")
+        yield Event(
+            EventReason.RENDEZVOUS_COMPLETED,
+            f"round {after.rendezvous_round}: {size}" + (f"; after: {why}" if why else ""),
+        )
 
 
 def _ends(before: JobStatus, after: JobStatus) -> Iterator[Event]:

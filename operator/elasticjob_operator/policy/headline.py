@@ -5,11 +5,12 @@ Both are empty for a job with which nothing is wrong. Programs read the conditio
 
 from collections.abc import Iterable
 
-from elasticjob_api.names import ConditionType
+from elasticjob_api.names import ConditionType, FailedReason
 from elasticjob_api.status import Condition
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import STARTING, SUSPENDING
 from elasticjob_operator.policy.trouble import first_trouble
+from elasticjob_operator.policy.words import nodes
 
 MESSAGE_LIMIT = 1024
 
@@ -57,7 +58,15 @@ def _of_waiting(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str
     message = running.message if running else ""
     if world is None or world.cause in STARTING:
         return "", message
+    if below := _below_min(seen):
+        return FailedReason.BELOW_MIN, f"{below}; {message}" if message else below
     return world.cause.value, message
+
+
+def _below_min(seen: Observed) -> str:
+    """A job that has run waits for nodes: for as long as its deadlines allow."""
+    lowest, here = seen.job.spec.lowest, len(seen.joined())
+    return f"{here} of at least {nodes(lowest)} are here" if here < lowest else ""
 
 
 def _of_degraded(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str]:

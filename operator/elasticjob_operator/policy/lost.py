@@ -21,6 +21,8 @@ class Lost:
 
 def lost_pods(spec: JobSpec, ledger: Ledger, now_s: float) -> Lost:
     """The running pods that have been without an agent for too long."""
+    if not spec.lost_pod_timeout_s:
+        return Lost(frozenset(), None)  # 0: never
     due = {uid: since_s + _patience_s(spec, ledger, uid) for uid, since_s in ledger.agentless_since_s.items()}
     later = [at_s for at_s in due.values() if at_s > now_s]
     return Lost(frozenset(uid for uid, at_s in due.items() if at_s <= now_s), min(later, default=None))

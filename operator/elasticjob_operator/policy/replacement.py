@@ -61,15 +61,15 @@ def _fate(spec: JobSpec, owner: Owner, lost: frozenset[str]) -> Fate:
         return Fate.KEEP
     if owner.standing is Standing.TERMINATING:
         # `Failed` asks to wait until nothing of the old pod runs; then it is gone, and replaced.
-        return Fate.REPLACE if spec.pod_replacement_policy == "TerminatingOrFailed" else Fate.KEEP
+        at_once = spec.pod_replacement_policy == "TerminatingOrFailed" or owner.pod.ended
+        return Fate.REPLACE if at_once else Fate.KEEP
     if owner.standing in {Standing.FAILED, Standing.COMPLETED}:
         return _fate_of_ended(spec, owner.pod)
     return Fate.REPLACE if owner.pod.uid in lost else Fate.KEEP
 
 
 def _fate_of_ended(spec: JobSpec, pod: Pod) -> Fate:
-    rule = next((rule for rule in spec.failure_policy.rules if _matches(rule, pod)), None)
-    if rule is not None:
+    if (rule := matching_rule(spec, pod)) is not None:
         return _BY_ACTION[rule.action]
     if pod.disrupted or pod.exit_code in _ON_PURPOSE:
         return Fate.REPLACE
@@ -82,6 +82,11 @@ _BY_ACTION = {
     FailureAction.REPLACE_POD: Fate.REPLACE_COUNTED,
     FailureAction.RESTART_WORKERS: Fate.REPLACE_COUNTED,
 }
+
+
+def matching_rule(spec: JobSpec, pod: Pod) -> Rule | None:
+    """The first failure rule about this failed pod."""
+    return next((rule for rule in spec.failure_policy.rules if _matches(rule, pod)), None)
 
 
 def _matches(rule: Rule, pod: Pod) -> bool:

@@ -98,6 +98,13 @@ class Rig:
         self._processes.append(node)
         return node
 
+    def bind(self, pod: str, node: str) -> None:
+        """As a scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        path = f"/api/v1/namespaces/{self.namespace.name}/pods/{pod}/binding"
+        self.namespace.kubectl("create", "--raw", path, "-f", "-", stdin=body)
+
     def close(self) -> None:
         """End all of them, the operator first: it must not replace pods that end with their node."""
         for process in sorted(self._processes, key=lambda process: process is not self.operator):

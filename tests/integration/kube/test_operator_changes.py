@@ -135,3 +135,21 @@ def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: Rig) ->
         assert "finalizers" not in pod["metadata"]
     events = json.loads(rig.namespace.kubectl("get", "events", "-o", "json"))["items"]
     assert {event["source"]["component"] for event in events} == {"elasticjob-operator"}
+
+
+def dead_node(rig: Rig, name: str) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    rig.namespace.kubectl("create", "-f", "-", stdin=node)  # nobody ever says that it is ready
+
+
+def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force(rig: Rig) -> None:
+    rig.start_operator()
+    rig.namespace.apply(waiting_job(rig, stuckPodTimeoutSeconds=1, gracefulShutdown={"seconds": 0}))
+    [name] = rig.until("a pod", rig.pod_names)
+    node = f"dead-{rig.namespace.name}"
+    dead_node(rig, node)
+    rig.bind(name, node)
+    rig.namespace.kubectl("delete", "pod", name, "--wait=false", "--grace-period=1")
+    rig.until("gone", lambda: name not in {pod["metadata"]["name"] for pod in rig.pods()})
+    said = f"pod {name} was deleted by force: its node {node} is not ready"
+    rig.until("the event", lambda: ("PodForceDeleted", said) in rig.events())

@@ -7,7 +7,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.acting import Actor, Turn
-from elasticjob_operator.actions import CreatePod, DeletePods, LookPod
+from elasticjob_operator.actions import CreatePod, DeletePods, ForceDelete, LookPod
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import name_of, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource
@@ -122,3 +122,45 @@ async def test_looking_at_a_name_that_another_pod_has_proves_the_claimed_uid_gon
     pod = await cluster.create(Resource.POD, body("j-0-a"))
     await actor(cluster).perform(now, [LookPod("j-0-a", frozenset({"old", uid_of(pod)}))])
     assert now.ledger.gone_uids == {"old"}
+
+
+class Nodes(MemoryCluster):
+    """With one node, or with no permission to look at it."""
+
+    def __init__(self, ready: str, error: Exception | None = None) -> None:
+        super().__init__()
+        self.ready = ready
+        self.error = error
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        if resource is not Resource.NODE:
+            return await super().get(resource, namespace, name)
+        if self.error is not None:
+            raise self.error
+        return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": self.ready}]}}
+
+
+async def forced(cluster: MemoryCluster) -> tuple[bool, list[str]]:
+    """Whether a pod that is stuck on node n is gone now, and what was said of it."""
+    made = await cluster.create(Resource.POD, body("j-0-a"))
+    await cluster.bind_pod("default", "j-0-a", uid_of(made), "n")
+    await cluster.delete(Resource.POD, "default", "j-0-a")
+    at = turn()
+    await actor(cluster).perform(at, [ForceDelete("j-0-a", uid_of(made), "n")])
+    assert at.ledger.node_looked_s == {uid_of(made): NOW_S}
+    return not cluster.objects(Resource.POD), [event.message for event in at.news]
+
+
+async def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force_and_told() -> None:
+    assert await forced(Nodes("Unknown")) == (
+        True,
+        ["pod j-0-a was deleted by force: its node n is not ready"],
+    )
+
+
+async def test_a_pod_on_a_node_that_is_well_is_left_to_it() -> None:
+    assert await forced(Nodes("True")) == (False, [])
+
+
+async def test_an_operator_that_may_not_look_at_nodes_deletes_nothing_by_force() -> None:
+    assert await forced(Nodes("Unknown", Forbidden("nodes n is forbidden"))) == (False, [])

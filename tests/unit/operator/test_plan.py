@@ -17,6 +17,7 @@ from elasticjob_operator.actions import (
     DeleteJob,
     DeletePods,
     Evict,
+    ForceDelete,
     LookPod,
     Plan,
     WriteExpected,
@@ -360,3 +361,16 @@ def test_time_calls_again_when_a_young_pod_stops_being_expected() -> None:
     at = settled(0, nodes=nodes(0), expected=frozenset({1}))
     made = planned(at, pod(0, created_s=0.0), pod(1, phase="Pending", created_s=NOW_S - 20.0), replicas=2)
     assert (made.actions, made.requeue_at_s) == ((), NOW_S + 40.0)
+
+
+def test_a_pod_that_is_stuck_in_its_deletion_has_its_node_looked_at() -> None:
+    stuck = pod(0, terminating=True, grace_ends_s=NOW_S - 400)
+    (look,) = of(planned(view(0), stuck), ForceDelete)
+    assert (look.name, look.uid, look.node_name) == ("j-0-a", stuck.uid, "node-0")
+
+
+def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -> None:
+    ended = JobStatus(start_time=ago(9), completion_time=ago(0), conditions=(condition("Complete"),))
+    slow = pod(0, terminating=True, grace_ends_s=NOW_S + 5)
+    made = planned(view(0, world=world(State.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
+    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 305)

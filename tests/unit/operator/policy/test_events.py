@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.names import ConditionType, EventReason
 from elasticjob_api.status import JobStatus, LastFailure
 from elasticjob_operator.policy.events import events
 from tests.unit.operator.builders import NOW, ago, condition
@@ -23,7 +23,7 @@ FAILURE = LastFailure(time=ago(1), round=1, pod_name="j-1-a", rank=3, local_rank
 LOSS = replace(FAILURE, reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent fell silent")
 
 
-def told(before: JobStatus, after: JobStatus) -> list[EventReason]:
+def told(before: JobStatus, after: JobStatus) -> list[EventReason | ConditionType]:
     return [event.reason for event in events(before, after)]
 
 
@@ -88,6 +88,14 @@ def test_a_job_that_is_created_suspended_is_created_once() -> None:
 def test_a_lost_node_is_named_in_its_event() -> None:
     (event,) = events(RUNNING, changed(last_failure=LOSS, node_losses=2))
     assert event.message == "loss 2 of nodes, not charged: pod j-1-a on node-1 was lost: its agent fell silent"
+
+
+def test_a_round_is_told_with_what_opened_it() -> None:
+    why = condition("Running", message="round 2 runs with 2 nodes, after: restart 7 was requested")
+    conditions = (condition("QuorumReached"), why)
+    after = changed(rendezvous_round=2, last_rendezvous_time=NOW, conditions=conditions)
+    (event,) = events(RUNNING, after)
+    assert event.message == "round 2: 2 nodes, 4 workers; after: restart 7 was requested"
 
 
 def test_a_first_wish_is_no_scaling() -> None:

@@ -56,6 +56,12 @@ def test_a_restarting_job_says_what_opened_the_round() -> None:
     assert said(at, pod(0), pod(1), replicas=2) == ("WorkerFailed", "rank 1 exited with code 3")
 
 
+def test_a_job_that_ran_and_has_too_few_nodes_now_waits_for_them() -> None:
+    at = view(0, spec=record(0, 1), world=world(round=2, cause=Cause.NODE_LOST, detail="j-1-a was lost"), **ROUND)
+    expected = ("BelowMinReplicas", "1 of at least 2 nodes are here; j-1-a was lost")
+    assert said(at, pod(0), replicas=2) == expected
+
+
 def test_a_smaller_round_says_why_the_rest_is_missing() -> None:
     at = running(1, spec=record(0, 1), world=active(1))
     assert said(at, BAD_IMAGE, pod(1), replicas=2, min_replicas=1)[0] == "ImagePullBackOff"

@@ -28,5 +28,10 @@ def test_a_pod_whose_agent_was_never_seen_gets_the_time_to_join() -> None:
     assert lost(a=600.0).uids == {"a"}
 
 
+def test_a_timeout_of_0_means_never() -> None:
+    ledger = Ledger(agent_seen={"a"}, agentless_since_s={"a": 0.0, "b": 0.0})
+    assert lost_pods(spec(lost_pod_timeout_s=0.0), ledger, NOW_S) == Lost(frozenset(), None)
+
+
 def test_the_next_moment_is_that_of_the_next_pod_and_never_a_past_one() -> None:
     assert lost("a", "b", "c", a=40.0, b=20.0, c=5.0) == Lost(frozenset({"a"}), NOW_S + 10.0)

@@ -51,6 +51,11 @@ def test_with_policy_failed_a_terminating_pod_is_waited_for() -> None:
     assert fate(Standing.TERMINATING, spec(pod_replacement_policy="Failed")) is Fate.KEEP
 
 
+def test_with_policy_failed_a_terminating_pod_that_has_ended_is_waited_for_no_longer() -> None:
+    waiting = spec(pod_replacement_policy="Failed")
+    assert fate(Standing.TERMINATING, waiting, phase="Failed") is Fate.REPLACE
+
+
 @pytest.mark.parametrize("policy", ["TerminatingOrFailed", "Failed"])
 def test_a_gone_pod_is_replaced_under_every_policy(policy: str) -> None:
     assert fate(Standing.GONE, spec(pod_replacement_policy=policy)) is Fate.REPLACE

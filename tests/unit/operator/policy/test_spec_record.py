@@ -10,6 +10,7 @@ from elasticjob_api.spec import (
     GracefulShutdown,
     OnExitCodes,
     Rendezvous,
+    RestartBackoff,
     Rule,
     Scaling,
 )
@@ -26,6 +27,12 @@ def test_sizes_and_slots_are_those_of_the_job_and_the_map() -> None:
     assert made.slots == {"0000": SlotOwner("j-0-a"), "0001": SlotOwner("j-1-a")}
 
 
+def test_the_allowed_sizes_reach_the_closer_because_nodes_may_be_missing() -> None:
+    assert spec_record(job(replica_step=2), KEPT, {}, suspended=False).replica_step == 2
+    assert spec_record(job(allowed_replicas=(1, 4)), KEPT, {}, suspended=False).allowed_replicas == (1, 4)
+    assert spec_record(job(), KEPT, {}, suspended=False).replica_step == 0
+
+
 def test_slots_are_written_in_hex() -> None:
     assert set(spec_record(job(), KEPT, names([26]), suspended=False).slots) == {"001a"}
 
@@ -35,7 +42,9 @@ def test_times_and_signals_of_the_manifest_reach_the_agents() -> None:
         max_restarts=9,
         success_policy="AnyWorker",
         failure_grace_s=1.0,
-        rendezvous=Rendezvous(join_timeout_s=11.0, last_call_timeout_s=12.0),
+        rendezvous=Rendezvous(join_timeout_s=11.0, last_call_timeout_s=12.0, keep_alive_s=4.0),
+        restart_window_s=16.0,
+        restart_backoff=RestartBackoff(17.0, 18.0),
         scaling=Scaling(scale_up_delay_s=13.0),
         graceful_shutdown=GracefulShutdown("SIGUSR1", 14.0),
         agent=Agent(report_period_s=15.0),
@@ -43,6 +52,8 @@ def test_times_and_signals_of_the_manifest_reach_the_agents() -> None:
     made = spec_record(of, KEPT, {}, suspended=False)
     assert (made.max_restarts, made.success_policy, made.failure_grace_s) == (9, "AnyWorker", 1.0)
     assert (made.join_timeout_s, made.last_call_s, made.scale_up_delay_s) == (11.0, 12.0, 13.0)
+    assert (made.keep_alive_s, made.restart_window_s) == (4.0, 16.0)
+    assert (made.backoff_initial_s, made.backoff_max_s) == (17.0, 18.0)
     assert (made.stop_signal, made.stop_grace_s, made.report_period_s) == ("SIGUSR1", 14.0, 15.0)
 
 
