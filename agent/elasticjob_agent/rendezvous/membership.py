@@ -7,7 +7,7 @@ has run nothing since it joined is ready as it is. No timer passes the barrier; 
 
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous import ranks
+from elasticjob_agent.rendezvous import ranks, sizes, verdict
 from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import IDLE, Slots
@@ -15,6 +15,8 @@ from elasticjob_api.world import Member
 
 QUIET_S = 1.0
 """A round above the minimum closes so long after the last newcomer."""
+REACTION_S = 1.0
+"""How long at most survivors wait for the operator's word on a member that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +74,21 @@ def candidates(view: View) -> list[LiveNode]:
 def decide(view: View, spec: Slots, round_: int, seen: Seen) -> Closing:
     """Close now with these nodes, or wait; the barrier has been passed."""
     ready = candidates(view)
-    target = min(spec.desired, spec.max)
-    if ready and (len(ready) >= target or _may_close_early(view, spec, ready, round_)):
-        return Closing(tuple(ranks.in_order(view, ranks.take(view, ready, target))))
-    if not ready or len(ready) < spec.min:
+    target = sizes.wanted(spec)
+    count = sizes.fitting(spec, min(len(ready), target))
+    if not count:
         until = None if spec.operator else seen.forming_since_s + spec.join_timeout_s
         return Closing(None, until, f"{len(ready)} of at least {spec.min} nodes are here")
-    return _last_call(view, spec, ready, seen)
+    closing = Closing(tuple(ranks.in_order(view, ranks.take(view, ready, count))))
+    if count == target:
+        return closing
+    silent_until_s = seen.forming_since_s + REACTION_S
+    if seen.now_s < silent_until_s and (slots := unanswered(view, spec)):
+        return Closing(None, silent_until_s, f"the operator has not said yet what follows in slots {sorted(slots)}")
+    return closing if _may_close_early(view, spec, ready, round_) else _last_call(view, spec, closing, seen)
 
 
 def _may_close_early(view: View, spec: Slots, ready: list[LiveNode], round_: int) -> bool:
-    if len(ready) < spec.min:
-        return False
     if spec.slots and {node.member.slot for node in ready} >= {int(slot, 16) for slot in spec.slots}:
         return True
     previous = set(view.membership.members) if view.membership else set()
@@ -94,13 +99,34 @@ def _may_close_early(view: View, spec: Slots, ready: list[LiveNode], round_: int
 
 def missing_expected(view: View) -> set[int]:
     """Slots that the operator expects and that have no live node; older than the last round: had their last call."""
-    if view.expected_revision < view.membership_revision:
-        return set()
     here = {member.slot for member in view.owned()}
-    return {slot for slot in view.expected.slots if slot not in here}
+    return {slot for slot in _expected(view) if slot not in here}
 
 
-def _last_call(view: View, spec: Slots, ready: list[LiveNode], seen: Seen) -> Closing:
+def _expected(view: View) -> frozenset[int]:
+    return frozenset() if view.expected_revision < view.membership_revision else frozenset(view.expected.slots)
+
+
+def unanswered(view: View, spec: Slots) -> set[int]:
+    """Slots whose member left or was lost, of which the operator has not said anything since.
+
+    It replaces or drops such a slot within some tenths of a second. Without that moment the survivors would close
+    without the replacement that is about to be expected, and it would cost a round of its own.
+    """
+    if spec.operator is None or view.membership is None:
+        return set()
+    here = {node.member.slot for node in candidates(view)} | _expected(view)
+    lost = [m for m in view.membership.members if m.slot not in here and not verdict.is_done(view, m)]
+    return {member.slot for member in lost if _is_still_its(view, spec, member)}
+
+
+def _is_still_its(view: View, spec: Slots, member: Member) -> bool:
+    """The map still names the pod of this member, as far as its key tells which that was."""
+    owner, node = spec.owner(member.slot), view.nodes.get(member)
+    return owner is not None and (node is None or node.record.pod == owner.pod)
+
+
+def _last_call(view: View, spec: Slots, closing: Closing, seen: Seen) -> Closing:
     enough_since_s = seen.now_s if seen.enough_since_s is None else seen.enough_since_s
     missing = missing_expected(view)
     if missing:
@@ -109,10 +135,7 @@ def _last_call(view: View, spec: Slots, ready: list[LiveNode], seen: Seen) -> Cl
     else:
         until = max(seen.newest_key_s, enough_since_s) + QUIET_S
         why = "waiting for newcomers"
-    if seen.now_s < until:
-        return Closing(None, until, why)
-    target = min(spec.desired, spec.max)
-    return Closing(tuple(ranks.in_order(view, ranks.take(view, ready, target))))
+    return Closing(None, until, why) if seen.now_s < until else closing
 
 
 def who_is_missing(view: View, spec: Slots) -> str:

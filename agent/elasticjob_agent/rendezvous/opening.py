@@ -7,7 +7,7 @@ livelock, and a property test holds it away.
 
 from dataclasses import dataclass
 
-from elasticjob_agent.rendezvous import verdict
+from elasticjob_agent.rendezvous import sizes, verdict
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import Slots
 from elasticjob_api.world import Cause, Member, World
@@ -39,8 +39,8 @@ def reason_to_open(
             return opening
     if spec.restart_id != world.restart_id:
         return Opening(Cause.RESTART_REQUESTED, f"restart {spec.restart_id} was requested")
-    if spec.desired < len(world.members) and not _anyone_done(view, world):
-        return Opening(Cause.SCALED_DOWN, f"{spec.desired} of {len(world.members)} nodes are wanted")
+    if 0 < (wanted := sizes.wanted(spec)) < len(world.members) and not _anyone_done(view, world):
+        return Opening(Cause.SCALED_DOWN, f"{wanted} of {len(world.members)} nodes are wanted")
     return None
 
 
@@ -52,9 +52,17 @@ def _missing(view: View, owned: dict[Member, LiveNode], member: Member) -> Openi
     if verdict.is_lost(view, member):
         gone = view.gone.get(member)
         return Opening(Cause.NODE_LOST, f"{name} was lost" + (f" ({gone.reason})" if gone else ""))
-    if member not in owned:
+    return None if member in owned else _disowned(view, member, name)
+
+
+def _disowned(view: View, member: Member, name: str) -> Opening:
+    owner = view.spec.owner(member.slot) if view.spec else None
+    node = view.nodes.get(member)
+    if owner is None or node is None:
         return Opening(Cause.SCALED_DOWN, f"{name} no longer owns its slot")
-    return None
+    # It has not said so yet, but it goes: the operator replaces what is deleted or has failed.
+    by = "a newer stay of its own" if owner.pod == node.record.pod else owner.pod
+    return Opening(Cause.NODE_LEFT, f"{name} is replaced by {by}")
 
 
 def joiners(view: View, spec: Slots, world: World) -> list[LiveNode]:
@@ -63,13 +71,14 @@ def joiners(view: View, spec: Slots, world: World) -> list[LiveNode]:
         return []
     owned = view.owned()
     waiting = [n for m, n in owned.items() if m not in world.members and not n.record.leaving and m not in view.gone]
-    room = min(spec.desired, spec.max) - len(world.members)
+    count = sizes.fitting(spec, min(len(world.members) + len(waiting), sizes.wanted(spec)))
+    room = count - len(world.members)
     return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
 
 
 def joiners_fill(view: View, spec: Slots, world: World) -> bool:
     """The joiners bring the round to what is wanted, so nothing is gained by waiting."""
-    return len(world.members) + len(joiners(view, spec, world)) >= min(spec.desired, spec.max)
+    return len(world.members) + len(joiners(view, spec, world)) >= sizes.wanted(spec)
 
 
 def _anyone_done(view: View, world: World) -> bool:

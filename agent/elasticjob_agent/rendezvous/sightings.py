@@ -5,7 +5,7 @@ wall clock ever takes part. Fed with every view, in order; gives `Seen` for `pla
 failures may be known from before it became the closer: its node has seen every world.
 """
 
-from elasticjob_agent.rendezvous import membership, opening
+from elasticjob_agent.rendezvous import membership, opening, sizes
 from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.hold import HoldClock
 from elasticjob_agent.rendezvous.membership import Seen
@@ -62,7 +62,7 @@ def _since(before_s: float | None, now_s: float, *, holds: bool) -> float | None
 
 
 def _has_enough(view: View) -> bool:
-    return view.spec is not None and len(membership.candidates(view)) >= view.spec.min
+    return view.spec is not None and sizes.fitting(view.spec, len(membership.candidates(view))) > 0
 
 
 def _has_joiner(view: View) -> bool:

@@ -154,6 +154,26 @@ def test_finding_11_expected_pods_that_are_there_do_not_close_a_round_over_old_m
     play(history, operator=OPERATOR, failure_grace_s=60)
 
 
+def test_a_deleted_pod_costs_one_round_though_the_survivors_are_ready_before_the_operator_has_said_anything() -> None:
+    history = """
+        sigterm 1; turn 1; is forming 2 cause=NodeLeft
+        go 0; stopped 0; go 0; go 1; stopped 1; go 1; nokey 1; look; close; is forming 2
+        wait 0.3; replace 1; look; close; is forming 2
+        wait 2; look; close; is forming 2            # its pod starts
+        go 2; look; close; is active 2 members=0,2 restarts=0 losses=0
+    """
+    play(history, operator=OPERATOR)
+
+
+def test_an_operator_that_says_nothing_delays_the_survivors_by_a_moment_only() -> None:
+    history = """
+        kill 1; expire 1; look; close; is forming 2 cause=NodeLost
+        go 0; stopped 0; go 0; look; close; look; close; is forming 2 losses=1
+        wait 1; close; is active 2 members=0 losses=1
+    """
+    play(history, operator=OPERATOR)
+
+
 def test_finding_24_a_round_is_not_closed_with_an_old_map() -> None:
     history = """
         restart; look; close; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look

@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob_agent.rendezvous import membership
-from elasticjob_agent.rendezvous.membership import QUIET_S, Closing, Seen
+from elasticjob_agent.rendezvous.membership import QUIET_S, REACTION_S, Closing, Seen
 from elasticjob_api.records import GoneReason
 from tests.unit.rendezvous.views import AView, a_view, seen, slots_of
 
@@ -90,7 +90,7 @@ def test_the_first_round_closes_at_once_with(job: AView, taken: list[int] | None
             id="also by survivors",
         ),
         pytest.param(
-            a_view(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).members(1, 0, 1).nodes(0, ready=2),
+            a_view(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).members(1, 0).nodes(0, ready=2),
             [0],
             id="one expected before the last round had its call",
         ),
@@ -127,6 +127,62 @@ def test_below_min_without_an_operator_there_is_an_end_and_with_one_its_deadline
     few = a_view(2, 4, join_timeout_s=60.0).nodes(0)
     assert decide(few, 1, seen(10.0, forming_since_s=5.0)).until_s == 65.0
     assert decide(few.owned_by(s0="pod-0", s1="pod-1"), 1, seen(10.0)).until_s is None
+
+
+def shrunk() -> AView:
+    """Round 1 had slots 0, 1, 2, all of them owned; of slot 2 nothing is left, and 0 and 1 are ready for round 2."""
+    owners = {"s0": "pod-0", "s1": "pod-1", "s2": "pod-2"}
+    return a_view(1, 3).expected(0, 1, 2).owned_by(**owners).members(1, 0, 1, 2).nodes(0, 1, ready=2)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(shrunk(), id="it is gone"),
+        pytest.param(shrunk().node(2, ready=2, leaving=True), id="it leaves"),
+    ],
+)
+def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_no_longer(job: AView) -> None:
+    waiting = decide(job, 2, seen(7.0, forming_since_s=6.5))
+    assert (chosen(waiting), waiting.until_s) == (None, 6.5 + REACTION_S)
+    assert waiting.why == "the operator has not said yet what follows in slots [2]"
+    assert chosen(decide(job, 2, seen(6.5 + REACTION_S, forming_since_s=6.5))) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("job", "taken"),
+    [
+        pytest.param(shrunk().owned_by(s0="pod-0", s1="pod-1").spec(desired=2), [0, 1], id="it was dropped"),
+        pytest.param(
+            shrunk().node(2, ready=2).owned_by(s0="pod-0", s1="pod-1", s2="pod-9"), [0, 1], id="another takes its place"
+        ),
+        pytest.param(shrunk().done(1, 2), [0, 1], id="it had finished"),
+        pytest.param(shrunk().node(2, ready=2), [0, 1, 2], id="it is here"),
+        pytest.param(shrunk().members(1, 0, 1), [0, 1], id="it was no member"),
+        pytest.param(a_view(1, 3).members(1, 0, 1, 2).nodes(0, 1, ready=2), [0, 1], id="there is no operator"),
+    ],
+)
+def test_nobody_waits_for_the_operators_word_where(job: AView, taken: list[int]) -> None:
+    assert chosen(decide(job, 2, seen())) == taken
+
+
+def test_once_the_replacement_is_expected_it_gets_its_last_call() -> None:
+    job = shrunk().owned_by(s0="pod-0", s1="pod-1", s2="pod-9").expected(2)
+    assert decide(job, 2, seen(0.2)).until_s == 5.0
+    assert chosen(decide(job.node(2, incarnation="f" * 8, pod="pod-9"), 2, seen(0.3))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "taken"),
+    [
+        pytest.param((0, 1, 2), None, id="fewer than the least allowed number"),
+        pytest.param((0, 1, 2, 3), [0, 1, 2, 3], id="an allowed number"),
+        pytest.param((0, 1, 2, 3, 4), [0, 1, 2, 3], id="one stands by"),
+    ],
+)
+def test_a_round_has_an_allowed_number_of_nodes(nodes: tuple[int, ...], taken: list[int] | None) -> None:
+    job = a_view(1, 8, allowed_replicas=(4, 8)).nodes(*nodes, ready=2).members(1, 0)
+    assert chosen(decide(job, 2, seen())) == taken
 
 
 def test_members_stand_in_rank_order_not_in_the_order_they_came() -> None:

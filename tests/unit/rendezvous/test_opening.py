@@ -46,12 +46,22 @@ def reason(job: AView) -> tuple[Cause, str] | None:
         ),
         pytest.param(
             mapped().owned_by(s0="pod-0", s1="pod-9", s2="pod-2"),
-            (Cause.SCALED_DOWN, "pod-1 no longer owns its slot"),
+            (Cause.NODE_LEFT, "pod-1 is replaced by pod-9"),
             id="its slot went to another pod",
         ),
         pytest.param(
-            mapped().node(1, incarnation="f" * 8),
+            mapped().owned_by(s0="pod-0", s2="pod-2"),
             (Cause.SCALED_DOWN, "pod-1 no longer owns its slot"),
+            id="its slot is nobody's",
+        ),
+        pytest.param(
+            mapped().owned_by(s0="pod-0", s2="pod-2").node(1, leaving=True),
+            (Cause.NODE_LEFT, "pod-1 left"),
+            id="its slot is nobody's, and it has said that it leaves",
+        ),
+        pytest.param(
+            mapped().node(1, incarnation="f" * 8),
+            (Cause.NODE_LEFT, "pod-1 is replaced by a newer stay of its own"),
             id="the same pod began a newer stay",
         ),
         pytest.param(running().node(1, incarnation="f" * 8), None, id="without an operator the oldest stay counts"),
@@ -113,6 +123,8 @@ def test_done_by_another_incarnation_is_not_success() -> None:
         pytest.param(running(most=3).nodes(3), [], id="there is none"),
         pytest.param(running(most=9).spec(desired=4).nodes(3, 4), [3], id="for as many as are wanted, lowest first"),
         pytest.param(running(most=4).node(3, leaving=True), [], id="one that leaves"),
+        pytest.param(running(most=5, replica_step=2).nodes(3), [], id="one, where only two make an allowed number"),
+        pytest.param(running(most=5, replica_step=2).nodes(3, 4), [3, 4], id="two that make an allowed number"),
         pytest.param(running(most=4).nodes(3).gone(3, GoneReason.WEDGED), [], id="one that is proved gone"),
         pytest.param(running(most=4).nodes(3).done(1, 0), [], id="never once a member is done"),
         pytest.param(mapped().spec(max=4, desired=4).nodes(3), [], id="one that owns no slot"),

@@ -6,7 +6,7 @@ With an operator the slots are its, and a simulated one replaces lost pods; with
 from collections.abc import Mapping
 from dataclasses import replace
 
-from elasticjob_agent.rendezvous import membership, ranks
+from elasticjob_agent.rendezvous import membership, ranks, sizes
 from elasticjob_agent.rendezvous.plan import forming, plan
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records, world
@@ -108,8 +108,8 @@ class SimJob:
     def _check_opening(view: View, old: World, new: World) -> None:
         """7: the closer opens nothing whose result has the same members, unless a restart was asked for."""
         assert view.spec is not None
-        target = min(view.spec.desired, view.spec.max)
-        taken = ranks.take(view, membership.candidates(view), target)
+        ready = membership.candidates(view)
+        taken = ranks.take(view, ready, sizes.fitting(view.spec, min(len(ready), sizes.wanted(view.spec))))
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
 
