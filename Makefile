@@ -27,18 +27,20 @@ unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	$(BIN)/pytest tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver
 	hack/kube-tools >/dev/null
-	$(BIN)/pytest tests/integration
+	$(BIN)/pytest tests/integration --ignore=tests/integration/payload
 e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
-	$(BIN)/pytest e2e
-images: ## build the operator's, etcd's and the example's images
+	$(BIN)/pytest tests/integration/payload e2e
+images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
 
 ##@ Measurements
-.PHONY: bench-recovery
+.PHONY: bench-recovery bench-payload
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
+bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
+	$(BIN)/python -m benchmarks.payload
 
 ##@ Upkeep
 .PHONY: requirements format clean
@@ -46,6 +48,7 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra operator pyproject.toml -c requirements/dev.txt -o images/requirements/operator.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -c requirements/dev.txt -o images/requirements/agent.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra examples pyproject.toml -c requirements/dev.txt -o images/requirements/digits.txt
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .

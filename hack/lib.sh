@@ -10,6 +10,7 @@ K8S_VERSION=v1.34.4
 ETCD_VERSION=v3.6.5
 COREDNS_VERSION=v1.12.1
 KIND_VERSION=v0.33.0
+HELM_VERSION=v3.22.0
 
 CACHE=${ELASTICJOB_CACHE:-${HOME:?"set HOME or ELASTICJOB_CACHE: the cache of built tools needs a place"}/.cache/elasticjob}
 BIN=$CACHE/bin

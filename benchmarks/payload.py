@@ -1,0 +1,79 @@
+"""`make bench-payload`: how big the agent's payload is, how long it takes to copy it and to start from it.
+
+In containers, as a pod does it: the image's own `--install` into a volume on disk and into one in memory, then starts
+of the agent (`--version`, which loads all that a node loads) from there, in an image that has nothing of ours. What
+docker itself takes is not in the numbers. The goals are 60 MB, and 0.3 s for a copy and a start together.
+"""
+
+import json
+import re
+import statistics
+import sys
+from collections.abc import Iterator
+
+from tests.integration.payload import containers
+from tests.integration.payload.containers import AGENT, AGENT_IMAGE, GLIBC, RESTRICTED, Payload, docker
+
+RUNS = 7
+PYTHON = "python:3.11-slim-bookworm"
+"""Only to measure with: its Python starts the agent and looks at the clock."""
+MEASURE = """
+import json, resource, subprocess, sys, time
+times = []
+for _ in range(int(sys.argv[1])):
+    start = time.monotonic()
+    subprocess.run([sys.argv[2], "--version"], check=True, stdout=subprocess.DEVNULL)
+    times.append(time.monotonic() - start)
+print(json.dumps({"times": times, "rss": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss}))
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    started = containers.provide()
+    try:
+        for what, value in measure():
+            print(f"{what:52} {value}")
+    finally:
+        if started:
+            containers.stop_docker()
+
+
+def measure() -> Iterator[tuple[str, str]]:
+    """Each line as it is known."""
+    payload = Payload()
+    try:
+        copies = [copied(payload.install()) for _ in range(RUNS)]
+        yield "size on disk", f"{int(payload.run(GLIBC, 'du', '-sk', '/opt/elasticjob').split()[0]) / 1000:.1f} MB"
+        yield "files", payload.run(GLIBC, "sh", "-c", "find /opt/elasticjob -type f | wc -l").strip()
+        packed = payload.run(GLIBC, "sh", "-c", "tar -C /opt -c elasticjob | gzip | wc -c")
+        yield "packed, as a registry has it", f"{int(packed) / 1e6:.1f} MB"
+        on_disk, in_memory = statistics.median(copies), statistics.median(copied_to_memory() for _ in range(RUNS))
+        yield "copied to a volume on disk, median", f"{on_disk:.3f} s"
+        yield "copied to a volume in memory, median", f"{in_memory:.3f} s"
+        found = json.loads(payload.run(PYTHON, "python3", "-c", MEASURE, str(RUNS), AGENT))
+        start = statistics.median(found["times"])
+        yield "started with everything loaded, median", f"{start:.3f} s"
+        yield "the same, first time", f"{found['times'][0]:.3f} s"
+        yield "memory then", f"{found['rss'] / 1024:.0f} MiB"
+        yield "copied and started, median (goal 0.3 s)", f"{on_disk + start:.3f} s"
+    finally:
+        payload.remove()
+
+
+def copied_to_memory() -> float:
+    """Seconds of one copy into a new tmpfs."""
+    memory = ("--tmpfs", "/elasticjob-target:mode=1777")
+    return copied(docker("run", "--rm", *RESTRICTED, *memory, AGENT_IMAGE, "--install", "/elasticjob-target"))
+
+
+def copied(said: str) -> float:
+    """The seconds that `--install` says it took."""
+    found = re.search(r" in ([\d.]+) s$", said.strip())
+    if found is None:
+        sys.exit(f"bench-payload: the installer said {said!r}, and no time")
+    return float(found[1])
+
+
+if __name__ == "__main__":
+    main()

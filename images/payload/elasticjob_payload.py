@@ -1,0 +1,79 @@
+"""`/opt/elasticjob/bin/elasticjob-agent`, after the launcher: the agent in an image that has nothing of ours.
+
+Two things only. `--install TARGET` copies the payload into a volume, as the init container of a pod does. Anything else
+is the agent's own command line, with the environment that the container had before the launcher hid it: the workers
+get that one, and nothing of the payload's.
+
+The interpreter is isolated: nothing here may look at HOME, at the user's name or at a path outside the payload.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+HOME = Path("/opt/elasticjob")
+_INSTALL = "--install"
+_FAILED = 1
+_USAGE = 2
+
+
+def main() -> None:
+    """Run, and exit with the code of what was run."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == [_INSTALL]:
+        sys.exit(_install_from_command_line(arguments[1:]))
+    # Only now: installing needs nothing of the agent, and the init of a container must not have it in its memory.
+    from elasticjob_agent.pid_one import become_init_if_first  # noqa: PLC0415 -- see above
+
+    become_init_if_first()
+    from elasticjob_agent.command import run  # noqa: PLC0415 -- see above
+
+    sys.exit(run(arguments, container_environment(os.environ)))
+
+
+def container_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the container's environment was before the launcher; what it added is left out."""
+    return {
+        name.removeprefix("~"): value for name, value in environment.items() if name.startswith(("~", "ELASTICJOB_"))
+    }
+
+
+def install(source: Path, target: Path) -> None:
+    """Copy what is in `source` into the folder `target`; again, over what an earlier try has left. Raises OSError.
+
+    Its children and not itself: a volume's root is another user's, so its mode cannot be set.
+    """
+    for child in source.iterdir():
+        if child.is_dir():
+            shutil.copytree(child, target / child.name, copy_function=_copy, dirs_exist_ok=True)
+        else:
+            _copy(str(child), str(target / child.name))
+
+
+def _copy(source: str, target: str) -> None:
+    """Beside the target first, so that a file which is run or mapped is never half written."""
+    beside = f"{target}.new"
+    shutil.copyfile(source, beside)
+    shutil.copymode(source, beside)
+    os.replace(beside, target)  # noqa: PTH105 -- copytree hands over strings, and 700 Paths cost a tenth of the time
+
+
+def _install_from_command_line(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(f"elasticjob-agent: {_INSTALL} needs one folder: {_INSTALL} TARGET", file=sys.stderr)
+        return _USAGE
+    start = time.monotonic()
+    try:
+        install(HOME, Path(arguments[0]))
+    except OSError as error:
+        print(f"elasticjob-agent: cannot copy {HOME} to {arguments[0]}: {error}", file=sys.stderr)
+        return _FAILED
+    print(f"elasticjob-agent: copied {HOME} to {arguments[0]} in {time.monotonic() - start:.2f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    main()
