@@ -1,8 +1,8 @@
 """Entering a job: lease, slot, node key; and coming back after a lost lease.
 
-Three round trips: grant a lease; one transaction that creates the node key and reads what is watched from then
-on; the watch from that revision. The incarnation is drawn anew at every join, so that whoever judges a round
-sees a new stay, never an old one come back.
+Few round trips: read how long a lease is to live; grant it; one transaction that creates the node key and reads
+what is watched from then on; the watch from that revision. The incarnation is drawn anew at every join, so that
+whoever judges a round sees a new stay, never an old one come back.
 """
 
 import logging
@@ -14,10 +14,11 @@ from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records
+from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import Gone, GoneReason, Node, Slots
 from elasticjob_api.world import Member, State, World, decode_world
-from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Range, Txn, TxnResult, unchanged
+from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
 _BANNED = {GoneReason.SUPERSEDED, GoneReason.POD_DELETED, GoneReason.POD_FAILED}
 
@@ -35,6 +36,7 @@ class Profile:
     address: str
     nproc: int
     lease_ttl_s: float
+    """What the job's spec says of it goes before; without an operator the first agent writes this into the spec."""
     role: str = "default"
     link_port: int = 0
     """Where its link listens on `address`; 0: nowhere."""
@@ -52,13 +54,16 @@ class Joined:
     last: NodeAt
     spec: Slots
     ctl: Range
+    lease: Lease
+    """With the time that was asked for: etcd may grant more, but whoever waits for its end does not know."""
 
 
 async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined:
     """Begin a stay; raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer."""
     while True:
         if profile.own_spec is not None:
-            await _begin_without_operator(etcd, profile.keys, profile.own_spec)
+            wanted = replace(profile.own_spec, keep_alive_s=profile.lease_ttl_s)
+            await _begin_without_operator(etcd, profile.keys, wanted)
         joined = await _try_join(etcd, profile, master_port=master_port, draw=draw)
         if joined is not None:
             return joined
@@ -77,7 +82,8 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots) -> None:
 async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined | None:
     keys = profile.keys
     slot = profile.slot if profile.slot is not None else await _free_slot(etcd, keys)
-    lease = await etcd.lease_grant(profile.lease_ttl_s)
+    keep_alive_s = await _keep_alive_s(etcd, profile)
+    lease = await etcd.lease_grant(keep_alive_s)
     me = Identity(keys, Member(slot, draw()), lease.id)
     node = _node(profile, me, master_port)
     result = await etcd.txn(txns.join(me, node))
@@ -85,13 +91,23 @@ async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Cal
     refusal = _refusal(view, profile)
     is_mine = profile.slot is not None or _is_oldest(view, me.member)
     if result.succeeded and view.spec is not None and not refusal and is_mine:
-        return Joined(me, NodeAt(node, result.revision), view.spec, Range(result.reads[0], result.revision))
+        ctl = Range(result.reads[0], result.revision)
+        return Joined(me, NodeAt(node, result.revision), view.spec, ctl, Lease(lease.id, keep_alive_s))
     # Another took the slot in between (it is older), the drawn incarnation exists, or the last of an older run has
     # just cleared everything away: leave no trace, try again.
     await etcd.lease_revoke(lease.id)
     if refusal:
         raise Superseded(refusal)
     return None
+
+
+async def _keep_alive_s(etcd: Etcd, profile: Profile) -> float:
+    """Asked beforehand: a key that is created and revoked for a wrong lease would look like a node come and gone."""
+    found = await etcd.get(profile.keys.spec)
+    try:
+        return profile.lease_ttl_s if found is None else records.decode(Slots, found.value).keep_alive_s
+    except RecordError:  # the join itself says that nothing can be read
+        return profile.lease_ttl_s
 
 
 def _node(profile: Profile, me: Identity, master_port: int) -> Node:

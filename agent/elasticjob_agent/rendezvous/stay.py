@@ -107,7 +107,7 @@ class Entrance:
 
     async def _enter_once(self, master_port: int, profile: Profile) -> Stay:
         joined = await joining.join(self.etcd, profile, master_port=master_port, draw=self.draw)
-        keeper = LeaseKeeper(self.etcd, Lease(joined.me.lease, self.profile.lease_ttl_s), self.clock)
+        keeper = LeaseKeeper(self.etcd, joined.lease, self.clock)
         return Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
 
     async def come_back(self, stay: Stay) -> bool:
@@ -118,13 +118,13 @@ class Entrance:
             stay.node,
             spec=stay.spec,
             started=stay.started,
-            lease_ttl_s=self.profile.lease_ttl_s,
+            lease_ttl_s=stay.spec.keep_alive_s,
         )
         if back is None:
             return False
         await stay.close()
         stay.me, stay.last = back
-        stay.keeper = LeaseKeeper(self.etcd, Lease(stay.me.lease, self.profile.lease_ttl_s), self.clock)
+        stay.keeper = LeaseKeeper(self.etcd, Lease(stay.me.lease, stay.keeper.lease.ttl_s), self.clock)
         return True
 
     async def leave_nothing(self, stay: Stay) -> None:
@@ -133,4 +133,4 @@ class Entrance:
         try:
             await self.etcd.lease_revoke(stay.me.lease)
         except EtcdError as error:
-            log.warning("could not revoke the lease, it expires within %g s: %s", self.profile.lease_ttl_s, error)
+            log.warning("could not revoke the lease, it expires within %g s: %s", stay.keeper.lease.ttl_s, error)

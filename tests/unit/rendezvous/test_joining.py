@@ -1,0 +1,53 @@
+"""Entering a job: for how long a lease is asked, and who says so."""
+
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_agent.rendezvous import joining
+from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.joining import Joined, Profile
+from elasticjob_api import records
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Put, Txn
+
+KEYS = Keys("/elasticjob/test")
+SPEC = Slots(min=1, max=2, desired=2)
+PROFILE = Profile(
+    keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, link_port=4321
+)
+
+
+async def join(store: MemoryStore, profile: Profile) -> Joined:
+    return await joining.join(MemoryEtcd(store), profile, master_port=1, draw=lambda: "0000000a")
+
+
+async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
+    store = MemoryStore()
+    joined = await join(store, replace(PROFILE, lease_ttl_s=9.0, own_spec=SPEC))
+    assert (joined.lease.ttl_s, joined.spec.keep_alive_s) == (9.0, 9.0)
+    assert store.keep_alive(joined.me.lease) == 9.0
+
+
+async def test_who_comes_later_keeps_its_lease_as_the_spec_says() -> None:
+    store = MemoryStore()
+    written = replace(SPEC, keep_alive_s=20.0, operator="op", slots={"0001": SlotOwner("pod-0")})
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),)))
+    joined = await join(store, replace(PROFILE, slot=1))
+    assert (joined.lease.ttl_s, store.keep_alive(joined.me.lease)) == (20.0, 20.0)
+
+
+async def test_the_record_of_a_node_tells_where_its_link_is() -> None:
+    joined = await join(MemoryStore(), replace(PROFILE, own_spec=SPEC))
+    assert joined.last.node.link_port == 4321
+
+
+@pytest.mark.parametrize("spec", [b"", b"nonsense", b'{"v":1}'])
+async def test_an_unreadable_spec_is_told_and_leaves_no_lease_behind(spec: bytes) -> None:
+    store = MemoryStore()
+    store.txn(Txn((), (Put(KEYS.spec, spec),)))
+    with pytest.raises(Superseded):
+        await join(store, replace(PROFILE, slot=1))
+    assert store.range(KEYS.nodes).kvs == ()
