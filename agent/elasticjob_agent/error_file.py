@@ -7,32 +7,52 @@ links, without blocking, and only the beginning of a regular file is read.
 import json
 import os
 import stat
-from collections import deque
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+TAIL_BYTES = 4096
+"""What is kept of stderr."""
+
 _MOST_BYTES = 256 * 1024
 _MOST_TEXT = 1024
-_TAIL_LINES = 20
+_MOST_DIGITS = 40
+_LATEST_S = 1 << 33
+_LOOK_BACK = 16 * TAIL_BYTES
+"""How much of one piece is looked at: lines may be short and prefixes long."""
 
 
-def read_error_file(path: Path) -> str:
-    """The message in an error file as torchrun's `record` writes it; empty when there is none to be had."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an error file says; empty and 0 when there is nothing to be had."""
+
+    message: str = ""
+    time_ns: int = 0
+    """When the error was caught, wall clock."""
+
+
+NOTHING = Told()
+
+
+def read_error_file(path: Path) -> Told:
+    """What the file at `path` says, as torchrun's `record` writes it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return ""
+        return NOTHING
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        return ""
+        return NOTHING
     with os.fdopen(fd, "rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        return ""
+        return NOTHING
     try:
-        return _message(json.loads(data))[:_MOST_TEXT]
+        value = json.loads(data)
     except (ValueError, RecursionError):
-        return ""
+        return NOTHING
+    return Told(_message(value)[:_MOST_TEXT], _time_ns(value))
 
 
 def _message(value: Any) -> str:
@@ -42,20 +62,39 @@ def _message(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _time_ns(value: Any) -> int:
+    """`message.extraInfo.timestamp`: seconds, as a whole number, a float, or either as text; else 0."""
+    for name in ("message", "extraInfo", "timestamp"):
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return 0
+    try:
+        seconds = Decimal(str(value)[:_MOST_DIGITS])
+    except (InvalidOperation, ValueError):
+        return 0
+    return int(seconds * 10**9) if seconds.is_finite() and 0 < seconds < _LATEST_S else 0
+
+
 class Tail:
-    """The last lines of a stream that passes by, prefixes taken off."""
+    """The end of a stream that passes by, prefixes taken off."""
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
-        self._lines: deque[bytes] = deque(maxlen=_TAIL_LINES)
+        self._kept = b""
 
     def add(self, data: bytes) -> None:
         """Take in whole prefixed lines."""
-        self._lines.extend(line.removeprefix(self._prefix)[:_MOST_TEXT] for line in data.splitlines()[-_TAIL_LINES:])
+        lines = data[-_LOOK_BACK:].split(b"\n")
+        self._kept = (self._kept + b"\n".join(line.removeprefix(self._prefix) for line in lines))[-TAIL_BYTES:]
+
+    @property
+    def text(self) -> str:
+        """The end of what was said, 4 KiB at most; bytes that are no text are left out."""
+        return self._kept.decode(errors="ignore").strip("\n")
 
     def last_words(self) -> str:
         """The last line that says something: of a Python traceback that is the exception."""
-        for line in reversed(self._lines):
+        for line in reversed(self._kept.split(b"\n")):
             if line.strip():
-                return line.decode(errors="replace").strip()
+                return line[:_MOST_TEXT].decode(errors="replace").strip()
         return ""

@@ -5,6 +5,7 @@ it by accident in the moment between letting go and the worker's own bind. Held 
 not listen: another agent's choice fails on it, a worker with SO_REUSEADDR would not.
 """
 
+import errno
 import random
 import socket
 from collections.abc import Callable
@@ -39,6 +40,18 @@ class MasterPort:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def is_taken(self, port: int) -> bool:
+        """Somebody listens at this port, at whatever address: rank 0 cannot have it on all of them."""
+        family, anywhere = (socket.AF_INET6, "::") if ":" in self._address else (socket.AF_INET, "")
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((anywhere, port))
+                probe.listen()
+            except OSError as error:
+                return error.errno == errno.EADDRINUSE
+        return False
 
     def _hold(self) -> socket.socket:
         highest = max(_LOWEST + 1, _ephemeral_start() - 1)

@@ -109,6 +109,7 @@ def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console
         stderr=consoles[1].write,
         output=settings.output,
         virtual_local_rank=settings.virtual_local_rank,
+        told=lambda: progress.last,
     )
 
 

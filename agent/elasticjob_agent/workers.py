@@ -9,20 +9,26 @@ import asyncio
 import functools
 import logging
 import signal
+import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elasticjob_agent import error_file, logs
+from elasticjob_agent.autopsy import Autopsy, Remains
 from elasticjob_agent.environment import WorkerPaths, worker_arguments, worker_environment
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.oom import OomCounter, find_folder
 from elasticjob_agent.output import AS_EVER, Output
+from elasticjob_agent.rendezvous import verdict
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
-from elasticjob_api.records import Failure, Slots, WorkerReport, WorkerState
+from elasticjob_api.records import Slots, WorkerReport, WorkerState
 
+_MOST_TAILS = 16
+"""Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""
 _LAST_WORDS_S = 0.05
 """How long a failure waits for the worker's last line of stderr; it is there already unless a grandchild writes."""
 
@@ -46,6 +52,8 @@ class Job:
     stderr: Callable[[bytes], None]
     output: Output = AS_EVER
     virtual_local_rank: bool = False
+    told: Callable[[], object | None] = lambda: None
+    """The newest progress that a worker of this node has told; another object with each."""
 
 
 @dataclass(slots=True)
@@ -67,6 +75,9 @@ class NodeWorkers:
         self._job = job
         self._port = port
         self._wall_ns = wall_ns
+        self._autopsy = Autopsy(
+            pod=job.pod, host=job.host, port=port, memory=OomCounter(find_folder()), progress=job.told
+        )
         self._workers: list[_Worker] = []
         self._place: Assignment | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -94,6 +105,7 @@ class NodeWorkers:
         self._port.release()
         logs.prune(self._job.log_dir, place.round)
         drafts = [self._draft(place, spec, local_rank) for local_rank in range(place.nproc)]
+        self._autopsy.begin(place, time.monotonic())
         self.phase = Workers.RUNNING
         try:
             children = await self._supervisor.spawn([command for command, _, _ in drafts])
@@ -140,7 +152,7 @@ class NodeWorkers:
         return command, files, tail
 
     def _could_not_start(self, place: Assignment, error: StartError) -> None:
-        failure = self._failure(place.base_rank, error.exit_code, "", str(error), pid=0)
+        failure = self._autopsy.of_none(place.base_rank, error, self._wall_ns())
         self.failures = [FailureIn(place.round, 0, failure)]
         self.phase = Workers.FAILED
         self._changed()
@@ -149,41 +161,45 @@ class NodeWorkers:
 
     def _on_exit(self, worker: _Worker, exited: "asyncio.Future[Exit]") -> None:
         end = worker.end = exited.result()
-        if self._place is None or end.stopped_by_us or self._stopping:
-            self.on_report()
-        elif end.code != 0:
+        if end.code != 0:
             self._settling.append(self._spawn_task(self._settle_failure(worker, end)))
+        elif self._stopping or end.stopped_by_us:
+            self.on_report()
         elif all(w.end is not None and w.end.code == 0 for w in self._workers):
             self._spawn_task(self._settle_success())
         else:
             self.on_report()
 
     async def _settle_failure(self, worker: _Worker, end: Exit) -> None:
-        """The worker's last words are part of the failure; they wait for nothing else."""
+        """The worker's last words are part of the failure; they wait for nothing else.
+
+        Who was signalled by us and ended of that has no failure. But it may have crashed, or told of an error, and
+        only looked alive: peers that lose their connection to it can be faster than its own end.
+        """
         place = self._place
-        await asyncio.wait([worker.child.drained], timeout=_LAST_WORDS_S)
         if place is None:
             return
-        said = error_file.read_error_file(worker.files.error_file)
-        if not said and end.code > 0:
-            said = worker.tail.last_words()
-        failure = self._failure(worker.rank, end.code, end.signal_name or "", said, pid=worker.child.pid)
+        if not end.stopped_by_us:
+            await asyncio.wait([worker.child.drained], timeout=_LAST_WORDS_S)
+        failure = self._autopsy.of(self._remains(worker, end))
+        if end.stopped_by_us and not verdict.told_by_itself(failure):
+            self.on_report()
+            return
+        if len(self.failures) >= _MOST_TAILS:
+            failure = replace(failure, stderr="")
         self.failures.append(FailureIn(place.round, worker.local_rank, failure))
         if self.phase is Workers.RUNNING:
             self.phase = Workers.FAILED
         self._changed()
 
-    def _failure(self, rank: int, code: int, signal_name: str, message: str, *, pid: int) -> Failure:
-        return Failure(
-            incarnation="",
-            rank=rank,
-            exit_code=code,
-            signal=signal_name,
-            message=message,
-            pod=self._job.pod,
-            host=self._job.host,
-            pid=pid,
-            time_ns=self._wall_ns(),
+    def _remains(self, worker: _Worker, end: Exit) -> Remains:
+        return Remains(
+            rank=worker.rank,
+            pid=worker.child.pid,
+            end=end,
+            started_at_ns=worker.child.started_at_ns,
+            told=error_file.read_error_file(worker.files.error_file),
+            tail=worker.tail,
         )
 
     async def _settle_success(self) -> None:

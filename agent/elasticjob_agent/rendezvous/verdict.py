@@ -109,11 +109,11 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
 
 def root_cause(failures: list[FailureAt]) -> FailureAt | None:
     """The first failure of the lowest class in etcd's order; None if all that failed was stopped by us."""
-    own = [f for f in failures if not f.failure.killed_by_us or _told_by_itself(f.failure)]
+    own = [f for f in failures if not f.failure.killed_by_us or told_by_itself(f.failure)]
     return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
 
 
-def _told_by_itself(failure: Failure) -> bool:
+def told_by_itself(failure: Failure) -> bool:
     """We had signalled it, but that is not what it ended of: it had crashed, or its error file tells why."""
     return failure.exit_code in _CRASHES or bool(failure.message)
 

@@ -96,3 +96,14 @@ def test_letting_go_twice_is_no_matter(port: MasterPort) -> None:
     port.renew()
     port.release()
     port.release()
+
+
+def test_a_port_at_which_somebody_listens_is_taken_and_then_no_more(port: MasterPort) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        number = server.getsockname()[1]
+        assert port.is_taken(number)
+    assert not port.is_taken(number)
+
+
+def test_a_port_that_others_only_hold_is_not_taken_for_rank_0(port: MasterPort) -> None:
+    assert not port.is_taken(port.renew())
