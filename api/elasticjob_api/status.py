@@ -96,6 +96,8 @@ class JobStatus:
     last_rendezvous_time: str = ""
     last_scale_time: str = ""
     restarts: int = 0
+    restarts_count_towards_max: int = 0
+    """Those that count still, with restartWindowSeconds."""
     node_losses: int = 0
     pod_replacements: int = 0
     worker_states: WorkerStates = field(default_factory=WorkerStates)

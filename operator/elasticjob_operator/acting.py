@@ -51,7 +51,7 @@ class Actor:
         self._clock = clock
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._handlers: dict[type[act.Action], Callable[[Turn, Any], Awaitable[None]]] = {
-            act.ApplyService: self._apply_service,
+            act.Apply: self._apply,
             act.CreatePod: self._create_pod,
             act.LookPod: self._look_pod,
             act.DeletePods: self._delete_pods,
@@ -76,9 +76,15 @@ class Actor:
 
     # Pods and their like.
 
-    async def _apply_service(self, turn: Turn, action: act.ApplyService) -> None:
-        await self._cluster.apply(Resource.SERVICE, dict(action.body))
-        turn.ledger.service_applied = True
+    async def _apply(self, turn: Turn, action: act.Apply) -> None:
+        try:
+            await self._cluster.apply(action.resource, dict(action.body))
+        except Forbidden as error:
+            if action.resource is Resource.SERVICE:
+                raise
+            # A role of before the upgrade: the job runs as well without one, so it is said and not tried again.
+            log.warning("%s: %s", turn.key, error)
+        turn.ledger.applied[action.resource] = action.body
 
     async def _create_pod(self, turn: Turn, action: act.CreatePod) -> None:
         ledger, name = turn.ledger, action.name

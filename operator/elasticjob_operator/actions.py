@@ -12,13 +12,15 @@ from elasticjob_api.names import ConditionType, EventReason
 from elasticjob_api.records import Slots
 from elasticjob_api.status import JobStatus
 from elasticjob_api.world import World
+from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.policy.evict import Eviction
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyService:
-    """Create or update the headless service."""
+class Apply:
+    """Create or update an object that stands beside the pods: service, disruption budget."""
 
+    resource: Resource
     body: Mapping[str, Any]
 
 
@@ -96,7 +98,7 @@ class DeleteJob:
 
 
 Action = (
-    ApplyService
+    Apply
     | CreatePod
     | LookPod
     | DeletePods

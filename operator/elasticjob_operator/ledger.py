@@ -5,10 +5,13 @@ API server said that it is not there. All of this is lost with the process, on p
 name, so it looks before it believes a cache. Only the job's own worker touches its ledger.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from elasticjob_api.status import JobStatus
+from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.memory import Memory
 
 SHOWN_WITHIN_S = 5.0
@@ -39,7 +42,10 @@ class Ledger:
     """Uid of a running pod → since when it has no live agent."""
     written: tuple[int, int] = (0, 0)
     """Store (how many wipes there were) and revision of our last write: no plan is made from an older view."""
-    service_applied: bool = False
+    applied: dict[Resource, Mapping[str, Any]] = field(default_factory=dict)
+    """Service and disruption budget as last applied by this process."""
+    avoided_until_s: dict[str, float] = field(default_factory=dict)
+    """Nodes that lost a pod lately: a replacement goes elsewhere if it can."""
     trouble: str = ""
     """The last refusal of the API server, in words, while it lasts."""
     status: JobStatus | None = None

@@ -42,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pod-etcd-endpoints", help="the same as pods reach it [--etcd-endpoints]")
     parser.add_argument("--namespace", action="append", default=[], help="watch only this one; repeatable [all]")
     parser.add_argument("--agent-image", default="elasticjob-agent", help="image of the agent, for agent.mode Inject")
+    parser.add_argument(
+        "--agent-image-pull-secret", action="append", default=[], help="secret in the job's namespace; repeatable"
+    )
     parser.add_argument("--cluster-id", help="first element of every key [uid of the kube-system namespace]")
     parser.add_argument("--operator-id", help="whose keys are whose, when two installations share an etcd [cluster id]")
     parser.add_argument("--liveness", help="http://0.0.0.0:8080/healthz or the like: where to answer probes")
@@ -90,6 +93,7 @@ async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settin
         operator_id=options.operator_id or cluster_id,
         etcd_endpoints=tuple((options.pod_etcd_endpoints or options.etcd_endpoints).split(",")),
         agent_image=options.agent_image,
+        agent_image_pull_secrets=tuple(options.agent_image_pull_secret),
     )
 
 

@@ -5,12 +5,13 @@ nothing to do. It either writes the spec or acts on the map that is written: a p
 from a map that came back through the watch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.actions import (
     Action,
-    ApplyService,
+    Apply,
     CreatePod,
     DeleteJob,
     DeletePods,
@@ -21,9 +22,11 @@ from elasticjob_operator.actions import (
     WriteExpected,
 )
 from elasticjob_operator.changes import spec_change
+from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.ledger import SHOWN_WITHIN_S
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy.avoid import avoided_nodes
 from elasticjob_operator.policy.deadlines import next_deadline_s
 from elasticjob_operator.policy.evict import evictions
 from elasticjob_operator.policy.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
@@ -33,6 +36,7 @@ from elasticjob_operator.policy.standing import Owner, Standing
 from elasticjob_operator.policy.status import is_finished, next_status
 from elasticjob_operator.policy.stuck import Stuck, stuck_pods
 from elasticjob_operator.policy.ttl import expires_at_s
+from elasticjob_operator.render.budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 
@@ -79,14 +83,26 @@ def _acts(seen: Observed, status: JobStatus, ids: Ids) -> Iterator[Action]:
     yield from _creations(seen, owners)
     yield from _deletions(seen, owners)
     yield from _expectations(seen, owners)
+    if owners:  # last: whatever becomes of it, the pods are there
+        yield from _applied(seen, Resource.DISRUPTION_BUDGET, render_budget(seen.job))
 
 
 def _creations(seen: Observed, owners: dict[int, Owner]) -> Iterator[Action]:
-    if owners and not seen.ledger.service_applied:
-        yield ApplyService(render_service(seen.job))
+    if owners:
+        yield from _applied(seen, Resource.SERVICE, render_service(seen.job))
+    avoided = avoided_nodes(seen.ledger, seen.now_s)
     for slot, owner in sorted(owners.items()):
         if owner.standing is Standing.TO_CREATE:
-            yield CreatePod(owner.name, render_pod(seen.job, slot=slot, name=owner.name, settings=seen.settings))
+            yield CreatePod(owner.name, _rendered(seen, slot, owner.name, avoided))
+
+
+def _rendered(seen: Observed, slot: int, name: str, avoided: tuple[str, ...]) -> Mapping[str, Any]:
+    return render_pod(seen.job, slot=slot, name=name, settings=seen.settings, avoided=avoided)
+
+
+def _applied(seen: Observed, resource: Resource, body: Mapping[str, Any]) -> Iterator[Action]:
+    if seen.ledger.applied.get(resource) != body:
+        yield Apply(resource, body)
 
 
 def _deletions(seen: Observed, owners: dict[int, Owner]) -> Iterator[Action]:

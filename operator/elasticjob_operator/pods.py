@@ -24,6 +24,9 @@ class Pod:
     uid: str
     slot: int | None = None
     phase: str = "Pending"
+    """Ended with the trainer: a sidecar that runs on is nobody's progress."""
+    lingers: bool = False
+    """The trainer has ended, and another container has not."""
     terminating: bool = False
     grace_ends_s: float | None = None
     """When a deletion that was asked for should have come to its end."""
@@ -43,7 +46,7 @@ class Pod:
 
     @property
     def ended(self) -> bool:
-        """All of its containers have ended for good."""
+        """Its trainer has ended for good, or all of its containers."""
         return self.phase in objects.ENDED_PHASES
 
     @property
@@ -70,7 +73,8 @@ def parse_pod(obj: Mapping[str, Any], trainer: str | None = None) -> Pod:
         name=objects.name_of(obj),
         uid=objects.uid_of(obj),
         slot=_slot(obj),
-        phase=objects.pod_phase(obj),
+        phase=_phase(obj, ended),
+        lingers=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
         terminating=objects.is_terminating(obj),
         grace_ends_s=from_rfc3339(objects.metadata(obj).get("deletionTimestamp")),
         created_s=created_s,
@@ -82,6 +86,13 @@ def parse_pod(obj: Mapping[str, Any], trainer: str | None = None) -> Pod:
         conditions={name: str(c.get("status")) for name, c in conditions.items()},
         disrupted=_is_disrupted(status, conditions),
     )
+
+
+def _phase(obj: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    phase = objects.pod_phase(obj)
+    if phase != "Running" or ended.get("exitCode") is None:
+        return phase
+    return "Succeeded" if ended["exitCode"] == 0 else "Failed"
 
 
 def _slot(obj: Mapping[str, Any]) -> int | None:

@@ -28,6 +28,8 @@ from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.plan import plan
 from elasticjob_operator.pods import Pod, parse_pod
+from elasticjob_operator.policy.avoid import note_losses
+from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import rejected_status
 from elasticjob_operator.saying import Speaker
 from elasticjob_operator.settings import Settings
@@ -138,6 +140,8 @@ class Reconciler:
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}
         ledger.note_agents(running=running, with_agent=with_agent, now_s=seen.now_s)
         names = set(seen.view.owners().values()) | {node.record.pod for node in nodes}
+        lost = lost_pods(seen.job.spec, ledger, seen.now_s)
+        note_losses(ledger, seen.owners().values(), lost=lost.uids, now_s=seen.now_s)
         here = {pod.uid for pod in seen.pods.values()}
         ledger.node_looked_s = {uid: at_s for uid, at_s in ledger.node_looked_s.items() if uid in here}
         ledger.forget(names=names, uids={node.record.pod_uid for node in nodes})

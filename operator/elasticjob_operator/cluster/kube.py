@@ -119,21 +119,21 @@ class KubeCluster:
         return await self._call("POST", _path(resource, body["metadata"].get("namespace", "default")), body=body)
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Server-side apply."""
+        """Server-side apply; Conflict when somebody else has said something about the same fields."""
         path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
-        return await self._apply(path, body)
+        return await self._apply(path, body, force=False)
 
     async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
         """Apply the status; fields that we said before and do not say now go."""
         kind = _KINDS[resource]
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "status": dict(status)}
         try:
-            await self._apply(f"{_path(resource, namespace, name)}/status", body)
+            await self._apply(f"{_path(resource, namespace, name)}/status", body, force=True)
         except _NotFound:
             log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
 
-    async def _apply(self, path: str, body: Object) -> Object:
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    async def _apply(self, path: str, body: Object, *, force: bool) -> Object:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         return await self._call("PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml")
 
     async def delete(

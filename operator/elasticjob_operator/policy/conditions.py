@@ -58,7 +58,7 @@ def _suspended(seen: Observed) -> Judgement:
         return Judgement("False", "NotSuspended")
     if seen.view.spec is not None and not seen.view.spec.suspended:
         return Judgement("False", SUSPENDING, "the workers are about to be stopped")
-    if left := len([pod for pod in seen.pods.values() if not pod.ended]):
+    if left := len([pod for pod in seen.pods.values() if not pod.ended or pod.lingers]):
         return Judgement("False", SUSPENDING, f"{counted(left, 'pod')} still to stop")
     return Judgement("True", "Suspended", "spec.suspend is true")
 

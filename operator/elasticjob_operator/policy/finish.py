@@ -31,4 +31,4 @@ def pods_to_delete(job: ElasticJob, status: JobStatus, pods: Iterable[Pod], now_
     if at_s is None or now_s < at_s:
         return []
     every = job.spec.clean_pod_policy is CleanPodPolicy.ALL
-    return [pod for pod in pods if not pod.terminating and (every or not pod.ended)]
+    return [pod for pod in pods if not pod.terminating and (every or not pod.ended or pod.lingers)]

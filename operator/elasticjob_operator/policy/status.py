@@ -97,6 +97,7 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
         world_size=_world_size(status, view, nodes),
         last_rendezvous_time=_last_rendezvous_time(status, seen),
         restarts=max(status.restarts, world.restarts if world else 0),
+        restarts_count_towards_max=_counting(seen),
         node_losses=max(status.node_losses, world.losses if world else 0),
         pod_replacements=max(status.pod_replacements, replacements),
         worker_states=count(nodes),
@@ -117,6 +118,17 @@ def _world_size(status: JobStatus, view: View, nodes: Iterable[NodeStatus]) -> i
     if size or not world.state.final:
         return size
     return sum(len(node.ranks) for node in nodes) if view.membership else status.world_size
+
+
+def _counting(seen: Observed) -> int:
+    """Worker failures that were charged at the last verdict; without a window all of them."""
+    world = seen.view.world
+    if world is None:
+        return seen.status.restarts_count_towards_max
+    if not seen.job.spec.restart_window_s:
+        return max(seen.status.restarts, world.restarts)
+    _, _, ages = world.charges.partition(":")
+    return len([age for age in ages.split(",") if age])
 
 
 def _last_rendezvous_time(status: JobStatus, seen: Observed) -> str:

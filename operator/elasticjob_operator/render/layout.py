@@ -17,6 +17,8 @@ LOG_DIR = "/var/log/elasticjob"
 
 TERMINATION_LOG = "/dev/termination-log"
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+"""What tells the workers' libraries which network interface to use."""
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 
 GRACE_MARGIN_S = 10

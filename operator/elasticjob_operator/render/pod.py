@@ -5,6 +5,7 @@ Everything of the template that the operator does not have to set passes through
 
 import copy
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elasticjob_api import names
@@ -14,12 +15,15 @@ from elasticjob_operator.render import layout
 from elasticjob_operator.render.checks import check
 from elasticjob_operator.render.environment import environment
 from elasticjob_operator.render.injector import injectors
+from elasticjob_operator.render.placement import affinity
 from elasticjob_operator.render.volumes import mounts, volumes
 from elasticjob_operator.settings import Settings
 
 
-def render_pod(job: ElasticJob, *, slot: int, name: str, settings: Settings) -> dict[str, Any]:
-    """The pod `name` for `slot`; RenderError when the template clashes with what the operator must add."""
+def render_pod(
+    job: ElasticJob, *, slot: int, name: str, settings: Settings, avoided: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The pod `name` for `slot`, rather not on the nodes `avoided`; RenderError when the template clashes with ours."""
     check(job)
     template = copy.deepcopy(dict(job.spec.template))
     spec, trainer = template["spec"], trainer_container(job.spec)
@@ -36,8 +40,21 @@ def render_pod(job: ElasticJob, *, slot: int, name: str, settings: Settings) -> 
     }
     if added := injectors(job, settings):
         spec["initContainers"] = [*added, *(spec.get("initContainers") or [])]
+        spec |= _pull_secrets(spec, settings)
+    if avoided:
+        spec["affinity"] = affinity(spec.get("affinity"), avoided)
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or the name of etcd's service means nothing
     metadata = _metadata(job, template.get("metadata") or {}, slot=slot, name=name)
     return {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata, "spec": spec}
+
+
+def _pull_secrets(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Those of the template, then those of the agent's image."""
+    own = list(spec.get("imagePullSecrets") or [])
+    known = {secret.get("name") for secret in own}
+    ours = [{"name": name} for name in settings.agent_image_pull_secrets if name not in known]
+    return {"imagePullSecrets": own + ours} if ours else {}
 
 
 def owner_reference(job: ElasticJob) -> dict[str, Any]:

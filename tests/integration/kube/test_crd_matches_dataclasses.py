@@ -22,8 +22,6 @@ CRD = yaml.safe_load((Path(__file__).resolve().parents[3] / "crds" / "elasticjob
 SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 
 AHEAD = {
-    "status.restartsCountTowardsMax",  # with restartWindowSeconds
-    "status.podReplacementsCountTowardsLimit",
     "status.progress.estimatedRemainingSeconds",
 }
 """Fields that the CRD promises and the dataclasses do not know yet."""

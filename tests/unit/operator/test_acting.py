@@ -1,5 +1,7 @@
 """What the hands of the reconciler learn from each answer, and what they refuse to do on old knowledge."""
 
+import asyncio
+
 import pytest
 
 from elasticjob_api import names
@@ -164,3 +166,27 @@ async def test_a_pod_on_a_node_that_is_well_is_left_to_it() -> None:
 
 async def test_an_operator_that_may_not_look_at_nodes_deletes_nothing_by_force() -> None:
     assert await forced(Nodes("Unknown", Forbidden("nodes n is forbidden"))) == (False, [])
+
+
+class Crowd(MemoryCluster):
+    """Answers nobody before `enough` requests are under way."""
+
+    def __init__(self, enough: int) -> None:
+        super().__init__()
+        self.missing = enough
+        self.full = asyncio.Event()
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        self.missing -= 1
+        if self.missing <= 0:
+            self.full.set()
+        await self.full.wait()
+        return await super().create(resource, body)
+
+
+async def test_the_pods_of_a_large_job_are_created_side_by_side() -> None:
+    cluster, at = Crowd(enough=32), turn()
+    creations = [CreatePod(f"j-{n}-a", body(f"j-{n}-a")) for n in range(256)]
+    async with asyncio.timeout(30):
+        await actor(cluster).perform(at, creations)
+    assert len(cluster.objects(Resource.POD)) == 256

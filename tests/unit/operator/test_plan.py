@@ -12,7 +12,7 @@ from elasticjob_api.status import JobStatus
 from elasticjob_api.world import Cause, State
 from elasticjob_operator.actions import (
     Action,
-    ApplyService,
+    Apply,
     CreatePod,
     DeleteJob,
     DeletePods,
@@ -23,11 +23,14 @@ from elasticjob_operator.actions import (
     WriteExpected,
     WriteSpec,
 )
+from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.plan import plan
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.spec_record import spec_record
+from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.render.service import render_service
 from elasticjob_operator.view import View
 from tests.unit.operator.builders import (
     NOW_S,
@@ -55,9 +58,13 @@ def ids() -> Ids:
     return Ids(suffix=lambda: f"new{next(suffixes)}", nonce=lambda: f"o{next(nonces)}")
 
 
-def planned(at: View, *pods: Pod, ledger: Ledger | None = None, status: JobStatus = STARTED, **spec: Any) -> Plan:
-    known = ledger or Ledger(service_applied=True)
-    return plan(seen(job(status=status, **spec), at, *pods, ledger=known), ids())
+def planned(
+    at: View, *pods: Pod, ledger: Ledger | None = None, status: JobStatus = STARTED, applied: bool = True, **spec: Any
+) -> Plan:
+    of, known = job(status=status, **spec), ledger or Ledger()
+    if applied:
+        known.applied = {Resource.SERVICE: render_service(of), Resource.DISRUPTION_BUDGET: render_budget(of)}
+    return plan(seen(of, at, *pods, ledger=known), ids())
 
 
 def of(made: Plan, kind: type[A]) -> list[A]:
@@ -110,8 +117,10 @@ def test_after_a_wipe_pods_are_adopted_and_rounds_go_on_far_beyond_the_known() -
 
 def test_pods_are_created_from_a_map_that_came_back() -> None:
     ledger = Ledger(ours={"j-0-a", "j-1-a"})
-    made = planned(view(spec=written(0, 1, replicas=2), expected=frozenset({0, 1})), ledger=ledger, replicas=2)
-    assert [type(action) for action in made.actions] == [ApplyService, CreatePod, CreatePod]
+    made = planned(
+        view(spec=written(0, 1, replicas=2), expected=frozenset({0, 1})), ledger=ledger, applied=False, replicas=2
+    )
+    assert [type(action) for action in made.actions] == [Apply, CreatePod, CreatePod, Apply]
     assert [action.name for action in of(made, CreatePod)] == ["j-0-a", "j-1-a"]
     assert [action.body["metadata"]["labels"]["elasticjob.io/slot"] for action in of(made, CreatePod)] == ["0", "1"]
 
@@ -123,7 +132,7 @@ def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:
 
 
 def test_a_created_pod_that_the_watch_will_show_is_waited_for() -> None:
-    ledger = Ledger(coming_since_s={"j-0-a": NOW_S - 1.0}, service_applied=True)
+    ledger = Ledger(coming_since_s={"j-0-a": NOW_S - 1.0})
     made = planned(view(spec=written(0), expected=frozenset({0})), ledger=ledger)
     assert (made.actions, made.requeue_at_s) == ((), NOW_S + 4.0)
 
@@ -183,7 +192,7 @@ def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
 
 def test_a_running_pod_without_its_agent_is_replaced_after_its_time() -> None:
     at = settled(0, 1, nodes=nodes(0))
-    ledger = Ledger(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0}, service_applied=True)
+    ledger = Ledger(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0})
     assert pods_of(the_write(planned(at, pod(0), pod(1), ledger=ledger, replicas=2)).record)["0001"] == "j-1-new0"
 
 
@@ -374,3 +383,32 @@ def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -
     slow = pod(0, terminating=True, grace_ends_s=NOW_S + 5)
     made = planned(view(0, world=world(State.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
     assert (made.actions, made.requeue_at_s) == ((), NOW_S + 305)
+
+
+def test_a_disruption_budget_follows_the_job_when_its_minimum_changes() -> None:
+    ledger, at = Ledger(), settled(0, 1)
+    assert not of(planned(at, pod(0), pod(1), ledger=ledger, replicas=2), Apply)
+    smaller = settled(0, 1, spec=written(0, 1, replicas=2, min_replicas=1))
+    made = planned(smaller, pod(0), pod(1), ledger=ledger, applied=False, replicas=2, min_replicas=1)
+    (applied,) = of(made, Apply)
+    assert (applied.resource, applied.body["spec"]["minAvailable"]) == (Resource.DISRUPTION_BUDGET, 1)
+
+
+def test_a_replacement_would_rather_not_go_to_a_node_that_lost_a_pod_lately() -> None:
+    ledger = Ledger(ours={"j-0-a"}, avoided_until_s={"node-9": NOW_S + 1, "node-8": NOW_S - 1})
+    (creation,) = of(planned(view(spec=written(0)), ledger=ledger), CreatePod)
+    (wish,) = creation.body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert wish["preference"]["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["node-9"]}]
+
+
+def test_thirty_pods_that_go_at_once_are_replaced_by_one_write_and_then_all_at_once() -> None:
+    slots = range(256)
+    lost = {f"j-{slot}-a" for slot in range(30)}
+    at = settled(*slots, spec=written(*slots, replicas=256), nodes=nodes(*slots[30:]))
+    left = [pod(slot) for slot in slots[30:]]
+    made = planned(at, *left, ledger=Ledger(vanished=set(lost)), replicas=256)
+    write = the_write(made)
+    assert len(write.proposed) == 30
+    after = view(*slots[30:], spec=write.record, expected=write.expected or frozenset())
+    again = planned(after, *left, ledger=Ledger(ours=set(write.proposed)), replicas=256)
+    assert {creation.name for creation in of(again, CreatePod)} == write.proposed

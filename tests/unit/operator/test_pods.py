@@ -128,3 +128,14 @@ def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(rea
 
 def test_what_a_container_says_of_itself_is_no_disruption() -> None:
     assert not with_state({"terminated": {"reason": "Evicted", "exitCode": 1}}).disrupted
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
+def test_a_pod_whose_trainer_has_ended_has_ended_whatever_its_sidecars_do(code: int, phase: str) -> None:
+    pod = with_state({"terminated": {"exitCode": code}}, phase="Running")
+    assert (pod.phase, pod.ended, pod.lingers) == (phase, True, True)
+
+
+def test_a_sidecar_that_has_ended_ends_no_pod() -> None:
+    pod = with_state({"terminated": {"exitCode": 1}}, phase="Running", name="side")
+    assert (pod.phase, pod.lingers) == ("Running", False)

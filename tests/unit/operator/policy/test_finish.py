@@ -22,6 +22,11 @@ def test_the_policy_says_which_pods_go_after_the_end(policy: CleanPodPolicy, slo
     assert doomed(policy, JobStatus(completion_time=ago(3600))) == slots
 
 
+def test_a_sidecar_does_not_hold_the_pod_of_a_job_that_has_ended() -> None:
+    lingering = pod(0, phase="Succeeded", lingers=True)
+    assert pods_to_delete(job(), JobStatus(completion_time=ago(3600)), [lingering], NOW_S) == [lingering]
+
+
 @pytest.mark.parametrize("policy", CleanPodPolicy)
 def test_no_pod_of_a_job_that_lives_is_cleaned_up(policy: CleanPodPolicy) -> None:
     assert doomed(policy, JobStatus(start_time=ago(3600))) == []

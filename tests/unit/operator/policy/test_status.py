@@ -94,6 +94,12 @@ def test_a_job_that_fails_at_once_has_the_size_of_its_last_round(before: JobStat
     assert said(at, before=before, nproc_per_node=2).world_size == 4
 
 
+@pytest.mark.parametrize(("window_s", "charges", "count"), [(0.0, "", 5), (60.0, "4:0.0,12.5", 2), (60.0, "", 0)])
+def test_restarts_that_count_are_those_within_the_window(window_s: float, charges: str, count: int) -> None:
+    at = running(0, world=active(0, restarts=5, charges=charges))
+    assert said(at, pod(0), restart_window_s=window_s).restarts_count_towards_max == count
+
+
 def test_a_change_of_the_wish_is_told_with_its_time() -> None:
     before = said(running(0), pod(0))
     assert before.last_scale_time == ""

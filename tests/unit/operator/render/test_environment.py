@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.spec import Agent
 from elasticjob_operator.render.environment import environment
 from tests.unit.operator.builders import SETTINGS, job, template
 
@@ -72,3 +73,11 @@ def test_auto_is_one_worker_for_each_gpu(limits: dict[str, Any], workers: str) -
 )
 def test_the_root_cause_goes_where_the_kubelet_looks_for_it(container: dict[str, Any], path: str) -> None:
     assert values(container=container)["ELASTICJOB_TERMINATION_LOG"] == path
+
+
+def test_the_workers_use_the_interface_that_the_manifest_names_unless_they_are_told_another() -> None:
+    agent = Agent(interface="net1")
+    assert values(agent=agent)["NCCL_SOCKET_IFNAME"] == "net1"
+    own = {"env": [{"name": "NCCL_SOCKET_IFNAME", "value": "eth0"}]}
+    assert [env["value"] for env in listed(0, own, agent=agent) if env["name"] == "NCCL_SOCKET_IFNAME"] == ["eth0"]
+    assert "GLOO_SOCKET_IFNAME" not in values()

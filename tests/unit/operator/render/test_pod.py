@@ -1,6 +1,7 @@
 """One pod: the user's template untouched but for what the operator must set, and the agent before the command."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -156,3 +157,45 @@ def test_explicit_nulls_of_a_template_read_as_absent() -> None:
     pod = rendered(template=with_pod(volumes=None, initContainers=None, terminationGracePeriodSeconds=None))["spec"]
     assert pod["terminationGracePeriodSeconds"] == 40
     assert [each["name"] for each in pod["initContainers"]] == ["elasticjob-inject"]
+
+
+def avoiding(*nodes: str, **fields: Any) -> dict[str, Any]:
+    made = render_pod(job(template=with_pod(**fields)), slot=0, name="j-0-a", settings=SETTINGS, avoided=nodes)
+    found: dict[str, Any] = made["spec"].get("affinity") or {}
+    return found
+
+
+def test_nodes_to_avoid_are_a_wish_beside_what_the_template_says_of_placement() -> None:
+    own = {"podAffinity": {"x": 1}, "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"y": 2}}}
+    made = avoiding("a", "b", affinity=own)
+    assert made["podAffinity"] == {"x": 1}
+    assert made["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == {"y": 2}
+    wishes = made["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [wish["preference"]["matchFields"][0]["values"] for wish in wishes] == [["a"], ["b"]]
+
+
+def test_without_nodes_to_avoid_the_placement_is_the_templates() -> None:
+    assert avoiding() == {}
+    assert avoiding(affinity={"x": 1}) == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [([], ["ours"]), ([{"name": "mine"}], ["mine", "ours"]), ([{"name": "ours"}], ["ours"])]
+)
+def test_the_agents_image_is_pulled_with_its_own_secret(own: list[dict[str, str]], expected: list[str]) -> None:
+    settings = replace(SETTINGS, agent_image_pull_secrets=("ours",))
+    of = job(template=with_pod(imagePullSecrets=own))
+    pod = render_pod(of, slot=0, name="j-0-a", settings=settings)["spec"]
+    assert [secret["name"] for secret in pod["imagePullSecrets"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy"),
+    [
+        ({}, None),
+        ({"hostNetwork": True}, "ClusterFirstWithHostNet"),
+        ({"hostNetwork": True, "dnsPolicy": "Default"}, "Default"),
+    ],
+)
+def test_a_pod_in_the_hosts_network_still_finds_etcd_by_its_name(fields: dict[str, Any], policy: str | None) -> None:
+    assert rendered(template=with_pod(**fields))["spec"].get("dnsPolicy") == policy

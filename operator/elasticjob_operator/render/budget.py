@@ -1,0 +1,27 @@
+"""PURE: the PodDisruptionBudget of a job: a drain or the cluster autoscaler leaves at least minReplicas of its pods.
+
+A job that cannot do with fewer nodes than it has therefore holds a drain up until it ends or is suspended: moving one
+of its pods would stop the training on all of them.
+"""
+
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.job import ElasticJob
+from elasticjob_operator.render.pod import job_labels, owner_reference
+
+
+def render_budget(job: ElasticJob) -> dict[str, Any]:
+    """The budget; pods that are not healthy may always go."""
+    metadata = {
+        "name": job.metadata.name,
+        "namespace": job.metadata.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": [owner_reference(job)],
+    }
+    spec = {
+        "minAvailable": job.spec.lowest,
+        "selector": {"matchLabels": {names.LABEL_JOB_UID: job.metadata.uid}},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}

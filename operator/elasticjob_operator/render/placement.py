@@ -1,0 +1,21 @@
+"""PURE: where a pod would rather not run, added to what the template says of its placement."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_WEIGHT = 100
+
+
+def affinity(given: Mapping[str, Any] | None, avoided: Sequence[str]) -> dict[str, Any]:
+    """The template's affinity, with a preference against each of these nodes."""
+    own = dict(given or {})
+    by_node = dict(own.get("nodeAffinity") or {})
+    field = "preferredDuringSchedulingIgnoredDuringExecution"
+    by_node[field] = [*(by_node.get(field) or []), *map(_against, avoided)]
+    return {**own, "nodeAffinity": by_node}
+
+
+def _against(node: str) -> dict[str, Any]:
+    # By the node's own name: its host name label may be another.
+    match = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    return {"weight": _WEIGHT, "preference": {"matchFields": [match]}}
