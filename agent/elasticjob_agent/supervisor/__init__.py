@@ -9,6 +9,8 @@
 Every child is stopped or swept once, also one that has ended: only then is it certain that nothing of its tree is left.
 """
 
+from elasticjob_agent.supervisor.background import Background, background
+from elasticjob_agent.supervisor.channel import Outcome
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.console import Console
 from elasticjob_agent.supervisor.errors import (
@@ -18,23 +20,38 @@ from elasticjob_agent.supervisor.errors import (
     StartError,
     SupervisorError,
 )
+from elasticjob_agent.supervisor.functions import (
+    START_METHODS,
+    Function,
+    FunctionChild,
+    spawn_functions,
+    stop_functions,
+)
 from elasticjob_agent.supervisor.records import Command, Exit, Inherit, Lines, Null, Sink, ToFile
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
 __all__ = [
+    "START_METHODS",
+    "Background",
     "Child",
     "Command",
     "CommandNotExecutable",
     "CommandNotFound",
     "Console",
     "Exit",
+    "Function",
+    "FunctionChild",
     "Inherit",
     "Lines",
     "Null",
+    "Outcome",
     "Sink",
     "StartError",
     "StarterLost",
     "Supervisor",
     "SupervisorError",
     "ToFile",
+    "background",
+    "spawn_functions",
+    "stop_functions",
 ]

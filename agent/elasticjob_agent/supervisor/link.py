@@ -8,19 +8,13 @@ reaches it: it must be there to end the workers.
 """
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from elasticjob_agent.supervisor import wire
-from elasticjob_agent.supervisor.errors import StarterLost
+from elasticjob_agent.supervisor import descriptors, wire
+from elasticjob_agent.supervisor.errors import StarterLost, StartError
+from elasticjob_agent.supervisor.launches import Launch
 
-_STARTER = Path(__file__).parent / "starter"
-_START_S = 30.0
-"""Seconds for the starter to come up; it takes hundredths, so only a machine that hangs needs this."""
 _END_S = 15.0
 """Seconds for it to end after its socket was closed; it gives up on processes that cannot die after 10."""
 _MESSAGE_BYTES = 4096
@@ -29,7 +23,9 @@ _MESSAGE_BYTES = 4096
 class StarterLink:
     """One starter process."""
 
-    def __init__(self, on_event: Callable[[wire.Event], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, launch: Launch, on_event: Callable[[wire.Event], None], on_end: Callable[[], None]) -> None:
+        self._launch = launch
+        self._refusal = ""
         self._loop = asyncio.get_running_loop()
         self._on_event = on_event
         self._on_end = on_end
@@ -37,8 +33,13 @@ class StarterLink:
         self._ended = asyncio.Event()
         self._sending = asyncio.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = self._execute(theirs)
+        descriptors.own_object(self._socket)
+        try:
+            with theirs:
+                self._process = launch.start(theirs)
+        except BaseException:
+            self._socket.close()
+            raise
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._receive)
 
@@ -53,14 +54,17 @@ class StarterLink:
         return self._ended.is_set()
 
     async def wait_ready(self) -> None:
-        """Return when the starter takes commands; StarterLost if it does not come up."""
+        """Return when the starter takes commands; StarterLost if it does not come up, StartError if it refuses to."""
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(self._launch.start_s):
                 await self._ready.wait()
         except TimeoutError:
-            raise StarterLost(f"the starter ({sys.executable}) did not come up within {_START_S:.0f} s") from None
+            raise StarterLost(f"{self._launch.what} did not come up within {self._launch.start_s:.0f} s") from None
+        if self._refusal:
+            raise StartError(f"{self._launch.what} refuses: {self._refusal}")
         if self.lost:
-            raise StarterLost(f"the starter ({sys.executable}) ended with code {self._process.returncode} as it began")
+            code = self._process.returncode
+            raise StarterLost(f"{self._launch.what} ended with code {code} as it began")
 
     async def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
         """Say one message; messages arrive in the order of the calls.
@@ -118,10 +122,13 @@ class StarterLink:
             self._take(wire.parse(message))
 
     def _take(self, event: wire.Event) -> None:
-        if isinstance(event, wire.Ready):
-            self._ready.set()
-        else:
-            self._on_event(event)
+        match event:
+            case wire.Ready():
+                self._ready.set()
+            case wire.Refused(why):
+                self._refusal = why
+            case _:
+                self._on_event(event)
 
     def _end(self) -> None:
         self._loop.remove_reader(self._socket)
@@ -132,18 +139,3 @@ class StarterLink:
         self._ended.set()
         self._ready.set()
         self._on_end()
-
-    def _execute(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        # -I and -S: nothing of the agent's environment or of installed packages has a say, and it is up in no time.
-        command = [sys.executable, "-I", "-S", str(_STARTER), str(theirs.fileno()), str(os.getpid())]
-        try:
-            return subprocess.Popen(
-                command,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._socket.close()
-            raise StarterLost(f"cannot run the starter ({sys.executable}): {error.strerror}") from error

@@ -13,6 +13,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from elasticjob_agent.supervisor import descriptors
 from elasticjob_agent.supervisor.lines import LinePrefixer
 from elasticjob_agent.supervisor.records import Lines
 
@@ -35,7 +36,7 @@ class FileCopy:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = open_log(path)
+        self._fd = descriptors.own(open_log(path))
 
     def write(self, data: bytes) -> bytes:
         """Append; return the line to show if the file has just become impossible to write, else nothing."""
@@ -54,7 +55,7 @@ class FileCopy:
     def close(self) -> None:
         """Close the file; may be called again."""
         if self._fd >= 0:
-            os.close(self._fd)
+            descriptors.close(self._fd)
             self._fd = -1
 
 
@@ -64,7 +65,7 @@ class LinePump:
     def __init__(self, fd: int, sink: Lines, copy: FileCopy | None) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
-        self._fd = fd
+        self._fd = descriptors.own(fd)
         self._sink = sink
         self._copy = copy
         self._lines = LinePrefixer(sink.prefix)
@@ -110,7 +111,7 @@ class LinePump:
         if self._timer:
             self._timer.cancel()
         self._loop.remove_reader(self._fd)
-        os.close(self._fd)
+        descriptors.close(self._fd)
         if self._copy:
             self._copy.close()
         self._show(self._lines.flush())

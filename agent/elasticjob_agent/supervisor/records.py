@@ -56,6 +56,8 @@ class Command:
     """Its working directory; None: the one in which the supervisor was created."""
     stdout: Sink
     stderr: Sink
+    fds: tuple[int, ...] = ()
+    """Descriptors of ours that it gets besides, as 3, 4 and so on; they stay open here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

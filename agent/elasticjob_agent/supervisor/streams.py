@@ -22,7 +22,7 @@ class Streams:
     """What one worker is started with."""
 
     fds: list[int] = field(default_factory=list)
-    """Its command, stdout and stderr, as the starter gets them."""
+    """Its command, stdout, stderr and others, as the starter gets them."""
     pumps: list[LinePump] = field(default_factory=list)
     """Behind those of its streams that are teed; they outlive the descriptors."""
 
@@ -54,6 +54,8 @@ def _open_all(command: Command, content: bytes, streams: Streams) -> None:
             fd, pump = _open(sink, standard_fd)
             streams.fds.append(fd)
             streams.pumps += [pump] if pump else []
+        for fd in command.fds:
+            streams.fds.append(os.dup(fd))
     except OSError as error:
         what = error.filename or "its streams"
         raise StartError(f"{command.name}: not started: cannot open {what}: {error.strerror}") from error

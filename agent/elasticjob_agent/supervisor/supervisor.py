@@ -13,40 +13,46 @@ import asyncio
 import itertools
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from elasticjob_agent.supervisor import wire
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.errors import StarterLost, SupervisorError
+from elasticjob_agent.supervisor.launches import ExecStarter, Launch
 from elasticjob_agent.supervisor.link import StarterLink
 from elasticjob_agent.supervisor.pump import LONGEST_DRAIN_S, QUIET_S
 from elasticjob_agent.supervisor.records import Command, Exit
 from elasticjob_agent.supervisor.sessions import kill_sessions
 from elasticjob_agent.supervisor.streams import opened
 
+_CLOSED = "this supervisor is closed; nothing can be started any more"
+
 
 class Supervisor:
     """Starts, watches and ends workers; see `create`."""
 
-    def __init__(self, *, reap_s: float) -> None:
+    def __init__(self, *, reap_s: float, launch: Launch) -> None:
         self._link: StarterLink
+        self._launch = launch
         self._reap_s = reap_s
         self._numbers = itertools.count(1)
         self._children: dict[int, Child] = {}
         self._requests: dict[int, asyncio.Future[None]] = {}
         self._starting = asyncio.Lock()
+        self._dependents: dict[Hashable, Supervisor] = {}
         self._closed = False
 
     @classmethod
-    async def create(cls, *, reap_s: float = 5.0) -> "Supervisor":
+    async def create(cls, *, reap_s: float = 5.0, launch: Launch | None = None) -> "Supervisor":
         """Start the starter and return when it takes commands; StarterLost if it does not come up.
 
         Best called early: it forks this process, which is cheapest while it is small.
 
         Args:
             reap_s: seconds after SIGKILL until what still lives counts as wedged.
+            launch: how the starter comes to be; by default it is exec'ed.
         """
-        self = cls(reap_s=reap_s)
+        self = cls(reap_s=reap_s, launch=launch or ExecStarter())
         self._link = await self._start_link()
         return self
 
@@ -54,6 +60,15 @@ class Supervisor:
     def starter_pid(self) -> int:
         """The process that is the parent of all workers."""
         return self._link.pid
+
+    async def dependent(self, key: Hashable, launch: Launch) -> "Supervisor":
+        """The supervisor of another starter, made at the first call with this key and closed together with this one."""
+        async with self._starting:
+            if self._closed:
+                raise SupervisorError(_CLOSED)
+            if key not in self._dependents:
+                self._dependents[key] = await Supervisor.create(reap_s=self._reap_s, launch=launch)
+            return self._dependents[key]
 
     # --- starting ----------------------------------------------------------------------------------------------
 
@@ -87,7 +102,7 @@ class Supervisor:
             child = Child(command, number=next(self._numbers), pumps=streams.pumps)
             self._children[child.number] = child
             try:
-                await link.send(wire.words("spawn", child.number), streams.fds)
+                await link.send(wire.words("spawn", child.number, len(streams.fds)), streams.fds)
             except BaseException:
                 del self._children[child.number]
                 raise
@@ -96,13 +111,13 @@ class Supervisor:
     async def _living_link(self) -> StarterLink:
         async with self._starting:
             if self._closed:
-                raise SupervisorError("this supervisor is closed; nothing can be started any more")
+                raise SupervisorError(_CLOSED)
             if self._link.lost:
                 self._link = await self._start_link()
             return self._link
 
     async def _start_link(self) -> StarterLink:
-        link = StarterLink(self._on_event, self._on_end)
+        link = StarterLink(self._launch, self._on_event, self._on_end)
         try:
             await link.wait_ready()
         except BaseException:
@@ -139,6 +154,7 @@ class Supervisor:
         """Kill all workers and their trees and end the starter. Bounded; may be called again."""
         self._closed = True
         async with self._starting:
+            await asyncio.gather(*(dependent.close() for dependent in self._dependents.values()))
             await self._kill(list(self._children.values()))
             await self._link.close()
 

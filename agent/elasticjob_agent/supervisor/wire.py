@@ -4,10 +4,10 @@ The socket keeps message boundaries, so a message is a few ASCII words. A worker
 travels as a memory file beside its `spawn` message, with NUL between the fields: neither arguments nor
 environment can contain that byte, and anything else passes unchanged.
 
-    agent → starter    spawn NUMBER (+ descriptors: command, stdout, stderr)
+    agent → starter    spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, others)
                        signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
                        kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
-    starter → agent    ready · started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE
+    starter → agent    ready · refused WHY… · started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE
                        exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
 
 `exited` and `failed` are said after the process was reaped, and before any `done` that waited for it.
@@ -26,6 +26,13 @@ from elasticjob_agent.supervisor.records import Command, Exit
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The starter is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The starter will not come up, and says why."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +68,13 @@ class Done:
     request: int
 
 
-Event = Ready | Started | Failed | Exited | Done
+Event = Ready | Refused | Started | Failed | Exited | Done
 
 
 def parse(message: bytes) -> Event:
     """Read one message of the starter."""
+    if message.startswith(b"refused "):
+        return Refused(message.removeprefix(b"refused ").decode(errors="replace"))
     kind, *words = message.decode("ascii").split()
     match kind, words:
         case "ready", []:

@@ -14,7 +14,17 @@ def test_a_worker_whose_starter_died_during_the_fork_does_not_start(build: Build
     reader, handshake = os.pipe()
     pid = os.fork()
     if pid == 0:
-        worker.become(command_fd=command, stdout=1, stderr=2, handshake=handshake, starter_pid=os.getpid(), taken=[])
+        worker.become(
+            command_fd=command,
+            stdout=1,
+            stderr=2,
+            extras=[],
+            handshake=handshake,
+            starter_pid=os.getpid(),
+            taken=[],
+            ours=[],
+            run=worker.execute,
+        )
     for fd in (command, handshake):
         os.close(fd)
     _, status = os.waitpid(pid, 0)

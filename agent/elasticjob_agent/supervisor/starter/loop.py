@@ -25,8 +25,9 @@ from contextlib import suppress
 from . import prctl, tree, worker
 
 _MESSAGE_BYTES = 1 << 16
-_FDS = ("command", "stdout", "stderr")
-_FDS_BYTES = socket.CMSG_SPACE(len(_FDS) * struct.calcsize("i"))
+_MOST_FDS = 253
+"""SCM_MAX_FD: the kernel sends no more in one message."""
+_FDS_BYTES = socket.CMSG_SPACE(_MOST_FDS * struct.calcsize("i"))
 _FAREWELL_S = 10.0
 _SHORTEST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.5
@@ -57,8 +58,9 @@ class _Wait:
 class Starter:
     """The state of the one starter of this process."""
 
-    def __init__(self, agent: socket.socket, agent_pid: int) -> None:
+    def __init__(self, agent: socket.socket, agent_pid: int, run: worker.Run) -> None:
         self._agent = agent
+        self._run = run
         self._agent_pid = agent_pid
         self._connected = True
         self._workers: dict[int, _Worker] = {}
@@ -72,10 +74,10 @@ class Starter:
         self._waits: list[_Wait] = []
         self._pause_s = _SHORTEST_PAUSE_S
         self._taken = _take_signals()
-        self._wakeup, wakeup_end = os.pipe()
+        self._wakeup, self._wakeup_end = os.pipe()
         os.set_blocking(self._wakeup, False)
-        os.set_blocking(wakeup_end, False)
-        signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
+        os.set_blocking(self._wakeup_end, False)
+        signal.set_wakeup_fd(self._wakeup_end, warn_on_full_buffer=False)
         self._poll = select.poll()
         self._poll.register(self._wakeup, select.POLLIN)
         self._poll.register(agent, select.POLLIN)
@@ -123,7 +125,8 @@ class Starter:
         if kind == "gone":
             self._disconnect()
         elif kind == "spawn":
-            self._spawn(int(words[0]), [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)])
+            fds = [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)]
+            self._spawn(int(words[0]), fds, expected=int(words[1]))
         elif kind == "signal":
             self._signal(int(words[0]), int(words[1]), _numbers(words[2]))
         elif kind == "kill":
@@ -141,10 +144,10 @@ class Starter:
 
     # --- starting ----------------------------------------------------------------------------------------------
 
-    def _spawn(self, number: int, fds: "list[int]") -> None:
+    def _spawn(self, number: int, fds: "list[int]", *, expected: int) -> None:
         forked_ns = time.time_ns()
         try:
-            pid, handshake = self._fork(fds)
+            pid, handshake = self._fork(fds, expected)
         except OSError as error:
             self._say("failed", number, error.errno, "fork")
             return
@@ -157,11 +160,11 @@ class Starter:
         self._sessions[pid] = number
         self._poll.register(handshake, select.POLLIN)
 
-    def _fork(self, fds: "list[int]") -> "tuple[int, int]":
+    def _fork(self, fds: "list[int]", expected: int) -> "tuple[int, int]":
         """Fork one worker; return its pid and the pipe on which its exec, or what hindered it, is seen."""
-        if len(fds) != len(_FDS):  # the kernel drops the descriptors for which we have no room
+        if len(fds) != expected:  # the kernel drops the descriptors for which we have no room
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        command, stdout, stderr = fds
+        command, stdout, stderr, *extras = fds
         starter_pid = os.getpid()
         read_end, write_end = os.pipe()
         # Blocked until the child has its dispositions: else our own handlers would eat a signal meant for it.
@@ -173,9 +176,12 @@ class Starter:
                     command_fd=command,
                     stdout=stdout,
                     stderr=stderr,
+                    extras=extras,
                     handshake=write_end,
                     starter_pid=starter_pid,
                     taken=self._taken,
+                    ours=[read_end, *self._own_fds()],
+                    run=self._run,
                 )
         except OSError:
             os.close(read_end)
@@ -184,6 +190,10 @@ class Starter:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(write_end)
         return pid, read_end
+
+    def _own_fds(self) -> "list[int]":
+        """What no worker may hold; an exec closes them by itself."""
+        return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes]
 
     def _settle(self, one: _Worker) -> None:
         """Its handshake has ended: it runs its command, or has said why not and ends."""
@@ -332,13 +342,23 @@ def _take_signals() -> "list[int]":
     return [signum for signum in settable if signal.getsignal(signum) != signal.SIG_DFL]
 
 
-def main() -> None:
-    """Run the starter on the socket and for the agent that the command line names."""
-    agent = socket.socket(fileno=int(sys.argv[1]))
+def serve(agent: socket.socket, agent_pid: int, run: worker.Run = worker.execute) -> None:
+    """Be the starter of this agent until it is gone, and end this process.
+
+    Args:
+        agent: the other end is the agent's.
+        agent_pid: our parent, as long as it lives.
+        run: what a forked worker does in the end; by default it executes its command.
+    """
     agent.set_inheritable(False)  # it came through an exec; it must not go through the workers'
     prctl.become_subreaper()
-    starter = Starter(agent, int(sys.argv[2]))
+    starter = Starter(agent, agent_pid, run)
     # After the handler is in place. An agent that is already gone is noticed by the first look at getppid.
     prctl.signal_on_parent_death(signal.SIGTERM)
     starter.run()
     os._exit(0)  # at once: the agent waits for this, and there is nothing to finalize
+
+
+def main() -> None:
+    """Run the starter on the socket and for the agent that the command line names."""
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -2,19 +2,47 @@
 
 It runs in the forked child only, with every signal blocked, and never returns. What goes wrong is written to the
 handshake pipe as `ERRNO STAGE`; the pipe closes by itself when the exec succeeds. Every descriptor of the starter
-but 0, 1 and 2 is close-on-exec, so the worker has no other.
+but 0, 1 and 2 is close-on-exec, so the worker has no other than those that were promised to it.
+
+Instead of executing a command, a worker may go on in this very process (`Run`): so function workers are forked from
+an interpreter that has everything loaded. Then what an exec would have done is done by hand.
 """
 
 import errno
+import fcntl
 import os
 import signal
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
 
 from . import prctl
 
 
+class Handover(NamedTuple):
+    """What a worker has when all is set up."""
+
+    argv: "list[bytes]"
+    env: "dict[bytes, bytes]"
+    extras: "list[int]"
+    """The descriptors that were promised to it, under any number."""
+    handshake: int
+    """Closing it says that the worker runs."""
+
+
+Run = Callable[[Handover], None]
+
+
 def become(
-    *, command_fd: int, stdout: int, stderr: int, handshake: int, starter_pid: int, taken: "list[int]"
+    *,
+    command_fd: int,
+    stdout: int,
+    stderr: int,
+    extras: "list[int]",
+    handshake: int,
+    starter_pid: int,
+    taken: "list[int]",
+    ours: "list[int]",
+    run: Run,
 ) -> NoReturn:
     """Turn this forked process into its command.
 
@@ -22,9 +50,12 @@ def become(
         command_fd: a memory file, see wire.py for its fields.
         stdout: what becomes descriptor 1.
         stderr: what becomes descriptor 2.
+        extras: further descriptors of the worker.
         handshake: where to say what went wrong.
         starter_pid: the process that must still be the parent.
         taken: the signals whose disposition the starter has changed or inherited; they go back to the default.
+        ours: descriptors of the starter, which are closed.
+        run: the last step.
     """
     stage = "setup"
     try:
@@ -33,8 +64,10 @@ def become(
         if os.getppid() != starter_pid:
             os._exit(1)  # the starter died before the line above: nobody is left who would be told
         cwd, argv, env = read_command(command_fd)
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
+        _install_streams(stdout, stderr)
+        signal.set_wakeup_fd(-1)
+        for fd in ours:
+            os.close(fd)
         for signum in taken:
             signal.signal(signum, signal.SIG_DFL)
         # Only now may a signal arrive: a stop that came since the fork takes effect here, at the default.
@@ -43,7 +76,7 @@ def become(
         if cwd:
             os.chdir(cwd)
         stage = "exec"
-        os.execvpe(argv[0], argv, env)  # noqa: S606 - no shell is wanted
+        run(Handover(argv, env, extras, handshake))
     except OSError as error:
         os.write(handshake, f"{error.errno} {stage}".encode("ascii"))
     except BaseException:
@@ -51,6 +84,30 @@ def become(
         raise
     finally:
         os._exit(127)
+
+
+def execute(handover: Handover) -> None:
+    """Execute the command; the promised descriptors are 3, 4 and so on."""
+    above = 3 + len(handover.extras)
+    # Copies first, above the places that are filled: no source and not the handshake may lie in one of them.
+    handshake = fcntl.fcntl(handover.handshake, fcntl.F_DUPFD_CLOEXEC, above)
+    sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in handover.extras]
+    for place, source in enumerate(sources, 3):
+        os.dup2(source, place)
+    try:
+        os.execvpe(handover.argv[0], handover.argv, handover.env)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        os.write(handshake, f"{error.errno} exec".encode("ascii"))
+        os._exit(127)
+
+
+def _install_streams(stdout: int, stderr: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for fd in {null, stdout, stderr} - {0, 1, 2}:
+        os.close(fd)
 
 
 def read_command(fd: int) -> "tuple[bytes, list[bytes], dict[bytes, bytes]]":

@@ -1,0 +1,171 @@
+"""Function workers: every start method, every way to end, nothing left and nothing hung."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.supervisor import (
+    START_METHODS,
+    Function,
+    FunctionChild,
+    Inherit,
+    Null,
+    Outcome,
+    Sink,
+    StartError,
+    Supervisor,
+    spawn_functions,
+    stop_functions,
+)
+from tests.integration.supervisor import functions
+from tests.integration.supervisor.census import MARKER, Census
+
+End = tuple[int, Outcome | None]
+
+
+class Runner:
+    """Starts functions and sees them to their end."""
+
+    def __init__(self, supervisor: Supervisor, token: str) -> None:
+        self._supervisor = supervisor
+        self.env = {"PATH": os.environ["PATH"], MARKER: token}
+        self.started: list[FunctionChild] = []
+
+    async def start(self, method: str, *calls: tuple[Any, ...], stderr: Sink | None = None) -> list[FunctionChild]:
+        wanted = [
+            Function(
+                name=f"f{number}",
+                fn=fn,
+                args=tuple(args),
+                env=self.env,
+                stdout=Inherit(),
+                stderr=stderr or Null(),
+                quiet=True,
+            )
+            for number, (fn, *args) in enumerate(calls)
+        ]
+        children = await spawn_functions(self._supervisor, wanted, method)
+        self.started += children
+        return children
+
+    async def run(self, method: str, *calls: tuple[Any, ...]) -> list[End]:
+        children = await self.start(method, *calls)
+        return [((await child.exit).code, await child.outcome) for child in children]
+
+
+@pytest.fixture
+async def runner(supervisor: Supervisor, census: Census) -> AsyncIterator[Runner]:
+    runner = Runner(supervisor, census.token)
+    yield runner
+    await stop_functions(runner.started, grace_s=0)
+
+
+ENDS = [
+    ((functions.echo, 7), 0, "V"),
+    ((functions.echo, None), 0, "V"),
+    ((functions.fail, "no"), 1, "R"),
+    ((functions.leave, None), 0, "X"),
+    ((functions.leave, 77), 77, "X"),
+    ((functions.leave, -1), 255, "X"),
+    ((functions.leave, 256), 0, "X"),
+    ((functions.leave, "text"), 1, "X"),
+    ((functions.interrupt,), -signal.SIGINT, "K"),
+    ((functions.kill_self, signal.SIGKILL), -signal.SIGKILL, None),
+    ((functions.kill_self, signal.SIGRTMIN + 1), -signal.SIGRTMIN - 1, None),
+    ((functions.unpicklable,), 1, "U"),
+    ((functions.big, 10_000_000), 0, "V"),
+]
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+async def test_every_way_to_end_is_told(runner: Runner, method: str) -> None:
+    ends = await runner.run(method, *(call for call, _, _ in ENDS))
+    assert [(code, outcome and outcome.kind) for code, outcome in ends] == [(code, kind) for _, code, kind in ENDS]
+    values = [outcome.value() for _, outcome in ends if outcome and outcome.is_value]
+    assert values == [7, None, b"x" * 10_000_000]
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+async def test_a_function_has_clean_surroundings(runner: Runner, method: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ONLY_OF_THE_PARENT", "1")
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - nothing to be blocked by
+    [(code, outcome)] = await runner.run(method, (functions.surroundings,))
+    assert (code, outcome is not None) == (0, True)
+    found = outcome.value() if outcome else {}
+    assert {key: found[key] for key in ("session", "sigint", "sigterm", "mask", "stdin")} == {
+        "session": True,
+        "sigint": True,
+        "sigterm": True,
+        "mask": [],
+        "stdin": "",
+    }
+    assert "ONLY_OF_THE_PARENT" not in found["env"]
+    # 3 is Python's own new stdin; then the channel. A fork has copies of what is the caller's.
+    assert len(found["fds"]) <= 5 + (before if method == "fork" else 0)
+
+
+async def test_the_traceback_of_an_exception_is_told(runner: Runner) -> None:
+    [(_, outcome)] = await runner.run("fork", (functions.fail, "out of cheese"))
+    assert outcome
+    assert (outcome.words["type"], outcome.words["text"]) == ("ValueError", "out of cheese")
+    assert outcome.words["traceback"].endswith("ValueError: out of cheese\n")
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+async def test_what_cannot_be_pickled_raises_in_the_caller(runner: Runner, method: str) -> None:
+    with pytest.raises((AttributeError, TypeError), match="pickle"):
+        await runner.start(method, (functions.echo, 1), (lambda: None,))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+async def test_a_function_that_cannot_be_found_never_began(runner: Runner, method: str) -> None:
+    [(code, outcome)] = await runner.run(method, (functions.echo, functions.BrokenOnArrival()))
+    assert (code, outcome and outcome.kind) == (1, "N")
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+async def test_a_connection_goes_along(runner: Runner, method: str) -> None:
+    ours, theirs = get_context("spawn").Pipe()
+    with ours, theirs:
+        [(code, _)] = await runner.run(method, (functions.say, theirs, "hello"))
+        assert code == 0
+        assert ours.recv() == "hello"
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+async def test_stopping_ends_sleeping_functions(runner: Runner, method: str) -> None:
+    children = await runner.start(method, (functions.sleep,), (functions.sleep,))
+    await stop_functions(children, grace_s=20)
+    assert [(await child.exit).code for child in children] == [-signal.SIGTERM, -signal.SIGTERM]
+    runner.started.clear()
+
+
+async def test_a_lingering_function_ends_when_it_is_released(supervisor: Supervisor, runner: Runner) -> None:
+    function = Function(
+        name="f", fn=functions.echo, args=(3,), env=runner.env, stdout=Null(), stderr=Null(), linger=True
+    )
+    [child] = await spawn_functions(supervisor, [function], "fork")
+    outcome = await child.outcome
+    assert outcome
+    assert outcome.value() == 3
+    assert not child.exit.done()
+    child.release()
+    assert (await child.exit).code == 0
+    await stop_functions([child], grace_s=0)
+
+
+async def test_a_preloaded_module_is_there_before_the_function(supervisor: Supervisor, runner: Runner) -> None:
+    function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
+    children = await spawn_functions(supervisor, [function], "forkserver", preload=["fractions"])
+    assert (await children[0].exit).code == 0
+    await stop_functions(children, grace_s=0)
+
+
+async def test_a_module_that_cannot_be_imported_cannot_be_preloaded(supervisor: Supervisor, runner: Runner) -> None:
+    function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
+    with pytest.raises(StartError, match="no_such_module_anywhere"):
+        await spawn_functions(supervisor, [function], "forkserver", preload=["no_such_module_anywhere"])
