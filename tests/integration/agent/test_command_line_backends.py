@@ -1,0 +1,138 @@
+"""torchrun's backends without torch: c10d and static lines as people have them, over an etcd that a node starts."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api.exit_codes import ExitCode
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+SAY = "echo rank=$RANK of=$WORLD_SIZE group=$GROUP_RANK at=$MASTER_ADDR:$MASTER_PORT"
+
+
+class Agents:
+    """Agents of one test; each with its output in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *words: str, **variables: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "elasticjob_agent.cli", *words]
+        with self.log(len(self.started)).open("wb") as log:
+            environment = {**os.environ, **variables, "TMPDIR": str(self.folder)}
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        self.started.append(process)
+        return process
+
+    def log(self, number: int) -> Path:
+        return self.folder / f"{number}.log"
+
+    def said(self, number: int) -> str:
+        return self.log(number).read_text()
+
+    def ends(self) -> list[int]:
+        return [process.wait(40) for process in self.started]
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    made = Agents(tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free, and its neighbour."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def places(text: str) -> list[tuple[str, ...]]:
+    """(rank, world size, group rank, master) as the workers have printed them."""
+    return re.findall(r"rank=(\d+) of=(\d+) group=(\d+) at=(\S+)", text)
+
+
+def test_a_bare_line_is_one_node_of_its_own(agents: Agents) -> None:
+    agents.start("--no-python", "sh", "-c", SAY)
+    assert agents.ends() == [0]
+    assert [place[:3] for place in places(agents.said(0))] == [("0", "1", "0")]
+
+
+def test_with_c10d_the_endpoints_host_starts_the_etcd_once_and_it_goes_with_the_job(agents: Agents, port: int) -> None:
+    line = ("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "j")
+    for _ in range(2):
+        agents.start(*line, "--no-python", "sh", "-c", SAY)
+    assert agents.ends() == [0, 0], agents.said(0)
+    assert sorted(place[0] for n in (0, 1) for place in places(agents.said(n))) == ["0", "1"]
+    assert sum("started an etcd" in agents.said(n) for n in (0, 1)) == 1
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_static_nodes_have_the_ranks_and_the_master_that_they_were_given(agents: Agents, port: int) -> None:
+    line = ("--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(port))
+    for rank in (1, 0):
+        agents.start(*line, "--node-rank", str(rank), "--no-python", "sh", "-c", SAY)
+    assert agents.ends() == [0, 0], agents.said(0)
+    assert places(agents.said(0)) == [("1", "2", "1", f"127.0.0.1:{port}")]
+    assert places(agents.said(1)) == [("0", "2", "0", f"127.0.0.1:{port}")]
+
+
+def test_without_the_node_that_started_the_etcd_the_job_is_over_in_one_sentence(agents: Agents, port: int) -> None:
+    line = ("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "j")
+    owner = agents.start(*line, "--rdzv-conf", "is_host=1", "--no-python", "sleep", "100")
+    agents.start(*line, "--rdzv-conf", "is_host=0", "--no-python", "sleep", "100")
+    eventually(lambda: all("are running" in agents.said(n) for n in (0, 1)), within_s=30, what="both run")
+    owner.send_signal(signal.SIGKILL)
+    assert agents.ends()[1] == ExitCode.UNAVAILABLE
+    assert f"the node that had started the etcd at localhost:{port} is gone" in agents.said(1).splitlines()[-1]
+
+
+def test_a_host_that_has_to_start_an_etcd_and_has_none_names_the_cure(agents: Agents, port: int) -> None:
+    line = ("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}")
+    agents.start(*line, "--no-python", "true", ELASTICJOB_ETCD_BINARY="/no/such/etcd")
+    assert agents.ends() == [ExitCode.USAGE]
+    said = agents.said(0)
+    assert "pip install 'elasticjob[local]'" in said
+    assert "Traceback" not in said
+
+
+def test_the_signal_that_ends_a_node_is_in_its_exit_code(agents: Agents) -> None:
+    agent = agents.start("--signals-to-handle", "SIGTERM,SIGUSR1", "--no-python", "sleep", "100")
+    eventually(lambda: "are running" in agents.said(0), within_s=30, what="it runs")
+    agent.send_signal(signal.SIGUSR1)
+    assert agents.ends() == [128 + signal.SIGUSR1]
+
+
+def test_streams_go_where_the_line_says_and_the_files_stay(agents: Agents, tmp_path: Path) -> None:
+    options = ("--nproc-per-node", "2", "-r", "0:1", "-t", "1:3", "--log-dir", str(tmp_path / "logs"), "--rdzv-id", "j")
+    script = "echo out of $LOCAL_RANK; echo err of $LOCAL_RANK >&2"
+    agents.start(*options, "--no-python", "sh", "-c", script)
+    assert agents.ends() == [0]
+    (run,) = (tmp_path / "logs").iterdir()
+    assert run.name.startswith("j_")
+    files = {rank: (run / f"round_1/{rank}/stdout.log").read_text() for rank in (0, 1)}
+    assert files == {0: "out of 0\n", 1: "out of 1\n"}
+    shown = {line for line in agents.said(0).splitlines() if line.startswith("[rank")}
+    assert shown == {"[rank0] err of 0", "[rank1] out of 1", "[rank1] err of 1"}
+
+
+def test_a_failure_is_told_to_whoever_started_the_agent_in_its_error_file(agents: Agents, tmp_path: Path) -> None:
+    agents.start("--no-python", "sh", "-c", "exit 7", TORCHELASTIC_ERROR_FILE=str(tmp_path / "error.json"))
+    assert agents.ends() == [7]
+    assert '"errorCode": 7' in (tmp_path / "error.json").read_text()

@@ -1,0 +1,121 @@
+"""The agent as PID 1 of a container: orphans are reaped, signals arrive, the end of the agent is the container's."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_agent import pid_one
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+UNSHARE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"]
+SLEEPER = "import os, sys, time; open(sys.argv[1], 'w').write('x'); time.sleep(100)"
+
+
+def may_unshare() -> bool:
+    """A namespace of processes can be made here."""
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+
+
+needs_namespaces = pytest.mark.skipif(not may_unshare(), reason="no namespace of processes can be made here")
+
+
+class Container:
+    """An agent that is PID 1, one worker in it."""
+
+    def __init__(self, folder: Path, *command: str) -> None:
+        self.log = folder / "log"
+        agent = [sys.executable, "-m", "elasticjob_agent.cli", "--no-python", *command]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([*UNSHARE, *agent], stdout=log, stderr=log, start_new_session=True)
+
+    def first(self) -> psutil.Process:
+        """PID 1, as seen from outside."""
+        (process,) = psutil.Process(self.process.pid).children()
+        return process
+
+    def zombies(self) -> list[psutil.Process]:
+        return [p for p in self.first().children(recursive=True) if p.status() == psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture
+def containers() -> Iterator[list[Container]]:
+    started: list[Container] = []
+    yield started
+    for container in started:
+        if container.process.poll() is None:
+            container.process.kill()
+            container.process.wait()
+
+
+@needs_namespaces
+def test_an_orphan_is_reaped(containers: list[Container], tmp_path: Path) -> None:
+    container = Container(tmp_path, sys.executable, "-c", SLEEPER, str(tmp_path / "up"))
+    containers.append(container)
+    eventually((tmp_path / "up").exists, within_s=30, what="the worker")
+    orphan = ["nsenter", "--user", "--preserve-credentials", "--pid", "--target", str(container.first().pid)]
+    marker = "4242.4242"
+    # Started from outside, as kubectl exec does: its child is nobody's when its parent has ended.
+    subprocess.run([*orphan, "sh", "-c", f"sleep {marker} & :"], check=True)
+    found = eventually(lambda: [p for p in psutil.process_iter() if _runs(p, marker)], within_s=20, what="the orphan")
+    assert found[0].ppid() == container.first().pid
+    found[0].kill()
+    eventually(lambda: not psutil.pid_exists(found[0].pid), within_s=20, what="the orphan reaped")
+    assert container.zombies() == []
+
+
+def _runs(process: psutil.Process, marker: str) -> bool:
+    try:
+        return process.cmdline() == ["sleep", marker]
+    except psutil.Error:
+        return False
+
+
+@needs_namespaces
+def test_sigterm_reaches_the_agent_once_and_its_code_is_the_containers(
+    containers: list[Container], tmp_path: Path
+) -> None:
+    container = Container(tmp_path, sys.executable, "-c", SLEEPER, str(tmp_path / "up"))
+    containers.append(container)
+    eventually((tmp_path / "up").exists, within_s=30, what="the worker")
+    container.first().send_signal(signal.SIGTERM)
+    assert container.process.wait(30) == 128 + signal.SIGTERM
+    assert container.log.read_text().count("got SIGTERM") == 1
+
+
+@needs_namespaces
+@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -SEGV $$", 128 + signal.SIGSEGV)])
+def test_the_workers_end_is_the_containers(script: str, code: int, containers: list[Container], tmp_path: Path) -> None:
+    container = Container(tmp_path, "sh", "-c", script)
+    containers.append(container)
+    assert container.process.wait(30) == code, container.log.read_text()
+
+
+def in_a_process_of_its_own(action: str) -> int:
+    """The exit code of an init whose agent does this."""
+    script = f"import os, signal, sys\nfrom elasticjob_agent import pid_one\npid_one.fork_under_init()\n{action}"
+    return subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [("sys.exit(5)", 5), ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL), ("pass", 0)],
+)
+def test_an_init_ends_as_its_agent_ends(action: str, code: int) -> None:
+    assert in_a_process_of_its_own(action) == code
+
+
+def test_who_is_not_first_does_not_fork() -> None:
+    before = os.getpid()
+    pid_one.become_init_if_first()
+    assert os.getpid() == before
