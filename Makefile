@@ -15,7 +15,7 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
 
 ##@ Tests
-.PHONY: test lint unit integration e2e images nightly
+.PHONY: test lint unit integration test-torch e2e images nightly
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
 lint: .venv/dev ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/ruff check .
@@ -28,12 +28,16 @@ unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver
 	hack/kube-tools >/dev/null
 	$(BIN)/pytest tests/integration --ignore=tests/integration/payload
+test-torch: .venv/dev ## an unmodified DDP script under our agent and under torchrun (3 minutes; installs torch, 4.7 GB, the first time)
+	ELASTICJOB_TORCH_PYTHON=$$(hack/torch-venv) $(BIN)/pytest tests/torch
 e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
 	$(BIN)/pytest tests/integration/payload e2e
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
-nightly: .venv/dev ## the long versions: large state machines
+nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
+	$(BIN)/pytest -m nightly tests/integration/agent
+	$(MAKE) test-torch
 
 ##@ Measurements
 .PHONY: bench-recovery bench-payload
