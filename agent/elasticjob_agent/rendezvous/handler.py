@@ -21,8 +21,8 @@ from elasticjob_agent.rendezvous.errors import (
     RendezvousStateError,
     RendezvousTimeoutError,
 )
-from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
-from elasticjob_agent.rendezvous.job import NodeOffer, StopOrder, WorkerFailure
+from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
+from elasticjob_agent.rendezvous.job import JobRendezvous, NodeOffer, StopOrder, WorkerFailure
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_agent.rendezvous.ports import Outcome
@@ -78,8 +78,8 @@ class Surroundings:
     join_timeout_s: float = 600.0
 
 
-class EtcdRendezvousHandler(RendezvousHandler):
-    """One node's access to a job in etcd; implements `JobRendezvous` too."""
+class EtcdRendezvousHandler(JobRendezvous):
+    """One node's access to a job in etcd."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._at = surroundings
@@ -110,7 +110,7 @@ class EtcdRendezvousHandler(RendezvousHandler):
         """
         proxy = self._begin()
         if self._place is not None:
-            proxy.stopped()
+            proxy.stopped(self._place)
         taken = proxy.take(lambda: self._closed)
         if not isinstance(taken, Assignment):
             raise _error(taken)
@@ -146,11 +146,12 @@ class EtcdRendezvousHandler(RendezvousHandler):
         if self._life is None or self._proxy is None:
             return True
         self._proxy.wake()
-        if self._place is not None:
-            self._proxy.stopped()
+        self.workers_stopped()
         self.leave()
         try:
             self._life.result(LEAVE_S)
+        except concurrent.futures.CancelledError:
+            return False
         except concurrent.futures.TimeoutError:
             log.warning("could not leave within %g s; the others learn it when the lease ends", LEAVE_S)
             self._life.cancel()
@@ -176,23 +177,23 @@ class EtcdRendezvousHandler(RendezvousHandler):
 
     def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:
         """These failed by themselves."""
-        if self._proxy is not None:
-            self._proxy.failed(failures)
+        if self._proxy is not None and self._place is not None:
+            self._proxy.failed(self._place, failures)
 
     def workers_succeeded(self) -> None:
         """All ended well."""
-        if self._proxy is not None:
-            self._proxy.succeeded()
+        if self._proxy is not None and self._place is not None:
+            self._proxy.succeeded(self._place)
 
     def workers_stopped(self) -> None:
         """None runs any more."""
-        if self._proxy is not None:
-            self._proxy.stopped()
+        if self._proxy is not None and self._place is not None:
+            self._proxy.stopped(self._place)
 
     def leave(self) -> None:
         """Tell the others that this node goes."""
-        self._leaving = True
-        if self._life is not None and not self._life.done():
+        self._leaving = True  # a member that is not made yet reads it
+        if self._proxy is not None and self._proxy.ended is None:
             self._at.loop.submit(self._request_leave())
 
     async def _request_leave(self) -> None:

@@ -5,10 +5,11 @@ are, says when they must stop, and decides alone what a failure is charged to an
 method here waits; all may be called from any thread.
 """
 
+import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
+from elasticjob_agent.rendezvous.interface import RendezvousHandler
 from elasticjob_agent.rendezvous.ports import Outcome
 
 
@@ -40,29 +41,37 @@ class WorkerFailure:
     signal: str = ""
     message: str = ""
     pid: int = 0
+    startup: bool = False
+    """It ended soon after its start; it may well fail again at once."""
 
 
-@runtime_checkable
-class JobRendezvous(Protocol):
-    """The second half of the conversation between an agent and a rendezvous that knows the job."""
+class JobRendezvous(RendezvousHandler):
+    """A rendezvous that knows the job; `shutdown` leaves it, and closes nothing."""
 
+    @abc.abstractmethod
     def offer(self, node: NodeOffer, on_change: Callable[[], None]) -> None:
         """Before the first `next_rendezvous`: who this node is, and whom to call after each change of what is below."""
 
+    @abc.abstractmethod
     def stop_order(self) -> StopOrder | None:
         """The order to stop the workers that run, if there is one."""
 
+    @abc.abstractmethod
     def outcome(self) -> Outcome | None:
         """How this node's part in the job has ended, if it has."""
 
+    @abc.abstractmethod
     def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:
         """These failed by themselves; the others may still run. The next round opens at once."""
 
+    @abc.abstractmethod
     def workers_succeeded(self) -> None:
         """All ended well, and nothing of them is left."""
 
+    @abc.abstractmethod
     def workers_stopped(self) -> None:
         """None of them runs any more."""
 
+    @abc.abstractmethod
     def leave(self) -> None:
         """Tell the others that this node goes; `stop_order` follows as soon as they know."""

@@ -2,7 +2,8 @@
 
 Towards the member, in its event loop, this is a `WorkersPort`; towards the agent a small mailbox under one lock:
 an offered round, an order to stop, the outcome. A round that is withdrawn before the agent took it was never
-started, so nothing has to be stopped. Only the loop's thread changes `phase` and `failures`.
+started, so nothing has to be stopped. Only the loop's thread changes `phase` and `failures`. What the agent tells
+names the round that it took: word of an older one may arrive when the next is offered already.
 """
 
 import asyncio
@@ -83,10 +84,10 @@ class WorkersProxy:
         self.phase = phase
         self.on_change()
 
-    def _fail(self, failures: Sequence[WorkerFailure]) -> None:
-        if self._place is None or self.phase not in {Workers.RUNNING, Workers.FAILED, Workers.STOPPING}:
+    def _fail(self, place: Assignment, failures: Sequence[WorkerFailure]) -> None:
+        if place is not self._place or self.phase in {Workers.NONE, Workers.SUCCEEDED}:
             return  # of a round that is over
-        self.failures += [FailureIn(self._place.round, f.local_rank, self._record(self._place, f)) for f in failures]
+        self.failures += [FailureIn(place.round, f.local_rank, self._record(place, f)) for f in failures]
         # Even while they are being stopped: what failed by itself is told before this node is ready.
         self._become(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
@@ -100,20 +101,22 @@ class WorkersProxy:
             pod=self._pod,
             host=self._host,
             pid=failed.pid,
+            startup=failed.startup,
             time_ns=self._wall_ns(),
         )
 
-    def _succeed(self) -> None:
-        if self.phase is Workers.RUNNING:
+    def _succeed(self, place: Assignment) -> None:
+        if place is self._place and self.phase is Workers.RUNNING:
             self._become(Workers.SUCCEEDED)
 
-    def _stopped(self) -> None:
+    def _stopped(self, place: Assignment) -> None:
+        if place is not self._place:
+            return
         with self._news:
             self._order = None
         if self.phase is Workers.RUNNING:  # by itself: the others must know why these workers are gone
-            self._fail(
-                [WorkerFailure(local_rank=0, exit_code=1, message="the agent has stopped its workers by itself")]
-            )
+            said = "the agent has stopped its workers by itself"
+            self._fail(place, [WorkerFailure(local_rank=0, exit_code=1, message=said)])
         if self.phase is Workers.FAILED:  # stays so until the round is opened because of it
             self._gone = True
         elif self.phase is Workers.STOPPING:
@@ -157,14 +160,14 @@ class WorkersProxy:
         with self._news:
             return self._ended
 
-    def failed(self, failures: Sequence[WorkerFailure]) -> None:
-        """Workers failed by themselves."""
-        self._loop.call_soon_threadsafe(self._fail, tuple(failures))
+    def failed(self, place: Assignment, failures: Sequence[WorkerFailure]) -> None:
+        """Workers of this round failed by themselves."""
+        self._loop.call_soon_threadsafe(self._fail, place, tuple(failures))
 
-    def succeeded(self) -> None:
-        """All ended well."""
-        self._loop.call_soon_threadsafe(self._succeed)
+    def succeeded(self, place: Assignment) -> None:
+        """All of this round ended well."""
+        self._loop.call_soon_threadsafe(self._succeed, place)
 
-    def stopped(self) -> None:
-        """None runs any more."""
-        self._loop.call_soon_threadsafe(self._stopped)
+    def stopped(self, place: Assignment) -> None:
+        """None of this round runs any more."""
+        self._loop.call_soon_threadsafe(self._stopped, place)

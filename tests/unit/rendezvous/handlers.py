@@ -44,6 +44,8 @@ class LoopThread:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for _ in range(20):  # turns in which closed transports let go of their sockets
+            await asyncio.sleep(0)
 
 
 class Port:

@@ -1,5 +1,6 @@
 """The etcd rendezvous behind the interface of agents: rounds, orders, ends; over an in-memory etcd."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from elasticjob_agent.rendezvous.errors import (
     RendezvousStateError,
 )
 from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
+from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.exit_codes import ExitCode
 from tests.faults.waiting import eventually
 from tests.unit.rendezvous.handlers import Job
@@ -132,6 +134,21 @@ def test_k_004_03_leaving_closes_nothing_the_others_go_on() -> None:
     assert first.shutdown()
     assert not second.is_closed()
     job.close()
+
+
+def test_word_of_a_round_that_is_over_says_nothing_of_the_next(job: Job) -> None:
+    first, second = job.handler(), job.handler()
+    job.meet(first, second)
+    proxy, old = first._proxy, first._place
+    assert proxy is not None
+    assert old is not None
+    second.workers_failed([FAILURE])
+    job.meet(first, second)
+    proxy.failed(old, [FAILURE])
+    proxy.stopped(old)
+    proxy.succeeded(old)
+    job.loop.submit(asyncio.sleep(0)).result(20)
+    assert (proxy.phase, proxy.failures) == (Workers.RUNNING, [])
 
 
 def test_node_that_waits_for_the_others_can_leave(job: Job) -> None:
