@@ -17,13 +17,15 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 ##@ Tests
 .PHONY: test lint unit integration test-torch e2e images nightly
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
-lint: .venv/dev ## ruff, mypy, import-linter, shellcheck
+lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck -x $$(git ls-files | xargs grep -lE '^#!/(bin/|usr/bin/env )(ba)?sh' )
+	helm=$$(hack/kube-tools helm) && "$${helm#HELM=}" lint --quiet --strict charts/elasticjob 2> >(grep -v 'found symbolic link' >&2)
 unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
+	hack/kube-tools helm >/dev/null
 	$(BIN)/pytest tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver
 	hack/kube-tools >/dev/null
