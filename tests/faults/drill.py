@@ -1,0 +1,192 @@
+"""A fleet whose workers obey orders by round and rank, and a look at what etcd holds of its job.
+
+Orders belong to a round: one that came too late for it is never carried out in the next.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_api import keys, records
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Failure, Slots
+from elasticjob_api.world import State, World
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint, Put, Txn
+from tests.faults.fleet import Fleet
+from tests.faults.waiting import eventually
+
+_WORKER = Path(__file__).with_name("obedient.py")
+_PATIENCE_S = 30.0
+
+
+@dataclass
+class Drill(Fleet):
+    """Some agents of one job. What looks into etcd does so at `endpoint`, whatever way the agents take."""
+
+    options: tuple[str, ...] = ("--progress",)
+    """Of the workers, see obedient.py. Who tells of progress is not held for unable to start."""
+
+    def obey(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
+        """Start one agent with such workers; its number. `way` is an endpoint of its own."""
+        direct, self.endpoint = self.endpoint, way or self.endpoint
+        try:
+            chosen = self.options if options is None else options
+            self.start_agent(sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *chosen)
+        finally:
+            self.endpoint = direct
+        return len(self.agents) - 1
+
+    def begin(self, count: int) -> None:
+        """Start so many and wait until all their workers run round 1."""
+        for _ in range(count):
+            self.obey()
+        self.await_round(1, count * self.nproc)
+
+    def order(self, round_: int, orders: dict[str, dict[str, Any]]) -> None:
+        """Have workers of a round do something: rank, or `*`, → what."""
+        draft = self.orders / f".{round_}"
+        draft.write_text(json.dumps(orders))
+        draft.rename(self.orders / f"{round_}.json")
+
+    def go(self) -> None:
+        """Let those that save be done with it."""
+        (self.orders / "go").touch()
+
+    def workers(self, point: str, round_: int) -> list[int]:
+        """Ranks that have come to this point in a round, in order of time."""
+        return [int(p["rank"]) for p in self.points() if p["point"] == point and p["round"] == round_ and "rank" in p]
+
+    def await_point(self, point: str, round_: int, workers: int) -> None:
+        """Wait until so many have."""
+        what = f"{workers} workers {point!r} in round {round_}"
+        eventually(lambda: len(self.workers(point, round_)) >= workers, within_s=_PATIENCE_S, what=what)
+
+    def restarts(self, round_: int) -> set[str]:
+        """What the workers of a round were told of restarts."""
+        return {p["env"]["TORCHELASTIC_RESTART_COUNT"] for p in self.running(round_)}
+
+    def all_finish(self, *agents: int) -> None:
+        """The job goes to its good end: these agents (all) exit 0."""
+        self.finish()
+        wanted = agents or tuple(range(len(self.agents)))
+        codes = {agent: self.agents[agent].wait(timeout=_PATIENCE_S) for agent in wanted}
+        assert set(codes.values()) == {0}, self.log_of(next(a for a in wanted if codes[a])).read_text()
+
+    # -- etcd ------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> Keys:
+        """Of this job."""
+        return Keys(keys.cli_prefix(self.run_id))
+
+    def view(self) -> View:
+        """Everything that etcd holds of the job."""
+        return asyncio.run(_view(self.endpoint, self.keys))
+
+    def world(self) -> World | None:
+        """The world as it is."""
+        return self.view().world
+
+    def await_world(self, state: State, round_: int) -> World:
+        """Wait for this world."""
+
+        def seen() -> World | None:
+            world = self.world()
+            return world if world is not None and (world.state, world.round) == (state, round_) else None
+
+        found = eventually(seen, within_s=_PATIENCE_S, what=f"{state.value} {round_}", pause_s=0.05)
+        assert found is not None
+        return found
+
+    def root(self, round_: int) -> Failure:
+        """What the verdict named as the cause of that round's end; to be asked while the next one stands."""
+        view = self.view()
+        assert view.world is not None
+        name = view.world.root
+        found = [f.failure for f in view.failures if f.name == name and f.round == round_]
+        assert found, f"{name or 'nothing'} is named as the cause of round {round_}'s end"
+        return found[0]
+
+    def slot_of_closer(self) -> int:
+        """The slot of the node that closes rounds now."""
+        node = eventually(lambda: _closer(self.endpoint, self.keys), within_s=_PATIENCE_S, what="a closer")
+        return int(node[:4], 16)
+
+    def agent_of(self, slot: int) -> int:
+        """Which agent holds a slot."""
+        pod = next(node.record.pod for member, node in self.view().nodes.items() if member.slot == slot)
+        pids = {agent.pid: number for number, agent in enumerate(self.agents)}
+        return pids[int(pod.rpartition("-")[2])]
+
+    def want(self, **changes: Any) -> None:
+        """Say in `P/c/spec` what is wanted: before the first agent everything, later what changes."""
+        now = self.view().spec
+        least, _, most = self.nnodes.partition(":")
+        plain = Slots(
+            min=int(least),
+            max=int(most or least),
+            desired=int(most or least),
+            max_restarts=self.max_restarts,
+            scale_up_delay_s=1.0,
+        )
+        self.put(self.keys.spec, records.encode(replace(now or plain, **changes)))
+
+    def put(self, key: str, value: bytes) -> None:
+        """Any key."""
+        asyncio.run(_put(self.endpoint, key, value))
+
+
+async def _view(endpoint: str, of: Keys) -> View:
+    client = EtcdClient(Endpoint((endpoint,)))
+    try:
+        return parse_view(of, (await client.range(of.all)).kvs)
+    finally:
+        await client.close()
+
+
+async def _put(endpoint: str, key: str, value: bytes) -> None:
+    client = EtcdClient(Endpoint((endpoint,)))
+    try:
+        await client.txn(Txn((), (Put(key, value),)))
+    finally:
+        await client.close()
+
+
+def _closer(endpoint: str, of: Keys) -> str:
+    async def ask() -> str:
+        client = EtcdClient(Endpoint((endpoint,)))
+        try:
+            found = await client.get(of.closer)
+            return "" if found is None else found.value.decode()
+        finally:
+            await client.close()
+
+    return asyncio.run(ask())
+
+
+@contextlib.contextmanager
+def drill(
+    endpoint: str,
+    folder: Path,
+    nnodes: str,
+    nproc: int,
+    *,
+    max_restarts: int = 100,
+    conf: str = "keep_alive=2",
+    options: tuple[str, ...] = ("--progress",),
+) -> Iterator[Drill]:
+    """A drill whose agents are stopped at the end."""
+    made = Drill(endpoint, folder, nnodes, nproc, max_restarts=max_restarts, conf=conf, options=options)
+    try:
+        yield made
+    finally:
+        made.finish()
+        made.go()
+        made.stop()

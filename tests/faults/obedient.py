@@ -1,0 +1,97 @@
+"""A worker that does what a test says: standard library only, run as a file by `drill.Drill`.
+
+    obedient.py TRACE ORDERS [--progress] [--save SIGNAL] [--stubborn | --doomed]
+
+It notes "running" in the trace and looks for orders of its own round: ORDERS/<round>.json is `{"<rank>": {...}}`,
+`"*"` for every rank; `{"after_s": 0.003, "say": "boom", "exit": 1}` or `{"signal": 11}`. ORDERS/finish means exit 0.
+With --save it answers that signal by "told", waits for ORDERS/go, notes "saved" and exits 0. Stubborn: SIGTERM is
+noted as "told" and that is all. Doomed: who is ordered to crash crashes, also if SIGTERM comes first: it stands for
+a process that is dying already.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from types import FrameType
+
+TRACE, ORDERS, *OPTIONS = sys.argv[1:]
+ROUND, RANK = int(os.environ["ELASTICJOB_ROUND"]), os.environ["RANK"]
+SHOWN = ("RANK", "WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "ELASTICJOB_ROUND")
+
+
+def note(point: str) -> None:
+    """One line in the trace."""
+    line = {
+        "t_us": time.time_ns() // 1000,
+        "agent": "worker",
+        "of": int(os.environ["FLEET_AGENT"]),
+        "round": ROUND,
+        "rank": int(RANK),
+        "pid": os.getpid(),
+        "point": point,
+        "env": {name: os.environ.get(name) for name in SHOWN},
+    }
+    fd = os.open(TRACE, os.O_WRONLY | os.O_APPEND)
+    os.write(fd, json.dumps(line).encode() + b"\n")
+    os.close(fd)
+
+
+def save(_number: int, _frame: FrameType | None) -> None:
+    """A checkpoint that takes as long as the test wants."""
+    note("told")
+    while not os.path.exists(ORDERS + "/go"):  # noqa: PTH110 -- os is all that is needed here
+        time.sleep(0.01)
+    note("saved")
+    os._exit(0)
+
+
+def crash_all_the_same(_number: int, _frame: FrameType | None) -> None:
+    """SIGTERM while an order to crash is there, or without one."""
+    if "signal" in (mine := orders()):
+        obey({"signal": mine["signal"]})
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def orders() -> dict[str, object]:
+    """What is ordered for this rank in this round; empty for nothing."""
+    with contextlib.suppress(FileNotFoundError), open(f"{ORDERS}/{ROUND}.json") as file:  # noqa: PTH123
+        everybody = json.load(file)
+        mine: dict[str, object] = everybody.get(RANK, everybody.get("*", {}))
+        return mine
+    return {}
+
+
+def obey(order: dict[str, object]) -> None:
+    """Do what is ordered; does not return."""
+    time.sleep(float(str(order.get("after_s", 0))))
+    if "say" in order:
+        os.write(2, f"{order['say']}\n".encode())
+    if "signal" in order:
+        os.kill(os.getpid(), int(str(order["signal"])))
+    os._exit(int(str(order.get("exit", 0))))
+
+
+def main() -> None:
+    """Until told otherwise."""
+    if "--save" in OPTIONS:
+        signal.signal(signal.Signals[OPTIONS[OPTIONS.index("--save") + 1]], save)
+    if "--stubborn" in OPTIONS:
+        signal.signal(signal.SIGTERM, lambda *_: note("told"))
+    if "--doomed" in OPTIONS:
+        signal.signal(signal.SIGTERM, crash_all_the_same)
+    if "--progress" in OPTIONS:
+        fd = os.open(os.environ["ELASTICJOB_PROGRESS"], os.O_WRONLY)
+        os.write(fd, b'{"step": 1}\n')
+        os.close(fd)
+    note("running")
+    while not os.path.exists(ORDERS + "/finish"):  # noqa: PTH110
+        if mine := orders():
+            obey(mine)
+        time.sleep(0.01)
+
+
+main()

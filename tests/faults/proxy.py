@@ -1,0 +1,168 @@
+"""A TCP proxy that misbehaves on demand: what is between a client and a server when the network is at fault.
+
+It runs in a thread of its own with its own event loop, so that plain tests can use it beside real processes:
+
+    with proxy("127.0.0.1", 2379) as way:
+        start_something(way.endpoint)
+        way.stall()
+
+Each order counts for the connections that stand and for those to come, from when the call returns.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+_HOST = "127.0.0.1"
+_READ_BYTES = 65536
+_PATIENCE_S = 20.0
+
+
+class _Ways:
+    """The proxy itself; everything here runs in its event loop."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.port = 0
+        self._target = (host, port)
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._delay_s = 0.0
+        self._cuts = False
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> None:
+        """Take connections, always at the same port."""
+        if self._server is None:
+            self._server = await asyncio.start_server(self._accept, _HOST, self.port)
+            self.port = int(self._server.sockets[0].getsockname()[1])
+
+    async def obey(self, *, flows: bool, delay_s: float = 0.0, cuts: bool = False, listens: bool = True) -> None:
+        """Behave so from now on."""
+        self._delay_s, self._cuts = delay_s, cuts
+        if flows:
+            self._flows.set()
+        else:
+            self._flows.clear()
+        if cuts:
+            self._reset_all()
+        if listens:
+            await self.listen()
+        elif self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def close(self) -> None:
+        """Reset every connection and stop listening."""
+        await self.obey(flows=True, cuts=True, listens=False)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _reset_all(self) -> None:
+        for writer in list(self._writers):
+            _reset(writer)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            if self._cuts:
+                _reset(writer)
+                return
+            await self._flows.wait()
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            self._writers.add(far_writer)
+            try:
+                await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+            finally:
+                far_writer.close()
+                self._writers.discard(far_writer)
+        except OSError:
+            _reset(writer)  # one of the two ends is gone, so is the other
+        finally:
+            writer.close()
+            self._writers.discard(writer)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_READ_BYTES):
+            await self._flows.wait()
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection with RST, not in order."""
+    with contextlib.suppress(OSError):  # it is closed already
+        no_linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+    writer.transport.abort()
+
+
+class Proxy:
+    """A proxy at work; `endpoint` is what its clients are told."""
+
+    def __init__(self, ways: _Ways, loop: asyncio.AbstractEventLoop) -> None:
+        self._ways = ways
+        self._loop = loop
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port`."""
+        return f"{_HOST}:{self._ways.port}"
+
+    def restore(self) -> None:
+        """Carry everything, as at the beginning; what was stalled flows on."""
+        self._do(self._ways.obey(flows=True))
+
+    def stall(self) -> None:
+        """Connections stand and can be made, and not a byte passes: a full queue, a dead switch."""
+        self._do(self._ways.obey(flows=False))
+
+    def delay(self, seconds: float) -> None:
+        """Each piece passes so much later."""
+        self._do(self._ways.obey(flows=True, delay_s=seconds))
+
+    def cut(self) -> None:
+        """Every connection is reset, and every new one as soon as it is made."""
+        self._do(self._ways.obey(flows=True, cuts=True))
+
+    def refuse(self) -> None:
+        """Every connection is reset, and nobody listens any more."""
+        self._do(self._ways.obey(flows=True, cuts=True, listens=False))
+
+    def _do(self, order: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(order, self._loop).result(_PATIENCE_S)
+
+
+@contextlib.contextmanager
+def proxy(host: str, port: int) -> Iterator[Proxy]:
+    """A proxy before `host:port` that is closed at the end."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
+    thread.start()
+
+    def do(order: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(order, loop).result(_PATIENCE_S)
+
+    ways = _Ways(host, port)
+    try:
+        do(ways.listen())
+        yield Proxy(ways, loop)
+        do(ways.close())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_PATIENCE_S)
+        loop.close()

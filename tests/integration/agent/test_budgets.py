@@ -1,0 +1,114 @@
+"""What a failure costs: one restart for all of them, nothing for a port, a wait for what fails before any progress."""
+
+import contextlib
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.world import Cause, State
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.drill import drill
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+BINDS = """
+import os, socket, sys, time
+folder, round_ = sys.argv[1], os.environ["ELASTICJOB_ROUND"]
+port = os.environ["MASTER_PORT"]
+open(f"{folder}/.{round_}", "w").write(port)
+os.rename(f"{folder}/.{round_}", f"{folder}/port.{round_}")
+while not os.path.exists(f"{folder}/bind"):
+    time.sleep(0.01)
+server = socket.create_server(("127.0.0.1", int(port)))
+"""
+
+
+@pytest.fixture
+def endpoint(etcd_server: EtcdServer) -> str:
+    """The shared etcd."""
+    return etcd_server.endpoint.targets[0]
+
+
+def test_simultaneous_crashes_on_three_nodes_are_one_restart(endpoint: str, tmp_path: Path) -> None:
+    with drill(endpoint, tmp_path, "3", 1) as job:
+        job.begin(3)
+        job.order(1, {"*": {"exit": 3}})
+        job.await_round(2, 3)
+        assert job.restarts(2) == {"1"}
+        job.all_finish()
+        assert job.rounds() == {1, 2}
+
+
+def test_failures_that_repeat_before_any_progress_wait_and_the_last_sentence_says_so(
+    endpoint: str, tmp_path: Path
+) -> None:
+    with drill(endpoint, tmp_path, "1", 1, max_restarts=2) as job:
+        job.start_agent("no-such-command")
+        assert job.await_ends(60) == [ExitCode.NOT_FOUND]
+        said = job.log_of(0).read_text()
+        assert "failure 2 in a row before any progress, the next attempt is 1 s after it" in said
+        assert "maxRestarts 2 is used up: 3 failures in a row before any progress" in said.splitlines()[-1]
+
+
+def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpoint: str, tmp_path: Path) -> None:
+    with drill(endpoint, tmp_path, "1", 1) as job:
+        job.begin(1)
+        for round_ in (1, 2, 3):
+            job.order(round_, {"0": {"exit": 1}})
+            job.await_round(round_ + 1, 1)
+            world = job.await_world(State.ACTIVE, round_ + 1)
+            assert (world.strikes, world.restarts) == (0, round_)
+        job.all_finish()
+
+
+def test_old_failures_are_forgiven_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
+    """Each life is longer than the window, so that three failures pass a budget of one."""
+    script = 'sleep 1.2; [ "$ELASTICJOB_ROUND" -gt 3 ]'
+    with drill(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
+        job.want(restart_window_s=1.0, backoff_initial_s=0.0)
+        job.start_agent("sh", "-c", script)
+        assert job.await_ends(60) == [0], job.log_of(0).read_text()
+
+
+def test_young_failures_count_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
+    with drill(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
+        job.want(restart_window_s=600.0, backoff_initial_s=0.0)
+        job.start_agent("sh", "-c", "exit 7")
+        assert job.await_ends(60) == [7]
+        last = job.log_of(0).read_text().splitlines()[-1]
+        assert "maxRestarts 1 is used up within 600 s: 2 failures in a row before any progress" in last
+
+
+@contextlib.contextmanager
+def taken(port: int) -> Iterator[None]:
+    """Somebody else listens at MASTER_PORT."""
+    with socket.create_server(("127.0.0.1", port)):
+        yield
+
+
+def test_a_master_port_that_somebody_took_is_tried_anew_and_not_charged(endpoint: str, tmp_path: Path) -> None:
+    with drill(endpoint, tmp_path, "1", 1, max_restarts=0) as job:
+        job.start_agent(sys.executable, "-S", "-c", BINDS, str(tmp_path))
+        first, second = tmp_path / "port.1", tmp_path / "port.2"
+        eventually(first.exists, within_s=30, what="rank 0 of round 1")
+        with taken(int(first.read_text())):
+            (tmp_path / "bind").touch()
+            eventually(second.exists, within_s=30, what="rank 0 of round 2")
+        assert job.await_ends(30) == [0], job.log_of(0).read_text()
+        assert first.read_text() != second.read_text()
+        assert "; not charged: the next attempt takes another port" in job.log_of(0).read_text()
+
+
+def test_a_node_that_is_lost_is_counted_apart(endpoint: str, tmp_path: Path) -> None:
+    with drill(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
+        job.begin(3)
+        job.agents[2].kill()
+        job.await_round(2, 2)
+        world = job.await_world(State.ACTIVE, 2)
+        assert (world.restarts, world.losses, world.cause) == (0, 1, Cause.NODE_LOST)
+        job.all_finish(0, 1)

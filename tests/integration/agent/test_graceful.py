@@ -1,0 +1,67 @@
+"""Planned changes give workers their signal and their time; an unplanned end gives the others the short grace."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api.world import Cause, State
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.drill import Drill, drill
+
+pytestmark = pytest.mark.etcd
+
+SAVES = ("--progress", "--save", "SIGUSR1")
+
+
+@pytest.fixture
+def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+    """Two to three nodes whose workers save on SIGUSR1 for as long as the test wants."""
+    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=SAVES) as made:
+        made.want(stop_signal="SIGUSR1", stop_grace_s=60.0, failure_grace_s=0.2)
+        yield made
+
+
+def all_save(job: Drill, workers: int) -> None:
+    """Everybody is told, nobody goes on before all have saved, then there is one new round."""
+    job.await_point("told", 1, workers)
+    assert job.rounds() == {1}
+    job.go()
+    job.await_point("saved", 1, workers)
+
+
+def test_workers_save_when_a_node_joins(job: Drill) -> None:
+    job.want(desired=2)
+    job.begin(2)
+    job.want(desired=3)
+    job.obey()
+    all_save(job, 2)
+    job.await_round(2, 3)
+    assert job.await_world(State.ACTIVE, 2).cause is Cause.NODE_JOINED
+
+
+def test_workers_save_when_the_job_shrinks(job: Drill) -> None:
+    job.begin(3)
+    job.want(desired=2)
+    all_save(job, 3)
+    job.await_round(2, 2)
+    assert job.await_world(State.ACTIVE, 2).cause is Cause.SCALED_DOWN
+
+
+def test_workers_save_when_a_node_is_preempted(job: Drill) -> None:
+    job.begin(3)
+    job.agents[1].send_signal(signal.SIGTERM)
+    all_save(job, 3)
+    job.await_round(2, 2)
+    assert job.agents[1].wait(30) == 128 + signal.SIGTERM
+    assert job.await_world(State.ACTIVE, 2).restarts == 0
+
+
+def test_after_a_failure_nobody_waits_for_those_who_would_save(job: Drill) -> None:
+    job.begin(3)
+    job.order(1, {"0": {"exit": 1}})
+    job.await_round(2, 3)
+    assert job.workers("saved", 1) == []
+    assert sorted(job.workers("told", 1)) == [1, 2]
+    assert job.restarts(2) == {"1"}

@@ -1,0 +1,92 @@
+"""The proxy that the fault tests trust does what it is told."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.proxy import Proxy, proxy
+
+PATIENCE_S = 20.0
+
+
+def echo(server: socket.socket) -> None:
+    """Give back whatever comes, to one client after another, until the listener is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = server.accept()
+            with client, contextlib.suppress(OSError):
+                while data := client.recv(4096):
+                    client.sendall(data)
+
+
+@pytest.fixture
+def way() -> Iterator[Proxy]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=echo, args=(server,))
+        thread.start()
+        with proxy("127.0.0.1", server.getsockname()[1]) as made:
+            yield made
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE_S)
+
+
+def dial(way: Proxy) -> socket.socket:
+    host, _, port = way.endpoint.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+
+
+def say(client: socket.socket, data: bytes) -> bytes:
+    client.sendall(data)
+    return client.recv(4096)
+
+
+def test_it_carries_both_ways(way: Proxy) -> None:
+    with dial(way) as client:
+        assert say(client, b"hello") == b"hello"
+        assert say(client, b"again") == b"again"
+
+
+def test_what_is_stalled_arrives_when_it_is_restored(way: Proxy) -> None:
+    with dial(way) as client:
+        assert say(client, b"a") == b"a"
+        way.stall()
+        client.sendall(b"b")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        client.settimeout(PATIENCE_S)
+        way.restore()
+        assert client.recv(1) == b"b"
+
+
+def test_a_cut_resets_what_stands_and_what_comes(way: Proxy) -> None:
+    with dial(way) as client:
+        assert say(client, b"a") == b"a"
+        way.cut()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    with pytest.raises(OSError, match=r"reset|Broken pipe"), dial(way) as client:
+        say(client, b"b")
+    way.restore()
+    with dial(way) as client:
+        assert say(client, b"c") == b"c"
+
+
+def test_refused_is_refused_until_it_is_restored_at_the_same_port(way: Proxy) -> None:
+    before = way.endpoint
+    way.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        dial(way)
+    way.restore()
+    assert way.endpoint == before
+    with dial(way) as client:
+        assert say(client, b"a") == b"a"
+
+
+def test_a_delay_is_no_loss(way: Proxy) -> None:
+    way.delay(0.05)
+    with dial(way) as client:
+        assert say(client, b"a") == b"a"
