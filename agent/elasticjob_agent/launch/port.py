@@ -8,8 +8,8 @@ and such names belong to a network namespace exactly as ports do.
 
 import random
 import socket
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -76,6 +76,26 @@ class HeldPort:
             raise
         self._held = [port, mark]
         return number
+
+
+class GivenPort:
+    """A port that the caller has chosen and answers for."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def release(self) -> None:
+        """It was never held."""
+
+
+@contextmanager
+def rank_0_port(given: int | None) -> Iterator[HeldPort | GivenPort]:
+    """This port or, if it is None, a held one."""
+    if given is not None:
+        yield GivenPort(given)
+        return
+    with HeldPort() as held:
+        yield held
 
 
 def candidates(ephemeral: tuple[int, int], choose: Choose) -> Iterable[int]:

@@ -1,5 +1,23 @@
-"""Functions in processes of their own, as `torch.multiprocessing.spawn` has them, without torch."""
+"""Functions in processes of their own: `torch.multiprocessing.spawn`'s names and behaviour, without torch.
 
+    context = start_processes(train, args=(config,), nprocs=8, join=False)
+    while not context.join():        # raises what the first process that fails has raised
+        pass
+
+Every process leads a session of its own, dies with its parent, and takes all that it has started along.
+"""
+
+from elasticjob_agent.spawn.context import ProcessContext, SpawnContext
 from elasticjob_agent.spawn.errors import ProcessException, ProcessExitedException, ProcessRaisedException
+from elasticjob_agent.spawn.start import ENV_VAR_PARALLEL_START, spawn, start_processes
 
-__all__ = ["ProcessException", "ProcessExitedException", "ProcessRaisedException"]
+__all__ = [
+    "ENV_VAR_PARALLEL_START",
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "spawn",
+    "start_processes",
+]

@@ -1,0 +1,23 @@
+"""How long the processes beside a failed one are given: pure."""
+
+from dataclasses import dataclass
+
+_TERMINATE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Both in seconds, each shared by all processes."""
+
+    wait_s: float
+    """For ending by themselves, before any signal."""
+    terminate_s: float
+    """From SIGTERM until SIGKILL."""
+
+
+def bounds(grace_period: float | None) -> Bounds:
+    """The bounds for this `grace_period` of a join; None: no wait, and half a minute after SIGTERM."""
+    if grace_period is None:
+        return Bounds(wait_s=0.0, terminate_s=_TERMINATE_S)
+    grace_s = max(0.0, grace_period)
+    return Bounds(wait_s=grace_s, terminate_s=grace_s)

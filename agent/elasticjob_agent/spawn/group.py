@@ -1,0 +1,105 @@
+"""Functions that were started together: started all or none, and ended with everything that they have started.
+
+Groups that still run when the interpreter exits are taken care of there, as the standard library does with its
+processes: daemons are killed, the others waited for.
+"""
+
+import atexit
+import concurrent.futures
+import multiprocessing
+import os
+from collections.abc import Awaitable, Sequence
+
+from elasticjob_agent.spawn.process import FunctionProcess
+from elasticjob_agent.supervisor.background import Background, background
+from elasticjob_agent.supervisor.functions import Function, FunctionChild, spawn_functions, stop_functions
+
+
+class Group:
+    """The processes of one start; see `start`."""
+
+    def __init__(self, home: Background, kind: type[FunctionProcess]) -> None:
+        self.processes: list[FunctionProcess] = []
+        """In the order of their functions."""
+        self._home = home
+        self._kind = kind
+        self._children: list[FunctionChild] = []
+        self._ended = False
+
+    @classmethod
+    def start(
+        cls,
+        functions: Sequence[Function],
+        method: str,
+        *,
+        kind: type[FunctionProcess] = FunctionProcess,
+        preload: Sequence[str] = (),
+    ) -> "Group":
+        """Start all of these; none is left if one cannot be, or if this is interrupted.
+
+        Raises:
+            StartError: one cannot be started; errors of pickling come as they are.
+            AssertionError: this process is a daemon of multiprocessing's.
+        """
+        if multiprocessing.current_process().daemon:
+            raise AssertionError("daemonic processes are not allowed to have children")
+        home = background()
+        group = cls(home, kind)
+        supervisor = home.run(home.supervisor())
+        # In this thread and before anything is started: what cannot be pickled is this caller's error.
+        starting = spawn_functions(supervisor, functions, method, preload=preload)
+        try:
+            home.run(group._adopt(starting, functions))
+        except BaseException:
+            group.end(grace_s=0).result()
+            raise
+        if functions:
+            _remember(group)
+        return group
+
+    def end(self, *, grace_s: float) -> "concurrent.futures.Future[None]":
+        """SIGTERM to all process groups, and SIGKILL to what is left of their trees after `grace_s` seconds.
+
+        Also for processes that have ended: what they have left behind goes, too. A second call may end it sooner.
+        """
+        self._ended = True
+        _living.discard(self)
+        return self._home.submit(stop_functions(self._children, grace_s=grace_s))
+
+    def sweep(self) -> None:
+        """Remove what processes that have all ended have left behind. Once; may be called again."""
+        if not self._ended:
+            self.end(grace_s=0).result()
+
+    async def _adopt(self, starting: Awaitable[list[FunctionChild]], functions: Sequence[Function]) -> None:
+        # Nothing is awaited between the start and these lines, so no cancellation can come between them.
+        self._children = await starting
+        self.processes = [
+            self._kind(child, name=function.name, daemon=function.daemon)
+            for child, function in zip(self._children, functions, strict=True)
+        ]
+
+
+_living: set[Group] = set()
+"""Those of this process that nobody has seen the end of."""
+
+
+def _remember(group: Group) -> None:
+    # After the background's own hook, so that it runs before that one ends everything.
+    if not _living:
+        atexit.unregister(_finish_at_exit)
+        atexit.register(_finish_at_exit)
+    _living.add(group)
+
+
+def _finish_at_exit() -> None:
+    groups = list(_living)
+    for ending in [group.end(grace_s=0) for group in groups if group.processes[0].daemon]:
+        ending.result()
+    for group in groups:
+        for process in group.processes:
+            process.join()
+        group.sweep()
+
+
+os.register_at_fork(after_in_child=_living.clear)

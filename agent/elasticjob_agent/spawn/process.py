@@ -1,0 +1,97 @@
+"""One process of ours with the face of `multiprocessing.Process`.
+
+Its end is published once, from the background's loop, when it was reaped and its answer is complete; from then on
+every field is final, and `sentinel` is readable.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from multiprocessing import connection
+
+from elasticjob_agent.supervisor import descriptors
+from elasticjob_agent.supervisor.channel import Outcome
+from elasticjob_agent.supervisor.function_child import INTERRUPTED, NEVER_BEGAN, RAISED
+from elasticjob_agent.supervisor.functions import FunctionChild
+from elasticjob_agent.supervisor.records import Exit
+from elasticjob_agent.supervisor.starter import tree
+
+_RAISED = (RAISED, NEVER_BEGAN)
+
+
+class FunctionProcess:
+    """A started process that runs a function; made in the background's loop."""
+
+    def __init__(self, child: FunctionChild, *, name: str, daemon: bool) -> None:
+        self.name = name
+        self.daemon = daemon
+        self.pid = child.pid
+        self.ended_at_s = float("inf")
+        """The moment of its end on the monotonic clock."""
+        self.traceback = ""
+        """What its function raised; empty if it did not."""
+        self.sentinel = descriptors.own(os.eventfd(0, os.EFD_CLOEXEC))
+        """Readable once it has ended."""
+        self._maker = os.getpid()
+        self._child = child
+        self._code: int | None = None
+        for each in (child.exit, child.outcome):
+            each.add_done_callback(self._publish)
+
+    def __del__(self) -> None:
+        # In a fork of its process it was closed already, and the number may be that of something else by now.
+        if os.getpid() == self._maker:
+            descriptors.close(self.sentinel)
+
+    @property
+    def exitcode(self) -> int | None:
+        """0 to 255, or minus a signal's number; None while it runs."""
+        return self._code
+
+    def is_alive(self) -> bool:
+        """It has not ended."""
+        return self._code is None
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end, at most `timeout` seconds; None waits for ever."""
+        connection.wait([self.sentinel], timeout)
+
+    def terminate(self) -> None:
+        """Send it SIGTERM."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send it SIGKILL."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, signum: signal.Signals) -> None:
+        # Handle first, check second: its pid may have gone to another process, but that is no child of our starter.
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(self.pid)
+            try:
+                found = tree.read(self.pid)
+                if found and found.parent == self._child.home.supervisor.starter_pid:
+                    signal.pidfd_send_signal(handle, signum)
+            finally:
+                os.close(handle)
+
+    def _publish(self, _: object) -> None:
+        if self._code is None and self._child.exit.done() and self._child.outcome.done():
+            exit_, outcome = self._child.exit.result(), self._child.outcome.result()
+            self.ended_at_s = exit_.at_s
+            self.traceback = outcome.words["traceback"] if outcome and outcome.kind in _RAISED else ""
+            self._code = self._judged(exit_, outcome)
+            os.eventfd_write(self.sentinel, 1)
+
+    def _judged(self, exit_: Exit, outcome: Outcome | None) -> int:
+        """Its exit code."""
+        del outcome
+        return exit_.code
+
+
+class QuietProcess(FunctionProcess):
+    """One for which Ctrl-C is a good end: whoever presses it means the parent."""
+
+    def _judged(self, exit_: Exit, outcome: Outcome | None) -> int:
+        interrupted = outcome is not None and outcome.kind == INTERRUPTED
+        return 0 if interrupted and exit_.code == -signal.SIGINT else exit_.code

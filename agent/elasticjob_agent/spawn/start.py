@@ -1,0 +1,126 @@
+"""Starting a function in several processes."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing import forkserver
+from typing import Any
+
+from elasticjob_agent.spawn.context import ProcessContext
+from elasticjob_agent.spawn.group import Group
+from elasticjob_agent.spawn.process import QuietProcess
+from elasticjob_agent.supervisor.functions import Function
+from elasticjob_agent.supervisor.records import Inherit
+
+ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
+"""Kept for programs that set it: processes are always started so that none waits for another's imports."""
+
+_PUBLISHED_S = 5.0
+"""Ends are known when the group has been ended; only what hangs in the kernel has none, and is not waited for."""
+
+
+class FunctionContext(ProcessContext):
+    """A context whose processes are a group of ours: they end with their trees, and their tracebacks need no file."""
+
+    def __init__(self, group: Group) -> None:
+        super().__init__(group.processes, [""] * len(group.processes))
+        self._group = group
+
+    def _end(self, grace_s: float) -> None:
+        self._group.end(grace_s=grace_s).result()
+        for process in self.processes:
+            process.join(_PUBLISHED_S)
+
+    def _sweep(self) -> None:
+        self._group.sweep()
+
+    def _traceback(self, index: int) -> str:
+        return self._group.processes[index].traceback
+
+
+def spawn(  # noqa: PLR0917 - the signature is torch's
+    fn: Callable[..., object],
+    args: Iterable[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,  # noqa: FBT001, FBT002 - the signature is torch's
+    daemon: bool = False,  # noqa: FBT001, FBT002 - the signature is torch's
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """Run `fn(index, *args)` in `nprocs` new interpreters; see `start_processes`.
+
+    Args:
+        fn: a function that can be pickled: of a module's top level.
+        args: follow the index.
+        nprocs: how many.
+        join: wait for all, and return None; else return the context at once.
+        daemon: they may not start processes of their own, and are killed when this one exits.
+        start_method: no other than `spawn`, which is used whatever is given.
+
+    Raises:
+        ProcessException: a process failed; see `ProcessContext.join`.
+    """
+    if start_method != "spawn":
+        warnings.warn(
+            f"spawn always uses the start method spawn, not {start_method}; start_processes takes any of them",
+            FutureWarning,
+            stacklevel=2,
+        )
+    return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")
+
+
+def start_processes(  # noqa: PLR0917 - the signature is torch's
+    fn: Callable[..., object],
+    args: Iterable[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,  # noqa: FBT001, FBT002 - the signature is torch's
+    daemon: bool = False,  # noqa: FBT001, FBT002 - the signature is torch's
+    start_method: str = "spawn",
+    *,
+    preload: Sequence[str] = (),
+) -> ProcessContext | None:
+    """Run `fn(index, *args)` in `nprocs` new processes.
+
+    Args:
+        fn: what to run; under `spawn` and `forkserver` it and `args` must be picklable.
+        args: follow the index.
+        nprocs: how many.
+        join: wait for all, and return None; else return the context at once.
+        daemon: they may not start processes of their own, and are killed when this one exits.
+        start_method: `spawn`, `fork` or `forkserver`.
+        preload: modules that the fork server imports once, before the first start; none means those of
+            `multiprocessing.set_forkserver_preload`.
+
+    Raises:
+        ProcessException: a process failed; see `ProcessContext.join`.
+        ValueError: no such start method, or a negative number of processes.
+        StartError: a process could not be started; then none is left. What cannot be pickled is raised as it comes.
+    """
+    if nprocs < 0:
+        raise ValueError(f"nprocs is {nprocs}; it must be 0 or more")
+    functions = [_function(fn, index, tuple(args), daemon=daemon) for index in range(nprocs)]
+    group = Group.start(functions, start_method, kind=QuietProcess, preload=tuple(preload) or configured_preload())
+    context = FunctionContext(group)
+    if not join:
+        return context
+    while not context.join():
+        pass
+    return None
+
+
+def _function(fn: Callable[..., object], index: int, args: tuple[Any, ...], *, daemon: bool) -> Function:
+    return Function(
+        name=f"process {index}",
+        fn=fn,
+        args=(index, *args),
+        env=dict(os.environ),
+        stdout=Inherit(),
+        stderr=Inherit(),
+        daemon=daemon,
+        quiet=True,
+    )
+
+
+def configured_preload() -> tuple[str, ...]:
+    """What `multiprocessing.set_forkserver_preload` was told; the main module, its default, goes with each start."""
+    modules = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]  # noqa: SLF001 - it has no getter
+    return tuple(module for module in modules if module != "__main__")

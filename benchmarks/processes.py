@@ -1,0 +1,142 @@
+"""`make bench-processes`: starting, watching and teeing processes, ours beside the original's in one run.
+
+Each sample is taken in a process of its own (processes_sides.py), both sides under the same Python: the one that
+`hack/torch-venv` prints, which has torch. Sides alternate, so that a busy moment of the machine hits both.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.processes_sides import LINES
+
+_ROOT = Path(__file__).parents[1]
+_SIDES = ("torch", "ours")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is measured; its name is a function's in processes_sides.py."""
+
+    name: str
+    text: str
+    runs: int
+    """Processes on each side."""
+    target: float
+    unit: str = "s"
+    whole: bool = False
+    """The sample is the life of the whole process."""
+
+
+ROWS = (
+    Row("spawn", "8 functions with torch, not preloaded", 2, math.inf),
+    Row("preloaded", "8 functions with torch, preloaded", 3, 0.15),
+    Row("commands", "64 × `true` started", 3, 0.15),
+    Row("exit", "worker killed → waiter runs", 1, 0.002),
+    Row("tee", "tee of 1,000,000 lines, 2 ranks, whole process", 5, 1.2, whole=True),
+    Row("silent", "64 silent workers, CPU", 2, 0.001, unit="s per s"),
+)
+
+
+def take(python: str, side: str, row: Row) -> list[float]:
+    """The samples of one process."""
+    environment = os.environ | {"PYTHONPATH": str(_ROOT)}
+    command = [python, "-m", "benchmarks.processes_sides", side, row.name]
+    with tempfile.TemporaryFile() as out:
+        start_s = time.monotonic()
+        ran = subprocess.run(
+            command, cwd=_ROOT, env=environment, stdout=out, stderr=subprocess.PIPE, text=True, check=False
+        )
+        took_s = time.monotonic() - start_s
+        if ran.returncode != 0:
+            raise SystemExit(f"{side} {row.name} failed:\n{ran.stderr}")
+        if not row.whole:
+            samples: list[float] = json.loads(ran.stderr.splitlines()[-1])
+            return samples
+        out.seek(0)
+        lines = sum(1 for _ in out)
+    if lines != LINES:
+        print(f"{side}: {lines} of {LINES} lines came")
+    return [took_s]
+
+
+def measure(python: str, rows: Sequence[Row], sides: Sequence[str]) -> dict[tuple[str, str], list[float]]:
+    """All samples, by side and row."""
+    samples: dict[tuple[str, str], list[float]] = {(side, row.name): [] for side in sides for row in rows}
+    for row in rows:
+        for _ in range(row.runs):
+            for side in sides:
+                samples[side, row.name] += take(python, side, row)
+    return samples
+
+
+def show(rows: Sequence[Row], samples: dict[tuple[str, str], list[float]]) -> None:
+    """One line for each row and side."""
+    print(f"{'what':<48} {'side':<6} {'samples':>7} {'p50':>9} {'p99':>9} {'target':>8}")
+    for row in rows:
+        for side in _SIDES:
+            values = samples.get((side, row.name))
+            if values is None:
+                print(f"{row.text:<48} {side:<6} not installed")
+                continue
+            target = "" if side == "torch" or row.target == math.inf else f"{row.target:g} {row.unit}"
+            p50, p99 = statistics.median(values), percentile(values, 0.99)
+            print(f"{row.text:<48} {side:<6} {len(values):>7} {p50:>9.4f} {p99:>9.4f} {target:>8}")
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of them do not exceed."""
+    return sorted(values)[math.ceil(share * len(values)) - 1]
+
+
+def python_with_torch(*, without: bool) -> tuple[str, str]:
+    """The Python of both sides, and its torch's version; empty if it has none and may have none."""
+    found = subprocess.run(
+        [_ROOT / "hack" / "torch-venv", *(["--if-there"] if without else [])],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHON_FOR_TORCH": sys.executable},
+    )
+    if found.returncode != 0 and not without:
+        raise SystemExit("hack/torch-venv could not make it; --without-torch measures our side alone")
+    python = found.stdout.strip()
+    if not python:
+        return sys.executable, ""
+    version = subprocess.run(
+        [python, "-c", "import importlib.metadata as m; print(m.version('torch'))"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return python, version.stdout.strip()
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", help="only rows whose name contains this: " + ", ".join(row.name for row in ROWS))
+    parser.add_argument("--without-torch", action="store_true", help="if torch is not there, do not install it")
+    options = parser.parse_args()
+    rows = [row for row in ROWS if not options.only or options.only in row.name]
+    python, torch = python_with_torch(without=options.without_torch)
+    if not torch:  # our side of these rows needs torch as well
+        rows = [row for row in rows if row.name not in ("spawn", "preloaded")]
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}, load {load}")
+    print(f"Python {platform.python_version()}, torch {torch or 'not installed'}; seconds")
+    show(rows, measure(python, rows, _SIDES if torch else ("ours",)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""What becomes of the others when one fails, and of all when the parent ends."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.spawn import ProcessContext, ProcessExitedException, start_processes
+from tests.faults.waiting import eventually
+from tests.integration.spawn import functions
+from tests.integration.spawn.conftest import Script
+
+_PROGRAM = """
+import os, signal, sys, threading
+from pathlib import Path
+from elasticjob_agent.spawn import start_processes
+from tests.integration.spawn import functions
+folder = Path({folder!r})
+if __name__ == "__main__":
+    {body}
+"""
+
+
+def _program(folder: Path, body: str) -> str:
+    return _PROGRAM.format(folder=str(folder), body=body)
+
+
+def _started(function: object, *args: object, nprocs: int = 2) -> ProcessContext:
+    context = start_processes(function, args=args, nprocs=nprocs, join=False, start_method="fork")  # type: ignore[arg-type]
+    assert context is not None
+    return context
+
+
+def _alive(file: Path) -> bool:
+    stat = Path("/proc", file.read_text(), "stat")
+    try:
+        return stat.read_text().rsplit(")")[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_b_003_13_without_a_grace_period_siblings_get_sigterm_at_once(tmp_path: Path) -> None:
+    context = _started(functions.fail_beside, tmp_path, "heeds SIGTERM")
+    with pytest.raises(ProcessExitedException, match="process 0 terminated with exit code 3"):
+        context.join()
+    assert (tmp_path / "got SIGTERM").exists()
+
+
+def test_b_003_14_a_sibling_that_ends_within_the_grace_period_is_not_signalled(tmp_path: Path) -> None:
+    context = _started(functions.fail_beside, tmp_path, "ends by itself")
+    with pytest.raises(ProcessExitedException, match="process 0 "):
+        context.join(grace_period=30)
+    assert not (tmp_path / "got SIGTERM").exists()
+    assert context.processes[1].exitcode == 0
+
+
+@pytest.mark.parametrize("grace_period", [0, 0.2])
+def test_b_003_14_a_sibling_that_ignores_sigterm_is_killed_after_the_grace_period(
+    tmp_path: Path, grace_period: float
+) -> None:
+    context = _started(functions.fail_beside, tmp_path, "stubborn")
+    with pytest.raises(ProcessExitedException, match="process 0 "):
+        context.join(grace_period=grace_period)
+    assert context.processes[1].exitcode == -signal.SIGKILL
+    assert (tmp_path / "got SIGTERM").exists() == bool(grace_period)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_b_003_18_processes_of_a_process_go_with_it(tmp_path: Path, signum: signal.Signals) -> None:
+    context = _started(functions.nested, tmp_path, nprocs=1)
+    leaves = [tmp_path / f"leaf {index}" for index in range(2)]
+    eventually(lambda: all(leaf.exists() for leaf in leaves), within_s=30, what="the leaves")
+    os.kill(context.pids()[0], signum)
+    with pytest.raises(ProcessExitedException, match=signum.name):
+        context.join()
+    eventually(lambda: not any(map(_alive, leaves)), within_s=10, what="leaves that are gone")
+
+
+def test_b_003_19_a_parent_that_dies_as_it_starts_processes_leaves_none(tmp_path: Path, script: Script) -> None:
+    body = (
+        "threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGKILL)).start()\n    "
+        "while True: start_processes(functions.hang_known, args=(folder,), nprocs=4, join=False, start_method='fork')"
+    )
+    program = script(_program(tmp_path, body))
+    assert program.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_b_003_21_a_killed_parent_takes_its_processes_along(tmp_path: Path, script: Script, method: str) -> None:
+    call = f"start_processes(functions.hang_known, args=(folder,), nprocs=2, start_method={method!r})"
+    program = script(_program(tmp_path, call))
+    leaves = [tmp_path / f"leaf {index}" for index in range(2)]
+    eventually(lambda: all(leaf.exists() for leaf in leaves), within_s=30, what="two processes")
+    program.kill()
+    eventually(lambda: not any(map(_alive, leaves)), within_s=20, what="processes that are gone")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_b_003_33_an_exit_without_a_join_waits_for_processes_that_are_no_daemons(
+    tmp_path: Path, script: Script, method: str
+) -> None:
+    go, done = tmp_path / "go", tmp_path / "1"
+    call = f"start_processes(functions.note_when, args=(folder,), nprocs=2, join=False, start_method={method!r})"
+    program = script(_program(tmp_path, call))
+    eventually((tmp_path / "begun 1").exists, within_s=30, what="process 1")
+    functions.write(go)
+    assert program.wait(30) == 0
+    assert done.exists()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_b_003_33_an_exit_without_a_join_kills_daemons(tmp_path: Path, script: Script, method: str) -> None:
+    call = (
+        "start_processes(functions.hang_known, args=(folder,), nprocs=2, join=False, daemon=True, "
+        f"start_method={method!r})\n    functions.wait_for(lambda: len(list(folder.glob('leaf ?'))) == 2)"
+    )
+    program = script(_program(tmp_path, call))
+    assert program.wait(30) == 0
+    assert [_alive(leaf) for leaf in tmp_path.glob("leaf ?")] == [False, False]
+
+
+def test_b_003_32_a_frozen_sibling_does_not_block_the_cleanup(tmp_path: Path) -> None:
+    with pytest.raises(ProcessExitedException, match="process 0 terminated with exit code 4"):
+        _started(functions.stop_oneself, tmp_path).join(grace_period=0.5)
+    assert not _alive(tmp_path / "frozen")
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_k_003_08_grandchildren_go_with_the_last_process(tmp_path: Path, fail: bool) -> None:  # noqa: FBT001 - a parameter
+    context = _started(functions.plant, tmp_path, fail)
+    if fail:
+        with pytest.raises(ProcessExitedException, match="exit code 5"):
+            context.join()
+    else:
+        while not context.join():
+            pass
+    planted = list(tmp_path.glob("grandchild of ?"))
+    assert planted
+    assert not any(map(_alive, planted))
