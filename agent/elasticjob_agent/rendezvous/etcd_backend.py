@@ -1,0 +1,123 @@
+"""The backend `etcd`: from rendezvous parameters to a handler of a job without an operator.
+
+Options: `join_timeout`, `last_call_timeout`, `keep_alive` in seconds, `node_rank` for a slot of one's choice; of
+etcd over TLS `cacert`, `cert`, `key`, each the path of a PEM file. The member lives in the background event loop
+of the process.
+"""
+
+import contextlib
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator
+
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.rendezvous.errors import RendezvousConnectionError
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.interface import RendezvousParameters
+from elasticjob_agent.rendezvous.job import NodeOffer
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.supervisor.background import background
+from elasticjob_agent.trace import Trace
+from elasticjob_api import keys, names
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint, Etcd
+
+_PORT = 2379
+_JOIN_TIMEOUT_S, _LAST_CALL_S, _LEASE_TTL_S, _SCALE_UP_DELAY_S = 600.0, 5.0, 6.0, 1.0
+
+
+def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
+    """The handler of one node; raises ValueError for parameters that make no sense, RendezvousConnectionError."""
+    if "/" in params.run_id or not params.run_id:
+        raise ValueError(f"run_id {params.run_id!r} of an etcd rendezvous; it must be a name without a slash")
+    endpoint = _endpoint(params)
+    address = params.local_addr or _own_address(endpoint.targets[0])
+    join_timeout_s = _seconds(params, "join_timeout", _JOIN_TIMEOUT_S)
+
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Etcd]:
+        client = EtcdClient(endpoint)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def profile(node: NodeOffer) -> Profile:
+        return _profile(params, node, node.local_addr or address)
+
+    return EtcdRendezvousHandler(
+        Surroundings(
+            loop=background(),
+            connect=connect,
+            profile=profile,
+            port=MasterPort(address),
+            run_id=params.run_id,
+            clock=time.monotonic,
+            wall_ns=time.time_ns,
+            draw=lambda: secrets.token_hex(4),
+            jitter=random.random,
+            trace=Trace(os.environ.get(names.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
+            join_timeout_s=join_timeout_s,
+        )
+    )
+
+
+def _profile(params: RendezvousParameters, node: NodeOffer, address: str) -> Profile:
+    host = socket.gethostname()
+    spec = Slots(
+        min=params.min_nodes,
+        max=params.max_nodes,
+        desired=params.max_nodes,
+        max_restarts=node.max_restarts,
+        join_timeout_s=_seconds(params, "join_timeout", _JOIN_TIMEOUT_S),
+        last_call_s=_seconds(params, "last_call_timeout", _LAST_CALL_S),
+        scale_up_delay_s=_SCALE_UP_DELAY_S,
+    )
+    return Profile(
+        keys=Keys(keys.cli_prefix(params.run_id)),
+        pod=f"{host}-{os.getpid()}-{secrets.token_hex(2)}",
+        pod_uid=secrets.token_hex(8),
+        host=host,
+        address=address,
+        nproc=node.local_world_size,
+        role=node.role,
+        lease_ttl_s=_seconds(params, "keep_alive", _LEASE_TTL_S),
+        slot=params.get_as_int("node_rank"),
+        own_spec=spec,
+    )
+
+
+def _endpoint(params: RendezvousParameters) -> Endpoint:
+    targets = tuple(word.strip() for word in params.endpoint.split(",") if word.strip())
+    if not targets:
+        raise ValueError("the endpoint of an etcd rendezvous is missing: HOST:PORT, several separated by commas")
+    with_port = tuple(t if t.rpartition(":")[2].isdecimal() and ":" in t else f"{t}:{_PORT}" for t in targets)
+    return Endpoint(with_port, ca_cert=params.get("cacert"), cert=params.get("cert"), key=params.get("key"))
+
+
+def _seconds(params: RendezvousParameters, option: str, default: float) -> float:
+    value = params.get(option, default)
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"rendezvous option {option} is {value!r}; it must be a number of seconds above 0")
+    return seconds
+
+
+def _own_address(target: str) -> str:
+    """The address from which this host reaches `target`; nothing is sent."""
+    host, _, port = target.rpartition(":")
+    try:
+        family, kind, protocol, _, there = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(there)
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise RendezvousConnectionError(f"there is no way from this host to etcd at {target}: {error}") from error

@@ -1,0 +1,40 @@
+"""Rendezvous backends by name: `static` and `etcd`, and those that programs register."""
+
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous import etcd_backend, static
+from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousParameters
+
+RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
+
+
+class RendezvousHandlerRegistry:
+    """Makers of handlers, by the name of their backend."""
+
+    def __init__(self) -> None:
+        self._makers: dict[str, RendezvousHandlerCreator] = {}
+
+    def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
+        """Make a backend known; raises ValueError for a name that is empty or taken by another maker."""
+        if not backend:
+            raise ValueError("the rendezvous backend must have a name")
+        if self._makers.setdefault(backend, creator) is not creator:
+            raise ValueError(f"the rendezvous backend {backend!r} is registered already")
+
+    def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
+        """The handler of `params.backend`; raises ValueError for one that is not known."""
+        maker = self._makers.get(params.backend)
+        if maker is None:
+            known = ", ".join(sorted(self._makers))
+            raise ValueError(f"the rendezvous backend {params.backend!r} is not known; known are {known}")
+        return maker(params)
+
+
+rendezvous_handler_registry = RendezvousHandlerRegistry()
+rendezvous_handler_registry.register("static", static.create)
+rendezvous_handler_registry.register("etcd", etcd_backend.create)
+
+
+def get_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
+    """The handler of `params.backend`; raises ValueError."""
+    return rendezvous_handler_registry.create_handler(params)

@@ -1,0 +1,74 @@
+"""Backends by name, and the parameters of the backend `etcd`."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.rendezvous import RendezvousConnectionError, RendezvousParameters, etcd_backend
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler
+from elasticjob_agent.rendezvous.job import NodeOffer
+from elasticjob_agent.rendezvous.registry import RendezvousHandlerRegistry, get_rendezvous_handler
+from elasticjob_agent.rendezvous.static import StaticRendezvousHandler
+
+
+def etcd(endpoint: str = "127.0.0.1:2379", run_id: str = "run", **config: Any) -> RendezvousParameters:
+    return RendezvousParameters("etcd", endpoint, run_id, 1, 2, **config)
+
+
+def test_known_backends_give_their_handlers() -> None:
+    static = get_rendezvous_handler(RendezvousParameters("static", "host:1", "run", 1, 1, rank=0))
+    assert isinstance(static, StaticRendezvousHandler)
+    ours = get_rendezvous_handler(etcd())
+    assert isinstance(ours, EtcdRendezvousHandler)
+    assert (ours.get_run_id(), ours.num_nodes_waiting(), ours.shutdown()) == ("run", 0, True)
+
+
+def test_unknown_backend_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match="'zookeeper' is not known; known are etcd, static"):
+        get_rendezvous_handler(RendezvousParameters("zookeeper", "", "run", 1, 1))
+
+
+def test_own_backend_is_registered_once() -> None:
+    registry = RendezvousHandlerRegistry()
+    registry.register("mine", etcd_backend.create)
+    registry.register("mine", etcd_backend.create)
+    with pytest.raises(ValueError, match="registered already"):
+        registry.register("mine", lambda _: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(ValueError, match="must have a name"):
+        registry.register("", etcd_backend.create)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        pytest.param(etcd(""), "endpoint of an etcd rendezvous is missing", id="no endpoint"),
+        pytest.param(etcd(run_id="a/b"), "a name without a slash", id="slash in the run id"),
+        pytest.param(etcd(run_id=""), "a name without a slash", id="no run id"),
+        pytest.param(etcd(join_timeout="soon"), "join_timeout is 'soon'", id="no number"),
+        pytest.param(etcd(join_timeout="-1"), "seconds above 0", id="negative"),
+    ],
+)
+def test_etcd_parameters_that_make_no_sense_are_refused(params: RendezvousParameters, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        get_rendezvous_handler(params)
+
+
+def test_host_of_etcd_that_is_not_known_is_a_connection_error() -> None:
+    with pytest.raises(RendezvousConnectionError, match=r"no way from this host to etcd at nowhere\.invalid:2379"):
+        get_rendezvous_handler(etcd("nowhere.invalid"))
+
+
+def test_etcd_options_reach_what_the_node_wants_of_the_job() -> None:
+    params = etcd(join_timeout="60", last_call_timeout=2, keep_alive="3", node_rank="4")
+    node = NodeOffer(role="ps", local_world_size=5, max_restarts=7)
+    profile = etcd_backend._profile(params, node, "10.0.0.1")
+    spec = profile.own_spec
+    assert spec is not None
+    assert (spec.min, spec.max, spec.max_restarts, spec.join_timeout_s, spec.last_call_s) == (1, 2, 7, 60.0, 2.0)
+    assert (profile.nproc, profile.role, profile.lease_ttl_s, profile.slot) == (5, "ps", 3.0, 4)
+
+
+def test_two_nodes_of_one_process_are_not_taken_for_one() -> None:
+    node = NodeOffer(role="r", local_world_size=1, max_restarts=0)
+    one, other = (etcd_backend._profile(etcd(), node, "10.0.0.1") for _ in range(2))
+    assert (one.pod == other.pod, one.pod_uid == other.pod_uid) == (False, False)
