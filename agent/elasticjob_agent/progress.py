@@ -1,5 +1,8 @@
 """What the training tells of itself: JSON lines into the FIFO named in ELASTICJOB_PROGRESS.
 
+`{"step", "total", "metrics"}` is progress, `{"alive": true}` a mere heartbeat, `{"stacks": {"pid", "signal"}}` a
+process that shows its stacks on a signal.
+
 No import is needed in the worker. Lines that are not JSON objects, or too long, are dropped: progress is for
 showing and may never hurt a run. The agent keeps the last one; it holds a write end itself, so that a worker
 that closes the FIFO does not end it.
@@ -9,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ _READ_BYTES = 65536
 _LONGEST_LINE = 4096
 _METRICS = 32
 _TEXT = 128
+_STACK_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2}
 
 
 class ProgressFifo:
@@ -28,6 +33,10 @@ class ProgressFifo:
         """Make the FIFO at `path` and read it in the running event loop."""
         self.path = path
         self.last: Progress | None = None
+        self.heard = 0
+        """Lines of progress and heartbeats so far: signs of life."""
+        self.stack_signals: dict[int, int] = {}
+        """Process → the signal on which it shows its stacks."""
         self._on_progress = on_progress
         self._rest = b""
         os.mkfifo(path, 0o622)
@@ -38,6 +47,7 @@ class ProgressFifo:
     def forget(self) -> None:
         """A new round begins: what the last one told is over."""
         self.last, self._rest = None, b""
+        self.stack_signals.clear()
 
     def close(self) -> None:
         """Stop reading, and remove the FIFO."""
@@ -53,22 +63,48 @@ class ProgressFifo:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[:_LONGEST_LINE]
-        told = [progress for line in lines if (progress := parse_progress(line)) is not None]
+        told = [progress for line in lines if (progress := self._take(line)) is not None]
         if told:
             self.last = told[-1]
             self._on_progress()
 
+    def _take(self, line: bytes) -> Progress | None:
+        """Note what this line says; the progress in it, if any."""
+        value = _mapping(line)
+        if value is None:
+            return None
+        if (asked := _stacks(value.get("stacks"))) is not None:
+            self.stack_signals.update([asked])
+            return None
+        self.heard += 1
+        return None if value == {"alive": True} else _progress(value)
+
 
 def parse_progress(line: bytes) -> Progress | None:
     """The progress in one line; None when it is none."""
+    value = _mapping(line)
+    return None if value is None else _progress(value)
+
+
+def _mapping(line: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line[:_LONGEST_LINE])
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        return None
+    return value if isinstance(value, dict) else None
+
+
+def _progress(value: dict[str, Any]) -> Progress:
     metrics = value.get("metrics")
     return Progress(step=_whole(value.get("step")), total=_whole(value.get("total")), metrics=_texts(metrics))
+
+
+def _stacks(value: Any) -> tuple[int, int] | None:
+    """(process, signal): only signals that are nobody's but the user's."""
+    if not isinstance(value, dict):
+        return None
+    pid, number = _whole(value.get("pid")), _whole(value.get("signal"))
+    return (pid, number) if pid is not None and number in _STACK_SIGNALS else None
 
 
 def _whole(value: Any) -> int | None:

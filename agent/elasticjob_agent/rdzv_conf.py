@@ -16,6 +16,7 @@ _SECONDS = {
     "keep_alive",
     "keep_alive_interval",
     "keep_alive_max_attempt",
+    "progress_deadline",
 }
 _ATTEMPTS = 3.0
 _INTERVAL_S = 5.0
@@ -42,6 +43,7 @@ class RdzvConf:
     join_timeout_s: float | None = None
     last_call_s: float | None = None
     lease_ttl_s: float | None = None
+    progress_deadline_s: float | None = None
     ca_cert: str | None = None
     cert: str | None = None
     key: str | None = None
@@ -61,6 +63,7 @@ def parse_conf(text: str) -> RdzvConf:
         join_timeout_s=seconds.get("join_timeout", seconds.get("timeout")),
         last_call_s=seconds.get("last_call_timeout"),
         lease_ttl_s=_lease_ttl_s(seconds),
+        progress_deadline_s=seconds.get("progress_deadline"),
         ca_cert=files.get("ca"),
         cert=files.get("cert"),
         key=files.get("key"),

@@ -8,11 +8,13 @@ that the own key is gone.
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import psutil
 
+from elasticjob_agent.hang_watch import HangWatch
 from elasticjob_agent.progress import ProgressFifo
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.member import RendezvousMember
@@ -47,10 +49,15 @@ class Reporter:
         self._wall_ns = wall_ns
         self._changed = asyncio.Event()
         self._samples: dict[int, psutil.Process] = {}
+        self._hangs: HangWatch | None = None
         workers.on_report = self._changed.set
 
     async def run(self) -> None:
-        """Report on every change and every period."""
+        """Report on every change and every period, and watch for hangs if the job wants that."""
+        async with asyncio.TaskGroup() as group:
+            await self._run(group)
+
+    async def _run(self, group: asyncio.TaskGroup) -> None:
         while True:
             stay = self._member.stay
             period_s = stay.spec.report_period_s if stay is not None else None
@@ -60,7 +67,19 @@ class Reporter:
                 await asyncio.sleep(_TOGETHER_S)
             self._changed.clear()
             if self._member.stay is not None and self._workers.place is not None:
+                self._watch_for_hangs(group, self._member.stay.spec.progress_deadline_s)
                 await self._write(self._member.stay)
+
+    def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:
+        if deadline_s <= 0 or self._hangs is not None:
+            return
+        self._hangs = HangWatch(
+            workers=lambda: (self._workers.place.round if self._workers.place else 0, self._workers.reports()),
+            progress=self._progress,
+            clock=time.monotonic,
+            on_change=self._changed.set,
+        )
+        group.create_task(self._hangs.run(deadline_s))
 
     async def _write(self, stay: Stay) -> None:
         try:
@@ -91,7 +110,12 @@ class Reporter:
             progress=self._progress.last,
             restart_count=place.restart_count if place else 0,
             time_ns=self._wall_ns(),
+            stalled_since_ns=self._stalled_since_ns(),
         )
+
+    def _stalled_since_ns(self) -> int:
+        silent_s = self._hangs.stalled_for_s if self._hangs is not None else None
+        return 0 if silent_s is None else self._wall_ns() - int(silent_s * 1e9)
 
     def _sampled(self, worker: WorkerReport) -> WorkerReport:
         if worker.state is not WorkerState.HEALTHY:

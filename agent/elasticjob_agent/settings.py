@@ -97,6 +97,7 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
         last_call_s=conf.last_call_s or 5.0,
         scale_up_delay_s=1.0,
         stop_grace_s=_stop_grace_s(namespace, environment),
+        progress_deadline_s=conf.progress_deadline_s or 0.0,
     )
 
 

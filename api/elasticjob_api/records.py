@@ -68,6 +68,8 @@ class Slots:
     """`allowedReplicas`: a round has one of these numbers of nodes; empty: any."""
     first_round: int = 1
     first_restarts: int = 0
+    progress_deadline_s: float = 0.0
+    """`progressDeadlineSeconds`: workers silent and idle (or spinning) for so long are suspected to hang; 0: never."""
     restart_window_s: float = 0.0
     """Only failures younger than this count against max_restarts; 0: all of the job's life."""
     backoff_initial_s: float = 1.0
@@ -202,6 +204,8 @@ class Report:
     progress: Progress | None = None
     restart_count: int = 0
     time_ns: int = 0
+    stalled_since_ns: int = 0
+    """Wall clock since when the workers are suspected to hang; 0 while they are not."""
 
 
 def encode(record: Any) -> bytes:

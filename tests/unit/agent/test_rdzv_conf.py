@@ -16,6 +16,7 @@ from elasticjob_agent.rdzv_conf import RdzvConf, parse_conf
         ("last_call_timeout=5, keep_alive=2.5,", RdzvConf(last_call_s=5.0, lease_ttl_s=2.5)),
         ("keep_alive_interval=2", RdzvConf(lease_ttl_s=6.0)),
         ("keep_alive_interval=2,keep_alive_max_attempt=4", RdzvConf(lease_ttl_s=8.0)),
+        ("progress_deadline=300", RdzvConf(progress_deadline_s=300.0)),
         ("is_host=True", RdzvConf(is_host=True)),
         ("is_host=0", RdzvConf(is_host=False)),
         ("etcd_port=2379", RdzvConf(etcd_port=2379)),

@@ -1,0 +1,15 @@
+"""`from elasticjob_agent import worker`: the helper for training scripts; see the file that it comes from.
+
+That file stands alone in foreign/worker/, for scripts whose Python does not have this package.
+"""
+
+from elasticjob_agent.foreign.worker.elasticjob_worker import (
+    catch_stop,
+    dump_stacks_on_request,
+    heartbeat,
+    report,
+    seconds_since_stop,
+    stop_requested,
+)
+
+__all__ = ["catch_stop", "dump_stacks_on_request", "heartbeat", "report", "seconds_since_stop", "stop_requested"]
