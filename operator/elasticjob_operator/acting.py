@@ -19,6 +19,7 @@ from elasticjob_operator import jobkey, txns
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Resource
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
+from elasticjob_operator.event import Event
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.policy.stuck import why_dead
@@ -38,7 +39,7 @@ class Turn:
     ledger: Ledger
     store: int
     again_in_s: list[float] = field(default_factory=list)
-    news: list[act.Event] = field(default_factory=list)
+    news: list[Event] = field(default_factory=list)
     """What was done that no status tells."""
 
 
@@ -137,7 +138,7 @@ class Actor:
             return  # it is only slow; asked again later
         await self._delete_pod(turn, action.name, action.uid, grace_s=0.0)
         message = f"pod {action.name} was deleted by force: its node {action.node_name} {why}"
-        turn.news.append(act.Event(EventReason.POD_FORCE_DELETED, message, warning=True))
+        turn.news.append(Event(EventReason.POD_FORCE_DELETED, message, warning=True))
 
     async def _delete_job(self, turn: Turn, action: act.DeleteJob) -> None:
         log.info("%s: ttlSecondsAfterFinished is over, deleting the job", turn.key)
@@ -154,12 +155,14 @@ class Actor:
             return  # a job that was deleted must not get a first spec: nobody would delete it again
         for name in action.proposed:
             turn.ledger.propose(name)  # before the transaction: it may land although its answer is lost
-        await self._write(turn, txns.write_spec(turn.keys, action))
+        if await self._write(turn, txns.write_spec(turn.keys, action)):
+            turn.news.extend(action.news)
 
-    async def _write(self, turn: Turn, txn: Txn) -> None:
+    async def _write(self, turn: Turn, txn: Txn) -> bool:
         result = await self._etcd.txn(txn)
         if result.succeeded:
             turn.ledger.written = (turn.store, result.revision)
+        return result.succeeded
 
     async def job_is_there(self, key: JobKey) -> bool:
         """The API server, not a cache, has this very job, and nobody has asked for its deletion."""

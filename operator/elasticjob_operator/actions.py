@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_api.names import ConditionType, EventReason
 from elasticjob_api.records import Slots
 from elasticjob_api.status import JobStatus
 from elasticjob_api.world import World
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.event import Event
 from elasticjob_operator.policy.evict import Eviction
 
 
@@ -66,6 +66,8 @@ class WriteSpec:
     expected: frozenset[int] | None = None
     proposed: frozenset[str] = frozenset()
     """Pod names that no map had before."""
+    news: tuple[Event, ...] = ()
+    """What it does, for people; told if it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +111,6 @@ Action = (
     | DeletePrefix
     | DeleteJob
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something worth telling a person; written only after the status that it speaks of."""
-
-    reason: EventReason | ConditionType
-    message: str
-    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

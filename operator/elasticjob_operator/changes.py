@@ -5,18 +5,20 @@ of failure are each one transaction with the spec. Nothing is written after a fi
 as a whole, so any change of the job, the pods or the budget is a reason to write, and nothing else is.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from elasticjob_api.names import FailedReason
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_api.status import JobStatus
 from elasticjob_api.world import State, World
 from elasticjob_operator.actions import WriteSpec
+from elasticjob_operator.event import Event
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy import transitions
 from elasticjob_operator.policy.deadlines import broken_deadline
+from elasticjob_operator.policy.ending import how_it_ended, replacements
 from elasticjob_operator.policy.expected import expected_slots
 from elasticjob_operator.policy.failure import JobFailure
 from elasticjob_operator.policy.lost import lost_pods
@@ -86,8 +88,7 @@ def _describe(owner: Owner) -> str:
     pod = owner.pod
     if pod is None:
         return owner.name
-    how = pod.reason or ("" if pod.exit_code is None else f"exit code {pod.exit_code}")
-    return f"{pod.name}: {how} {pod.message}".strip(": ")
+    return f"pod {pod.name}: {how_it_ended(pod)}"
 
 
 def _fail(scene: Scene, failure: JobFailure) -> WriteSpec:
@@ -140,7 +141,14 @@ def _amend(scene: Scene) -> WriteSpec | None:
     if record == view.spec:
         return None
     fresh = frozenset(slot for slot, owner in slots.items() if owner != current.get(slot))
-    return _write(scene, record, None, expected=_expected(seen, slots, fresh) if fresh else None)
+    write = _write(scene, record, None, expected=_expected(seen, slots, fresh) if fresh else None)
+    return replace(write, news=tuple(_news(scene, record, frozenset(slots))))
+
+
+def _news(scene: Scene, record: Slots, slots: frozenset[int]) -> Iterator[Event]:
+    going = {slot: fate for slot, fate in scene.fates.by_slot.items() if slot in slots}
+    left = max(0, scene.seen.job.spec.backoff_limit - record.replacements)
+    return replacements(scene.seen.owners(), going, left=left)
 
 
 def _expected(seen: Observed, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:

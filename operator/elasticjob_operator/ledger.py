@@ -12,6 +12,7 @@ from typing import Any
 
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.event import Event
 from elasticjob_operator.memory import Memory
 
 SHOWN_WITHIN_S = 5.0
@@ -53,6 +54,8 @@ class Ledger:
     status_written_s: float = float("-inf")
     node_looked_s: dict[str, float] = field(default_factory=dict)
     """Uid of a pod that is stuck → when its node was last looked at."""
+    told: dict[Event, tuple[float, int]] = field(default_factory=dict)
+    """Event → when it was first told, and how often."""
     memory: Memory = field(default_factory=Memory)
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""

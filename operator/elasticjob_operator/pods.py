@@ -16,6 +16,9 @@ _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLo
 """`status.reason` of pods that the cluster ended; kubelets without DisruptionTarget say it only there."""
 
 
+INIT_FAILED = "InitContainerFailed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """One pod of a job."""
@@ -115,6 +118,8 @@ def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> flo
 
 def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
     """Why it ended, else why a container waits, else why it is not scheduled."""
+    if (failed := _failed_init(status)) is not None:
+        return failed
     ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
     scheduled = conditions.get("PodScheduled") or {}
     for part in (status, ended):
@@ -126,6 +131,19 @@ def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Map
     if scheduled.get("status") == "False":
         return str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
     return "", ""
+
+
+def _failed_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
+    """An init container that failed: the others then never start, and say nothing."""
+    if status.get("phase") != "Failed" or status.get("reason"):
+        return None
+    for container in status.get("initContainerStatuses") or []:
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            why = ended.get("message") or ended.get("reason") or ""
+            said = f"init container {container.get('name')} ended with exit code {ended['exitCode']}"
+            return INIT_FAILED, f"{said}: {why}".rstrip(": ")
+    return None
 
 
 def _init_waits(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

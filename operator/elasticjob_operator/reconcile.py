@@ -96,7 +96,7 @@ class Reconciler:
         self._remember(seen)
         wanted = plan(seen, self._ids)
         error = await self._act(turn, wanted.actions)
-        await self._speaker.tell(key, obj, turn.news)
+        await self._speaker.tell(key, obj, turn.ledger, turn.news)
         status_in_s = await self._speaker.say(key, obj, turn.ledger, wanted.status) if wanted.status else None
         if error is not None:
             raise error

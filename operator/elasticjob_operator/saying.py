@@ -11,10 +11,10 @@ from dataclasses import replace
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.acceptance import read_status
-from elasticjob_operator.actions import Event
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Object, Resource
 from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.event import Event
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.policy.events import events
@@ -43,7 +43,7 @@ class Speaker:
         if wait_s > 0:
             return wait_s
         await self._write(key, ledger, status)
-        await self._tell(key, obj, before, status)
+        await self._tell(key, obj, ledger, before, status)
         return None
 
     async def _correct(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
@@ -66,15 +66,19 @@ class Speaker:
         await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, status_to_dict(status))
         ledger.status, ledger.status_written_s = status, self._clock()
 
-    async def _tell(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
-        await self.tell(key, obj, events(before, after))
+    async def _tell(self, key: JobKey, obj: Object, ledger: Ledger, before: JobStatus, after: JobStatus) -> None:
+        await self.tell(key, obj, ledger, events(before, after))
 
-    async def tell(self, key: JobKey, obj: Object, told: Iterable[Event]) -> None:
+    async def tell(self, key: JobKey, obj: Object, ledger: Ledger, told: Iterable[Event]) -> None:
         """Write events about the job."""
         for event in told:
             log.log(logging.WARNING if event.warning else logging.INFO, "%s: %s: %s", key, event.reason, event.message)
             try:
-                await self._cluster.create(Resource.EVENT, render_event(obj, event, self._clock()))
+                now_s = self._clock()
+                first_s, count = ledger.told.get(event, (now_s, 0))
+                body = render_event(obj, event, first_s=first_s, last_s=now_s, count=count + 1)
+                await self._cluster.apply(Resource.EVENT, body)
+                ledger.told[event] = first_s, count + 1
             except ClusterError as error:
                 # Events are told once; the status says the same, and stays.
                 log.warning("%s: the event %s could not be written: %s", key, event.reason, error)

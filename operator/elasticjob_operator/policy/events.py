@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from elasticjob_api.names import ConditionType, EventReason
 from elasticjob_api.status import Condition, JobStatus
-from elasticjob_operator.actions import Event
+from elasticjob_operator.event import Event
 from elasticjob_operator.policy import loss
 from elasticjob_operator.policy.conditions import holds
 from elasticjob_operator.policy.words import counted, nodes
@@ -70,8 +70,6 @@ def _trouble(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         said = f": {failure.message}" if failure is not None and failure.reason == loss.REASON else ""
         message = f"loss {after.node_losses} of nodes, not charged{said}"
         yield Event(EventReason.NODE_LOST, message, warning=True)
-    if after.pod_replacements > before.pod_replacements:
-        yield Event(EventReason.POD_REPLACED, f"pod failure {after.pod_replacements} was counted", warning=True)
 
 
 def _rounds(before: JobStatus, after: JobStatus) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.world import Member
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
+from elasticjob_operator.policy.ending import how_it_ended
 from elasticjob_operator.view import LiveNode, View
 
 
@@ -55,12 +56,8 @@ def _proof(node: LiveNode, pod: Pod | None, ledger: Ledger) -> Gone | None:
     if uid in ledger.gone_uids or (pod is None and name in ledger.vanished):
         return Gone(GoneReason.POD_DELETED, f"pod {name} is gone")
     if pod is not None and pod.phase == "Failed":
-        return Gone(GoneReason.POD_FAILED, pod.reason or _by_exit_code(pod))
+        return Gone(GoneReason.POD_FAILED, how_it_ended(pod))
     return None
-
-
-def _by_exit_code(pod: Pod) -> str:
-    return "" if pod.exit_code is None else f"exit code {pod.exit_code}"
 
 
 def _eviction(view: View, member: Member, node: LiveNode, proof: Gone) -> Eviction:

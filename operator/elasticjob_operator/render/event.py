@@ -1,11 +1,12 @@
 """PURE: one event as Kubernetes keeps it, about the job."""
 
+import hashlib
 from typing import Any
 
 from elasticjob_api import names
-from elasticjob_operator.actions import Event
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
+from elasticjob_operator.event import Event
 from elasticjob_operator.timestamps import to_rfc3339
 
 COMPONENT = "elasticjob-operator"
@@ -13,9 +14,8 @@ MESSAGE_LIMIT = 1024
 """The API server refuses longer ones."""
 
 
-def render_event(job: Object, event: Event, now_s: float) -> dict[str, Any]:
-    """The event; the cluster completes its name."""
-    meta, now = objects.metadata(job), to_rfc3339(now_s)
+def render_event(job: Object, event: Event, *, first_s: float, last_s: float, count: int = 1) -> dict[str, Any]:
+    """The event; told again it is the same object with a higher count, as kubectl shows it."""
     namespace = objects.namespace_of(job)
     about = {
         "apiVersion": names.API_VERSION,
@@ -23,18 +23,23 @@ def render_event(job: Object, event: Event, now_s: float) -> dict[str, Any]:
         "name": objects.name_of(job),
         "namespace": namespace,
         "uid": objects.uid_of(job),
-        "resourceVersion": meta.get("resourceVersion", ""),
     }
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{objects.name_of(job)}.", "namespace": namespace},
+        "metadata": {"name": f"{objects.name_of(job)}.{_token(job, event)}", "namespace": namespace},
         "involvedObject": about,
         "reason": str(event.reason),
         "message": event.message[:MESSAGE_LIMIT],
         "type": "Warning" if event.warning else "Normal",
         "source": {"component": COMPONENT},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
+        "firstTimestamp": to_rfc3339(first_s),
+        "lastTimestamp": to_rfc3339(last_s),
+        "count": count,
     }
+
+
+def _token(job: Object, event: Event) -> str:
+    """The same for the same sentence about the same object."""
+    said = f"{objects.uid_of(job)}/{event.reason}/{event.message}"
+    return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -139,3 +139,13 @@ def test_a_pod_whose_trainer_has_ended_has_ended_whatever_its_sidecars_do(code: 
 def test_a_sidecar_that_has_ended_ends_no_pod() -> None:
     pod = with_state({"terminated": {"exitCode": 1}}, phase="Running", name="side")
     assert (pod.phase, pod.lingers) == ("Running", False)
+
+
+def test_an_init_container_that_failed_is_why_the_pod_did() -> None:
+    inits = [
+        {"name": "elasticjob-inject", "state": {"terminated": {"exitCode": 0}}},
+        {"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}},
+    ]
+    pod = with_state(waiting("PodInitializing"), initContainerStatuses=inits)
+    expected = ("InitContainerFailed", "init container fetch ended with exit code 3: no such bucket")
+    assert (pod.reason, pod.message) == expected

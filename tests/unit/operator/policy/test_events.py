@@ -50,7 +50,6 @@ def test_the_story_of_a_start_is_told_in_its_order() -> None:
         ({"desired_replicas": 1}, [E.SCALED_DOWN]),
         ({"restarts": 1}, [E.RESTARTING]),
         ({"node_losses": 1}, [E.NODE_LOST]),
-        ({"pod_replacements": 1}, [E.POD_REPLACED]),
         ({"last_failure": FAILURE}, [E.WORKER_FAILED]),
         ({"last_failure": FAILURE, "restarts": 1}, [E.WORKER_FAILED, E.RESTARTING]),
         ({"rendezvous_round": 2, "last_rendezvous_time": NOW}, [E.RENDEZVOUS_COMPLETED]),

@@ -37,7 +37,7 @@ def test_an_agent_whose_pod_has_neither_failed_nor_gone_is_left_alone(fields: di
 def test_an_agent_whose_pod_has_failed_is_evicted_with_its_reason() -> None:
     found = judge(view(0, 1), pod(0), pod(1, phase="Failed", reason="OOMKilled"))
     assert reasons(found) == [(1, GoneReason.POD_FAILED)]
-    assert found.evict[0].gone.detail == "OOMKilled"
+    assert found.evict[0].gone.detail == "it ran out of memory (OOMKilled)"
 
 
 def test_a_failed_pod_without_a_reason_is_told_by_its_exit_code() -> None:

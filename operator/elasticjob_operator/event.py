@@ -1,0 +1,14 @@
+"""Something worth telling a person, as a record; `render/event.py` makes a Kubernetes object of it."""
+
+from dataclasses import dataclass
+
+from elasticjob_api.names import ConditionType, EventReason
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Written only after what it speaks of."""
+
+    reason: EventReason | ConditionType
+    message: str
+    warning: bool = False

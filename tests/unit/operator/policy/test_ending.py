@@ -1,0 +1,58 @@
+"""Why a pod goes, in words; and how its replacement is told."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.policy.ending import how_it_ended, replacements
+from elasticjob_operator.policy.replacement import Fate
+from elasticjob_operator.policy.standing import Owner, Standing
+from tests.unit.operator.builders import pod
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"exit_code": 3, "reason": "Error"}, "exit code 3"),
+        ({"exit_code": 137, "reason": "OOMKilled"}, "it ran out of memory (OOMKilled, exit code 137)"),
+        ({"reason": "Evicted", "message": "low on disk"}, "it was evicted (Evicted): low on disk"),
+        ({"exit_code": 143, "disrupted": True}, "the cluster ended it (exit code 143)"),
+        ({"reason": "InitContainerFailed", "message": "fetch"}, "InitContainerFailed: fetch"),
+        ({"exit_code": 128, "reason": "StartError"}, "its container could not be started (StartError, exit code 128)"),
+        ({}, "nobody said why"),
+    ],
+)
+def test_an_end_is_told_in_words_with_the_facts_behind_it(fields: dict[str, Any], words: str) -> None:
+    assert how_it_ended(pod(0, phase="Failed", **fields)) == words
+
+
+def told(standing: Standing, fate: Fate, **fields: Any) -> tuple[str, bool]:
+    each = pod(0, **fields)
+    (event,) = replacements({0: Owner("j-0-a", standing, each)}, {0: fate}, left=1)
+    return event.message, event.warning
+
+
+@pytest.mark.parametrize(
+    ("standing", "fate", "why", "budget"),
+    [
+        (Standing.FAILED, Fate.REPLACE_COUNTED, "exit code 1", "1 counted, 1 more failed pod may be replaced"),
+        (Standing.FAILED, Fate.REPLACE, "exit code 1", "it is not counted"),
+        (Standing.GONE, Fate.REPLACE, "it was deleted", "it is not counted"),
+        (Standing.TERMINATING, Fate.REPLACE, "it is being deleted", "it is not counted"),
+        (Standing.LIVE, Fate.REPLACE, "it runs, but its agent is gone", "it is not counted"),
+    ],
+)
+def test_a_replacement_says_why_and_whether_it_counts(standing: Standing, fate: Fate, why: str, budget: str) -> None:
+    message, warning = told(standing, fate, exit_code=1)
+    assert message.startswith(f"pod j-0-a is replaced: {why}; {budget}")
+    assert warning is (fate is Fate.REPLACE_COUNTED)
+
+
+def test_a_pod_that_stays_is_not_told() -> None:
+    assert not list(replacements({0: Owner("j-0-a", Standing.LIVE, pod(0))}, {0: Fate.KEEP}, left=1))
+
+
+def test_of_many_at_once_the_count_is_told() -> None:
+    owners = {slot: Owner(f"j-{slot}-a", Standing.GONE) for slot in range(30)}
+    (event,) = replacements(owners, dict.fromkeys(owners, Fate.REPLACE), left=1)
+    assert event.message == "30 pods are replaced; it is not counted"
