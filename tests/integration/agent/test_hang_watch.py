@@ -1,7 +1,6 @@
 """A job that hangs is suspected, shows its stacks, and says so in its report; it goes on as before."""
 
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -40,8 +39,8 @@ async def test_a_hang_is_told_with_stacks_and_nothing_is_stopped(
             reports = [records.decode(Report, kv.value) for kv in (await etcd.range(prefix)).kvs]
             return [report for report in reports if report.stalled_since_ns > 0]
 
-        ask: Callable[[], Awaitable[list[Report]]] = stalled
-        await aeventually(ask, within_s=30, what="a report of the hang")
+        told: list[Report] = await aeventually(stalled, within_s=30, what="a report of the hang")
+        assert [report.round for report in told] == [1]
         said = job.log_of(0).read_text()
         assert "do they hang?" in said
         assert "in waits_for_a_peer_that_never_comes" in said
