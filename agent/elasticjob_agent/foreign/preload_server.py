@@ -4,7 +4,8 @@ Run as `python [flags] preload_server.py PLAN SOCKET_FD AGENT_PID`; PLAN is JSON
 The standard library and the two files of `supervisor` that it names are all it needs, and Python 3.8 is enough.
 
 It forks only while it has one thread: a fork copies no other thread, but every lock that one holds. So a module
-that starts threads when it is imported cannot be preloaded, and this says so instead of hanging later.
+that starts threads when it is imported cannot be preloaded, and this says so instead of hanging later; but for
+threads that themselves give way to a fork, as those of OpenBLAS do, which numpy starts.
 """
 
 import importlib
@@ -14,6 +15,7 @@ import socket
 import sys
 import threading
 import traceback
+import warnings
 
 _LONGEST_REFUSAL = 3000
 
@@ -41,13 +43,31 @@ def _preload(names: "list[str]") -> str:
             importlib.import_module(name)
         except BaseException:  # noqa: BLE001 - whatever a module raises, the agent is told
             return "cannot import " + repr(name) + ":\n" + traceback.format_exc()
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - without pathlib: counts native threads, too
+    if _threads() > 1:
+        _fork_on_trial()
+    threads = _threads()
     if threads > 1:
         known = ", ".join(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
         return "after importing {} there are {} threads{}; such modules cannot be preloaded".format(
             ", ".join(names), threads, " (" + known + ")" if known else ""
         )
     return ""
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - without pathlib: counts native threads, too
+
+
+def _fork_on_trial() -> None:
+    """Threads that a library ends before each fork (pthread_atfork), and begins anew when it needs them, end here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # newer Pythons warn of a fork beside threads: that is the trial
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What the processes of these tests run; in a module, so that a spawned Python can import it."""
 
 import faulthandler
+import importlib
 import os
 import signal
 import subprocess
@@ -237,3 +238,16 @@ def ignore_and_hang(index: int, folder: Path) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     hang_known(index, folder)
+
+
+def note_importer(index: int, folder: Path) -> None:
+    module = importlib.import_module("notes_its_pid")
+    assert os.getpid() != module.PID
+    write(folder / f"importer of {index}", str(module.PID))
+
+
+def compute(index: int) -> None:
+    """As large as it takes for the threads of the library to be used."""
+    numpy = importlib.import_module("numpy")
+    size = 300 + index
+    assert (numpy.ones((size, size)) @ numpy.ones((size, size)))[0, 0] == size
