@@ -42,20 +42,23 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) test-torch
 
 ##@ Measurements
-.PHONY: bench-recovery bench-payload
+.PHONY: bench-recovery bench-payload bench-processes
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
 	$(BIN)/python -m benchmarks.payload
+bench-processes: .venv/dev ## starting, watching and teeing processes beside torch's (4 minutes; installs torch, 4.7 GB, the first time)
+	$(BIN)/python -m benchmarks.processes
 
 ##@ Upkeep
 .PHONY: requirements format clean
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra operator --extra examples --extra dev pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra operator pyproject.toml -c requirements/dev.txt -o images/requirements/operator.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -c requirements/dev.txt -o images/requirements/agent.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra examples pyproject.toml -c requirements/dev.txt -o images/requirements/digits.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

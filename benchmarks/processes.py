@@ -50,7 +50,7 @@ ROWS = (
 
 def take(python: str, side: str, row: Row) -> list[float]:
     """The samples of one process."""
-    environment = os.environ | {"PYTHONPATH": str(_ROOT)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "agent")])}
     command = [python, "-m", "benchmarks.processes_sides", side, row.name]
     with tempfile.TemporaryFile() as out:
         start_s = time.monotonic()
