@@ -9,7 +9,6 @@ One that is lost alone, or is proved gone, is never waited for.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous import verdict
 from elasticjob_agent.rendezvous.view import View
 from elasticjob_api.records import Node, Slots
 from elasticjob_api.world import Member, Membership
@@ -28,7 +27,7 @@ def silent(view: View, known: Mapping[Member, Node]) -> frozenset[Member]:
 
 
 def _is_silent(view: View, spec: Slots, member: Member, node: Node | None) -> bool:
-    if member in view.nodes or member in view.gone or verdict.is_done(view, member):
+    if member in view.nodes or member in view.gone or view.is_done(member):
         return False
     if spec.operator is not None:
         owner = spec.owner(member.slot)

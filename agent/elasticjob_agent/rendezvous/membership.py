@@ -7,7 +7,7 @@ has run nothing since it joined is ready as it is. No timer passes the barrier; 
 
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous import ranks, sizes, verdict
+from elasticjob_agent.rendezvous import ranks, sizes
 from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import IDLE, Slots
@@ -38,6 +38,10 @@ class Seen:
     """Nodes whose process is gone, as the end of their link proves."""
     hold: Hold = field(default_factory=Hold)
     """Whom it gives time to come back."""
+    quiet_until_s: float = 0.0
+    """Etcd was wiped or restored: until then nothing is opened or closed, so that all can come back."""
+    world_was_seen: bool = False
+    """It has seen a world through this watch: if there is none now, the job was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ def unanswered(view: View, spec: Slots) -> set[int]:
     if spec.operator is None or view.membership is None:
         return set()
     here = {node.member.slot for node in candidates(view)} | _expected(view)
-    lost = [m for m in view.membership.members if m.slot not in here and not verdict.is_done(view, m)]
+    lost = [m for m in view.membership.members if m.slot not in here and not view.is_done(m)]
     return {member.slot for member in lost if _is_still_its(view, spec, member)}
 
 

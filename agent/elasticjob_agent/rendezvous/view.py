@@ -65,6 +65,10 @@ class View:
         """Failures of one round, in etcd's order."""
         return sorted((f for f in self.failures if f.round == round_), key=lambda f: (f.revision, f.local_rank))
 
+    def is_done(self, member: Member) -> bool:
+        """All its workers exited 0 in the last active round."""
+        return self.membership is not None and (self.membership.round, member) in self.done
+
     def owned(self) -> dict[Member, LiveNode]:
         """The live key that counts for each slot.
 
