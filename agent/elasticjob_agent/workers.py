@@ -56,6 +56,9 @@ class Job:
     """The newest progress that a worker of this node has told; another object with each."""
 
 
+_Draft = tuple[Command, logs.WorkerLogs, error_file.Tail]
+
+
 @dataclass(slots=True)
 class _Worker:
     child: Child
@@ -83,10 +86,19 @@ class NodeWorkers:
         self._ending: set[asyncio.Task[None]] = set()
         self._settling: list[asyncio.Task[None]] = []
         self._stopping = False
-        self.phase = Workers.NONE
+        self._starting: asyncio.Task[None] | None = None
+        self._fault: BaseException | None = None
+        self._phase = Workers.NONE
         self.failures: list[FailureIn] = []
         self.on_change: Callable[[], None] = lambda: None
         self.on_report: Callable[[], None] = lambda: None
+
+    @property
+    def phase(self) -> Workers:
+        """How they are; raises what went wrong in here, so that a fault of ours ends the agent, not its job."""
+        if self._fault is not None:
+            raise self._fault
+        return self._phase
 
     @property
     def place(self) -> Assignment | None:
@@ -100,13 +112,19 @@ class NodeWorkers:
     # -- start -----------------------------------------------------------------------------------
 
     async def start(self, place: Assignment, spec: Slots) -> None:
-        """Start all workers of `place`; what cannot be started makes the group FAILED."""
+        """Begin to start all workers of `place`; what cannot be started makes the group FAILED.
+
+        Does not wait for them: an exec may hang on a dead file system, and this node must still be able to leave.
+        """
         self._place, self.failures, self._workers, self._stopping = place, [], [], False
         self._port.release()
         logs.prune(self._job.log_dir, place.round)
         drafts = [self._draft(place, spec, local_rank) for local_rank in range(place.nproc)]
         self._autopsy.begin(place, time.monotonic())
-        self.phase = Workers.RUNNING
+        self._phase = Workers.RUNNING
+        self._starting = self._spawn_task(self._start_all(place, drafts))
+
+    async def _start_all(self, place: Assignment, drafts: list[_Draft]) -> None:
         try:
             children = await self._supervisor.spawn([command for command, _, _ in drafts])
         except StartError as error:
@@ -126,9 +144,7 @@ class NodeWorkers:
         )
         self._changed()
 
-    def _draft(
-        self, place: Assignment, spec: Slots, local_rank: int
-    ) -> tuple[Command, logs.WorkerLogs, error_file.Tail]:
+    def _draft(self, place: Assignment, spec: Slots, local_rank: int) -> _Draft:
         rank = place.base_rank + local_rank
         files = logs.worker_logs(self._job.log_dir, place.round, rank)
         job = self._job
@@ -154,7 +170,8 @@ class NodeWorkers:
     def _could_not_start(self, place: Assignment, error: StartError) -> None:
         failure = self._autopsy.of_none(place.base_rank, error, self._wall_ns())
         self.failures = [FailureIn(place.round, 0, failure)]
-        self.phase = Workers.FAILED
+        if self._phase is Workers.RUNNING:
+            self._phase = Workers.FAILED
         self._changed()
 
     # -- ends ------------------------------------------------------------------------------------
@@ -188,8 +205,8 @@ class NodeWorkers:
         if len(self.failures) >= _MOST_TAILS:
             failure = replace(failure, stderr="")
         self.failures.append(FailureIn(place.round, worker.local_rank, failure))
-        if self.phase is Workers.RUNNING:
-            self.phase = Workers.FAILED
+        if self._phase is Workers.RUNNING:
+            self._phase = Workers.FAILED
         self._changed()
 
     def _remains(self, worker: _Worker, end: Exit) -> Remains:
@@ -204,16 +221,16 @@ class NodeWorkers:
 
     async def _settle_success(self) -> None:
         await self._supervisor.sweep([worker.child for worker in self._workers])
-        if self.phase is Workers.RUNNING:
-            self.phase = Workers.SUCCEEDED
+        if self._phase is Workers.RUNNING:
+            self._phase = Workers.SUCCEEDED
         self._changed()
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
         """Begin to stop them all; a second call may shorten the grace."""
-        if self.phase in {Workers.NONE, Workers.SUCCEEDED}:
+        if self._phase in {Workers.NONE, Workers.SUCCEEDED}:
             return
         self._stopping = True
-        self.phase = Workers.STOPPING
+        self._phase = Workers.STOPPING
         self._spawn_task(self._stop(grace_s, signal.Signals[signal_name]))
 
     def kill(self) -> None:
@@ -221,12 +238,14 @@ class NodeWorkers:
         self.stop(grace_s=0.0, signal_name=signal.SIGKILL.name)
 
     async def _stop(self, grace_s: float, sig: signal.Signals) -> None:
+        if self._starting is not None:
+            await asyncio.wait([self._starting])  # who is half started cannot be stopped; the spawn itself is atomic
         await self._supervisor.stop([worker.child for worker in self._workers], sig=sig, grace_s=grace_s)
         # Failures are recorded before this node says that it is ready: the barrier is the settle window.
         await asyncio.gather(*self._settling)
         self._settling.clear()
-        if self.phase is Workers.STOPPING:
-            self.phase = Workers.NONE
+        if self._phase is Workers.STOPPING:
+            self._phase = Workers.NONE
         self._changed()
 
     # -- what is shown ---------------------------------------------------------------------------
@@ -263,4 +282,5 @@ class NodeWorkers:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            raise error  # reaches the loop's exception handler: a fault of ours ends the agent
+            self._fault = error
+            self.on_change()

@@ -6,6 +6,8 @@ Orders belong to a round: one that came too late for it is never carried out in 
 import asyncio
 import contextlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_api import keys, records
+from elasticjob_api import keys, names, records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.world import State, World
@@ -32,16 +34,61 @@ class Drill(Fleet):
 
     options: tuple[str, ...] = ("--progress",)
     """Of the workers, see obedient.py. Who tells of progress is not held for unable to start."""
+    keep_alive_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.conf = f"keep_alive={self.keep_alive_s:g}"
 
     def obey(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
         """Start one agent with such workers; its number. `way` is an endpoint of its own."""
         direct, self.endpoint = self.endpoint, way or self.endpoint
         try:
-            chosen = self.options if options is None else options
-            self.start_agent(sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *chosen)
+            self.start_agent(*self._command(self.options if options is None else options))
         finally:
             self.endpoint = direct
         return len(self.agents) - 1
+
+    def obey_on(self, host: str, slot: int, *, way: str | None = None) -> int:
+        """As `obey`, on a host of that name, as if in a pod; `want` must have been called before."""
+        number = len(self.agents)
+        environment = {
+            **os.environ,
+            names.ENV_PREFIX: self.keys.prefix,
+            names.ENV_ENDPOINTS: way or self.endpoint,
+            names.ENV_SLOT: str(slot),
+            names.ENV_JOB: self.run_id,
+            names.ENV_POD_NAME: f"pod-{number}",
+            names.ENV_POD_UID: f"uid-{number}",
+            names.ENV_POD_IP: "127.0.0.1",
+            names.ENV_NODE_NAME: host,
+            names.ENV_NPROC: str(self.nproc),
+            names.ENV_TRACE: str(self.trace),
+            "FLEET_AGENT": str(number),
+        }
+        line = [sys.executable, "-m", "elasticjob_agent.cli", "--pod", "--", *self._command(self.options)]
+        with self.log_of(number).open("wb") as log:
+            self.agents.append(subprocess.Popen(line, env=environment, stdout=log, stderr=log, start_new_session=True))
+        return number
+
+    def _command(self, options: tuple[str, ...]) -> tuple[str, ...]:
+        return (sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *options)
+
+    def said(self, agent: int, words: str) -> bool:
+        """An agent has printed this."""
+        return words in self.log_of(agent).read_text()
+
+    def await_said(self, agent: int, words: str) -> None:
+        """Wait until it has."""
+        eventually(lambda: self.said(agent, words), within_s=_PATIENCE_S, what=f"agent {agent} says {words!r}")
+
+    def pids(self, round_: int) -> set[int]:
+        """Of the workers of a round."""
+        return {int(p["pid"]) for p in self.running(round_)}
+
+    def await_silence(self, of: set[int]) -> None:
+        """Wait until none of these processes exists."""
+        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in of), within_s=_PATIENCE_S, what="their end")
 
     def begin(self, count: int) -> None:
         """Start so many and wait until all their workers run round 1."""
@@ -122,6 +169,8 @@ class Drill(Fleet):
     def agent_of(self, slot: int) -> int:
         """Which agent holds a slot."""
         pod = next(node.record.pod for member, node in self.view().nodes.items() if member.slot == slot)
+        if pod.startswith("pod-"):
+            return int(pod.removeprefix("pod-"))
         pids = {agent.pid: number for number, agent in enumerate(self.agents)}
         return pids[int(pod.rpartition("-")[2])]
 
@@ -135,6 +184,7 @@ class Drill(Fleet):
             desired=int(most or least),
             max_restarts=self.max_restarts,
             scale_up_delay_s=1.0,
+            keep_alive_s=self.keep_alive_s,
         )
         self.put(self.keys.spec, records.encode(replace(now or plain, **changes)))
 
@@ -179,11 +229,11 @@ def drill(
     nproc: int,
     *,
     max_restarts: int = 100,
-    conf: str = "keep_alive=2",
+    keep_alive_s: float = 2.0,
     options: tuple[str, ...] = ("--progress",),
 ) -> Iterator[Drill]:
     """A drill whose agents are stopped at the end."""
-    made = Drill(endpoint, folder, nnodes, nproc, max_restarts=max_restarts, conf=conf, options=options)
+    made = Drill(endpoint, folder, nnodes, nproc, max_restarts=max_restarts, options=options, keep_alive_s=keep_alive_s)
     try:
         yield made
     finally:

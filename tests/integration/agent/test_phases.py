@@ -1,0 +1,226 @@
+"""SIGTERM, and the closer's death, in every phase of a node's life: nothing is charged, and the job goes to its end."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_agent.rendezvous.view import View
+from elasticjob_api.world import State
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.drill import Drill, drill
+from tests.faults.proxy import proxy
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+LEFT = 128 + signal.SIGTERM
+SAVES = ("--progress", "--save", "SIGTERM")
+
+
+@pytest.fixture
+def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+    """Two to three nodes of one worker; any failure of a worker would end the job."""
+    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0) as made:
+        yield made
+
+
+@pytest.fixture
+def saving(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+    """The same; workers take as long to stop as the test wants."""
+    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0, options=SAVES) as made:
+        made.want(stop_grace_s=60.0)
+        yield made
+
+
+def terminate(job: Drill, agent: int) -> None:
+    job.agents[agent].send_signal(signal.SIGTERM)
+
+
+def left(job: Drill, agent: int) -> bool:
+    return job.agents[agent].wait(30) == LEFT
+
+
+def nothing_was_charged(job: Drill, round_: int) -> bool:
+    return job.restarts(round_) == {"0"}
+
+
+def nodes(job: Drill, count: int) -> View:
+    """Wait until so many are in the job."""
+
+    def seen() -> View | None:
+        view = job.view()
+        return view if len(view.nodes) == count else None
+
+    view = eventually(seen, within_s=30, what=f"{count} nodes", pause_s=0.05)
+    assert view is not None
+    return view
+
+
+# SIGTERM.
+
+
+def test_sigterm_before_joining(etcd_server: EtcdServer, job: Drill) -> None:
+    with proxy("127.0.0.1", etcd_server.port) as way:
+        way.refuse()
+        agent = job.obey(way=way.endpoint)
+        job.await_said(agent, "etcd does not answer")
+        terminate(job, agent)
+        assert left(job, agent)
+        assert job.said(agent, "left before joining")
+
+
+def test_sigterm_while_a_round_forms(job: Drill) -> None:
+    first = job.obey()
+    nodes(job, 1)
+    terminate(job, first)
+    assert left(job, first)
+    job.obey()
+    job.obey()
+    job.await_round(1, 2)
+    assert first not in job.ranks(1)
+    job.all_finish(1, 2)
+
+
+def starter_of(job: Drill, agent: int) -> psutil.Process:
+    """The process that starts this agent's workers."""
+    children = psutil.Process(job.agents[agent].pid).children()
+    return next(child for child in children if any("starter" in word for word in child.cmdline()))
+
+
+def test_sigterm_while_workers_are_being_started(job: Drill) -> None:
+    job.want(min=3)
+    held = [job.obey(), job.obey()][0]
+    nodes(job, 2)
+    starter = starter_of(job, held)
+    starter.suspend()
+    job.obey()
+    job.await_world(State.ACTIVE, 1)
+    job.want(min=2)
+    terminate(job, held)
+    job.await_world(State.FORMING, 2)
+    starter.resume()
+    assert left(job, held)
+    job.await_round(2, 2)
+    assert nothing_was_charged(job, 2)
+    job.all_finish(1, 2)
+
+
+def test_sigterm_while_workers_run(job: Drill) -> None:
+    job.begin(3)
+    terminate(job, 1)
+    assert left(job, 1)
+    job.await_round(2, 2)
+    assert nothing_was_charged(job, 2)
+    job.all_finish(0, 2)
+    assert job.rounds() == {1, 2}
+
+
+def test_sigterm_while_workers_stop(saving: Drill) -> None:
+    saving.begin(3)
+    saving.want(restart_id="again")
+    saving.await_point("told", 1, 3)
+    terminate(saving, 1)
+    saving.await_said(1, "got SIGTERM")
+    saving.go()
+    assert left(saving, 1)
+    saving.await_round(2, 2)
+    assert nothing_was_charged(saving, 2)
+    saving.all_finish(0, 2)
+    assert saving.rounds() == {1, 2}
+
+
+def done(job: Drill, count: int) -> None:
+    eventually(lambda: len(job.view().done) == count, within_s=30, what=f"{count} done", pause_s=0.05)
+
+
+def test_sigterm_when_it_is_done_disturbs_nobody(job: Drill) -> None:
+    job.begin(3)
+    job.order(1, {"1": {"exit": 0}})
+    done(job, 1)
+    finished = next(agent for agent, ranks in job.ranks(1).items() if ranks == [1])
+    terminate(job, finished)
+    assert left(job, finished)
+    job.all_finish(*(agent for agent in range(3) if agent != finished))
+    assert job.rounds() == {1}
+
+
+# The closer's death.
+
+
+def kill_closer(job: Drill) -> tuple[int, list[int]]:
+    """SIGKILL it; (it, the others)."""
+    closer = job.agent_of(job.slot_of_closer())
+    job.agents[closer].kill()
+    return closer, [agent for agent in range(len(job.agents)) if agent != closer]
+
+
+def test_closer_killed_while_the_first_round_forms(job: Drill) -> None:
+    job.want(min=3)
+    job.obey()
+    job.obey()
+    nodes(job, 2)
+    closer, others = kill_closer(job)
+    job.obey()
+    job.obey()
+    job.await_round(1, 3)
+    assert closer not in job.ranks(1)
+    job.all_finish(*others, 2, 3)
+
+
+def test_closer_killed_while_workers_run(job: Drill) -> None:
+    job.begin(3)
+    _, others = kill_closer(job)
+    job.await_round(2, 2)
+    world = job.await_world(State.ACTIVE, 2)
+    assert (world.restarts, world.losses) == (0, 1)
+    job.all_finish(*others)
+    assert job.rounds() == {1, 2}
+
+
+def test_closer_killed_while_workers_stop(saving: Drill) -> None:
+    saving.begin(3)
+    saving.want(restart_id="again")
+    saving.await_point("told", 1, 3)
+    _, others = kill_closer(saving)
+    nodes(saving, 2)
+    saving.go()
+    saving.await_round(2, 2)
+    assert nothing_was_charged(saving, 2)
+    saving.all_finish(*others)
+    assert saving.rounds() == {1, 2}
+
+
+def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
+    etcd_server: EtcdServer, tmp_path: Path
+) -> None:
+    """The verdict stands in `forming` while the round waits: for a back-off that the test ends."""
+    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=()) as job:
+        job.want(backoff_initial_s=600.0, backoff_max_s=600.0)
+        job.begin(3)
+        for round_ in (1, 2):
+            job.await_round(round_, 3)
+            job.order(round_, {"*": {"exit": 1}})
+        job.await_world(State.FORMING, 3)
+        eventually(lambda: getattr(job.world(), "judged", False), within_s=30, what="the verdict", pause_s=0.05)
+        _, others = kill_closer(job)
+        nodes(job, 2)
+        job.want(backoff_initial_s=0.0)
+        job.await_round(3, 2)
+        world = job.await_world(State.ACTIVE, 3)
+        assert (world.restarts, world.losses) == (2, 0)
+        job.all_finish(*others)
+
+
+def test_closer_killed_when_it_is_done_is_not_missed(job: Drill) -> None:
+    job.begin(3)
+    closer = job.agent_of(job.slot_of_closer())
+    (rank,) = job.ranks(1)[closer]
+    job.order(1, {str(rank): {"exit": 0}})
+    done(job, 1)
+    _, others = kill_closer(job)
+    nodes(job, 2)
+    job.all_finish(*others)
+    assert job.rounds() == {1}

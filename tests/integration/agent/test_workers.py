@@ -1,0 +1,133 @@
+"""The group of one node's workers over a real supervisor: what it records of ends that come while it stops them."""
+
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_api.records import Failure, Slots
+from tests.faults.waiting import aeventually
+
+SPEC = Slots(min=1, max=1, desired=1)
+PLACE = Assignment(
+    round=1,
+    nonce="n",
+    group_rank=0,
+    group_world_size=1,
+    nproc=1,
+    base_rank=0,
+    world_size=1,
+    role="default",
+    role_base_rank=0,
+    role_world_size=1,
+    master_addr="127.0.0.1",
+    master_port=29876,
+    restart_count=0,
+)
+READY = "open(os.environ['READY'], 'w').close(); time.sleep(600)"
+Make = Callable[..., NodeWorkers]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    """`make(python)` is a group whose workers run this piece of Python; it is stopped at the end."""
+    supervisor = await Supervisor.create()
+
+    def made(script: str, told: Callable[[], object | None] = lambda: None) -> NodeWorkers:
+        job = Job(
+            argv=(sys.executable, "-S", "-c", f"import os, signal, sys, time\n{script}"),
+            environment={"READY": str(tmp_path / "ready")},
+            cwd=None,
+            run_id="run",
+            pod="pod",
+            host="host",
+            log_dir=tmp_path,
+            progress=tmp_path / "progress",
+            stdout=lambda _: None,
+            stderr=lambda _: None,
+            told=told,
+        )
+        return NodeWorkers(supervisor=supervisor, job=job, port=MasterPort("127.0.0.1"), wall_ns=time.time_ns)
+
+    yield made
+    await supervisor.close()
+
+
+async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
+    await workers.start(replace(PLACE, nproc=nproc), SPEC)
+    await aeventually((folder / "ready").exists, within_s=30, what="the worker")
+
+
+async def stopped(workers: NodeWorkers, grace_s: float = 20.0) -> list[Failure]:
+    workers.stop(grace_s=grace_s, signal_name="SIGTERM")
+    await aeventually(lambda: workers.phase is Workers.NONE, within_s=30, what="their end")
+    return [failed.failure for failed in workers.failures]
+
+
+async def test_a_worker_that_ends_of_our_signal_has_no_failure(make: Make, tmp_path: Path) -> None:
+    workers = make(READY)
+    await started(workers, tmp_path)
+    assert await stopped(workers) == []
+
+
+async def test_a_worker_that_exits_badly_when_told_has_no_failure(make: Make, tmp_path: Path) -> None:
+    workers = make(f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); {READY}")
+    await started(workers, tmp_path)
+    assert await stopped(workers) == []
+
+
+async def test_a_crash_that_our_signal_finds_on_its_way_is_recorded_as_such(make: Make, tmp_path: Path) -> None:
+    crash = "os.kill(os.getpid(), signal.SIGSEGV)"
+    workers = make(f"signal.signal(signal.SIGTERM, lambda *_: {crash}); {READY}")
+    await started(workers, tmp_path)
+    (failure,) = await stopped(workers)
+    assert (failure.signal, failure.exit_code, failure.killed_by_us) == ("SIGSEGV", -signal.SIGSEGV, True)
+
+
+async def test_an_error_that_was_told_before_our_signal_is_recorded(make: Make, tmp_path: Path) -> None:
+    tell = "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write('{\"message\": \"boom\"}')"
+    workers = make(f"{tell}; {READY}")
+    await started(workers, tmp_path)
+    (failure,) = await stopped(workers)
+    assert (failure.message, failure.killed_by_us) == ("boom", True)
+
+
+async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
+    workers = make("sys.stderr.write('x' * 9000 + '\\nValueError: boom\\n'); sys.exit(3)")
+    await workers.start(PLACE, SPEC)
+    await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
+    failure = workers.failures[0].failure
+    assert (failure.exit_code, failure.message) == (3, "ValueError: boom")
+    assert failure.stderr.endswith("xxx\nValueError: boom")
+    assert len(failure.stderr) <= 4096
+    assert await stopped(workers) == [failure]
+
+
+async def test_a_stop_that_comes_before_they_are_started_stops_them_all_the_same(make: Make) -> None:
+    workers = make(READY)
+    await workers.start(PLACE, SPEC)
+    assert await stopped(workers) == []
+    assert [report.exit_code for report in workers.reports()] == [-signal.SIGTERM]
+
+
+async def test_a_fault_of_ours_is_raised_to_whoever_drives_the_workers(make: Make) -> None:
+    told = iter([None])
+    workers = make("sys.exit(1)", told=lambda: next(told))
+    await workers.start(PLACE, SPEC)
+
+    def raised() -> bool:
+        try:
+            return workers.phase is None
+        except RuntimeError as error:
+            return "StopIteration" in str(error)
+
+    await aeventually(raised, within_s=30, what="the fault")
