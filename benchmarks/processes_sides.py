@@ -25,6 +25,7 @@ import psutil
 from elasticjob_agent.spawn import start_processes
 from elasticjob_agent.supervisor import Command, Console, Lines, Null, Supervisor
 
+_HERE = "benchmarks.processes_sides"
 FUNCTIONS, COMMANDS, LINES = 8, 64, 1_000_000
 _STARTS, _EXITS, _SILENT_S = 5, 20, 5.0
 _PRINT = f"import sys; sys.stdout.writelines(f'line {{i}} of a training run\\n' for i in range({LINES // 2}))"
@@ -67,13 +68,13 @@ def torch_preloaded() -> list[float]:
     """The best that can be had: its fork server with torch preloaded, warm, and the parallel start."""
     os.environ["TORCH_MP_PARALLEL_START"] = "1"
     theirs = importlib.import_module("torch.multiprocessing")
-    theirs.get_context("forkserver").set_forkserver_preload(["torch.multiprocessing.spawn", "benchmarks.processes_sides"])
+    theirs.get_context("forkserver").set_forkserver_preload(["torch.multiprocessing.spawn", _HERE])
     return _warm(theirs.start_processes, start_method="forkserver")
 
 
 def ours_preloaded() -> list[float]:
     """The fork server with torch preloaded, warm."""
-    return _warm(start_processes, start_method="forkserver", preload=["torch", "benchmarks.processes_sides"])
+    return _warm(start_processes, start_method="forkserver", preload=["torch", _HERE])
 
 
 # --- 64 commands: from the call until all have been started --------------------------------------------------------

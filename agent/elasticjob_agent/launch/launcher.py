@@ -94,6 +94,7 @@ def _workers(
             env=inherited | worker_variables(place, rank, master_addr=master_addr, master_port=master_port),
             stdout=Inherit(),
             stderr=Inherit(),
+            discard=True,
         )
         for rank in range(place.nprocs)
     ]

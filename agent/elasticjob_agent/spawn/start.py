@@ -117,6 +117,7 @@ def _function(fn: Callable[..., object], index: int, args: tuple[Any, ...], *, d
         stderr=Inherit(),
         daemon=daemon,
         quiet=True,
+        discard=True,
     )
 
 

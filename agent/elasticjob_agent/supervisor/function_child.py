@@ -36,6 +36,8 @@ class Call(NamedTuple):
     """Having sent its message the worker waits until the parent says a byte, or is gone."""
     quiet: bool
     """Do not print the traceback of an exception: whoever asked does it."""
+    discard: bool
+    """Nobody wants the value: None is sent for it, so it may be what cannot be pickled."""
     method: str
 
 
@@ -106,7 +108,7 @@ def _outcome(call: Call, channel_fd: int) -> int:
             traceback.print_exc()
         tell(channel_fd, RAISED, words(error))
         return 1
-    return _send_value(call, channel_fd, value)
+    return _send_value(call, channel_fd, None if call.discard else value)
 
 
 def _send_value(call: Call, channel_fd: int, value: Any) -> int:

@@ -49,6 +49,8 @@ class Function:
     """After its answer it waits for `FunctionChild.release`."""
     quiet: bool = False
     """It does not print the traceback of an exception; `Outcome` has it."""
+    discard: bool = False
+    """Its value is not wanted: `Outcome` has None, and what it returns need not be picklable."""
 
     def call(self, method: str) -> function_child.Call:
         """What the worker needs to know."""
@@ -59,6 +61,7 @@ class Function:
             daemon=self.daemon,
             linger=self.linger,
             quiet=self.quiet,
+            discard=self.discard,
             method=method,
         )
 

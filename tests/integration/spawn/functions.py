@@ -213,6 +213,10 @@ def start_another(index: int) -> None:
     ours.start_processes(nothing, start_method="fork")
 
 
+def return_what_cannot_be_pickled(index: int) -> object:
+    return lambda: index
+
+
 def note_when(index: int, folder: Path) -> None:
     """Say that it has begun; note its index when it may."""
     write(folder / f"begun {index}")

@@ -84,6 +84,11 @@ def test_b_003_23_a_failed_start_in_parallel_leaves_none_of_the_others(monkeypat
         start_processes(functions.hang, args=(_Nth(5),), nprocs=8, start_method="forkserver")
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_function_returns_is_nobody_s_concern_and_need_not_be_picklable(method: str) -> None:
+    start_processes(functions.return_what_cannot_be_pickled, start_method=method)
+
+
 def test_an_unknown_start_method_is_a_value_error_naming_those_there_are() -> None:
     with pytest.raises(ValueError, match="threads"):
         start_processes(functions.nothing, start_method="threads")
