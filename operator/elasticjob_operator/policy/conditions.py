@@ -14,6 +14,7 @@ from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.failure import failure_of
 from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.policy.stalled import stalled_since
 from elasticjob_operator.policy.trouble import first_trouble
 from elasticjob_operator.policy.words import counted
 from elasticjob_operator.policy.words import nodes as _nodes
@@ -47,6 +48,7 @@ def judge(seen: Observed) -> dict[ConditionType, Judgement]:
         ConditionType.RUNNING: running,
         ConditionType.RESIZING: _resizing(seen),
         ConditionType.DEGRADED: _degraded(seen),
+        ConditionType.STALLED: _stalled(seen),
         ConditionType.RENDEZVOUS_UNAVAILABLE: _unavailable(seen),
         ConditionType.COMPLETE: _complete(seen),
         ConditionType.FAILED: _failed(seen),
@@ -122,6 +124,16 @@ def _degraded(seen: Observed) -> Judgement:
     if active is not None and len(active.members) < wanted:
         return Judgement("True", "NodesMissing", f"{len(active.members)} of {_nodes(wanted)} run")
     return Judgement("False", "NotDegraded")
+
+
+def _stalled(seen: Observed) -> Judgement:
+    if not (since := stalled_since(seen)):
+        return Judgement("False", "NotStalled")
+    deadline_s = seen.job.spec.progress_deadline_s or 0.0
+    message = (
+        f"every worker has been silent and idle, or spinning, since {since} (progressDeadlineSeconds {deadline_s:g})"
+    )
+    return Judgement("True", "NoProgress", message)
 
 
 def _unavailable(seen: Observed) -> Judgement:

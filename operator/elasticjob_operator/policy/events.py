@@ -58,6 +58,8 @@ def _scaling(before: JobStatus, after: JobStatus) -> Iterator[Event]:
 def _trouble(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if unavailable := _begins(before, after, ConditionType.RENDEZVOUS_UNAVAILABLE):
         yield Event(ConditionType.RENDEZVOUS_UNAVAILABLE, unavailable.message, warning=True)
+    if stalled := _begins(before, after, ConditionType.STALLED):
+        yield Event(EventReason.STALLED, stalled.message, warning=True)
     failure = after.last_failure
     if failure is not None and failure != before.last_failure and failure.reason != loss.REASON:
         how = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"

@@ -37,6 +37,7 @@ def spec_record(
         keep_alive_s=spec.rendezvous.keep_alive_s,
         replica_step=spec.replica_step or 0,
         allowed_replicas=spec.allowed_replicas,
+        progress_deadline_s=spec.progress_deadline_s or 0.0,
         restart_window_s=spec.restart_window_s,
         backoff_initial_s=spec.restart_backoff.initial_s,
         backoff_max_s=spec.restart_backoff.max_s,

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from elasticjob_api.records import SlotOwner, Slots, encode
 from elasticjob_api.world import State
+from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Resource
 from tests.unit.operator.model import Model, is_live
@@ -163,3 +165,96 @@ def test_coming_to_rest_means_that_nothing_more_is_asked_for(model: Model) -> No
     running(model)
     model.begin_turn()
     assert not model.process.gate.held
+
+
+def test_a_job_of_another_controller_is_never_written_to() -> None:
+    model = Model(replicas=2, managedBy="example.com/other")
+    try:
+        model.quiesce()
+        model.patch(suspend=True)
+        model.quiesce()
+        assert (model.pods(), model.status(), list(model.store.range("/").kvs)) == ([], {}, [])
+    finally:
+        model.close()
+
+
+# The findings of the protocol's model check that are the operator's, by their number.
+
+
+def test_17_a_job_whose_agents_have_all_left_can_be_suspended_and_its_old_life_does_not_come_back(model: Model) -> None:
+    running(model)
+    before = live_names(model)
+    for pod in model.pods():
+        model.expire(pod)  # nobody is left who could write the world
+    model.patch(suspend=True)
+    model.quiesce()
+    suspended = model.world()
+    assert suspended is not None
+    assert (suspended.state, model.named()) == (State.SUSPENDED, set())
+    model.patch(suspend=False)
+    model.quiesce()
+    assert not before & model.named()
+
+
+def test_18_a_map_of_a_dead_operator_that_lands_after_the_job_has_ended_creates_no_pod(model: Model) -> None:
+    running(model)
+    model.patch(replicas=3)
+    model.process.deliver(Resource.JOB)
+    answer_until(model, "txn spec")
+    model.crash(land=[True])
+    for index in range(2):
+        model.finish_member(index)
+    model.quiesce()
+    created = sum(model.cluster.created.values())
+    assert created == 2
+    assert model.status()["phase"] == "Succeeded"
+
+
+def test_19_a_name_whose_pod_was_force_deleted_is_never_created_again(model: Model) -> None:
+    running(model)
+    (lost, _) = model.pods()
+    model.confirm_deletion(lost)
+    model.crash(land=[])  # the new process has not seen the deletion: only a 404 tells it
+    model.quiesce()
+    assert model.cluster.created[name_of(lost)] == 1
+    assert name_of(lost) not in model.named()
+
+
+def test_22_a_failed_pod_is_counted_in_the_write_that_drops_it_and_in_no_other(model: Model) -> None:
+    running(model)
+    failed = model.pods()[0]
+    model.end_pod(failed, exit_code=1)
+    model.process.deliver(Resource.POD)
+    index = answer_until(model, "txn spec")
+    before = model.spec()
+    model.answer(index)
+    after = model.spec()
+    assert before is not None
+    assert after is not None
+    assert (before.replacements, after.replacements) == (0, 1)
+    assert name_of(failed) not in model.named()
+    model.quiesce()
+    assert model.status()["podReplacements"] == 1
+
+
+def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_with_it(model: Model) -> None:
+    running(model)
+    foreign = "/elasticjob/c/default/other/00000000-0000-0000-0000-00000000ffff/c/spec"
+    theirs = Slots(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="somebody else")
+    model.store.txn(Txn((), (Put(foreign, encode(theirs)),)))
+    model.delete_job()
+    for _ in range(3):
+        model.quiesce()
+        for pod in model.pods():
+            model.confirm_deletion(pod)
+    model.quiesce()
+    assert [kv.key for kv in model.store.range("/").kvs] == [foreign]
+
+
+def test_28_a_pod_under_a_job_that_is_being_deleted_is_not_created_again(model: Model) -> None:
+    running(model)
+    created = sum(model.cluster.created.values())
+    model.delete_pod(model.pods()[0])
+    model.delete_job()
+    model.quiesce()
+    assert sum(model.cluster.created.values()) == created

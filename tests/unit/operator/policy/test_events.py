@@ -57,6 +57,7 @@ def test_the_story_of_a_start_is_told_in_its_order() -> None:
         ({"conditions": (condition("Failed"),)}, [E.FAILED]),
         ({"conditions": (condition("Suspended"),), "start_time": ""}, [E.SUSPENDED]),
         ({"conditions": (condition("RendezvousUnavailable"),)}, ["RendezvousUnavailable"]),
+        ({"conditions": (condition("Stalled"),)}, [E.STALLED]),
         ({"last_failure": LOSS, "node_losses": 1}, [E.NODE_LOST]),
         ({"replicas": 5, "terminating_replicas": 1, "master_pod": "x"}, []),
     ],
