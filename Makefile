@@ -42,9 +42,11 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) test-torch
 
 ##@ Measurements
-.PHONY: bench-recovery bench-payload bench-processes
+.PHONY: bench-recovery bench-rendezvous bench-payload bench-processes
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
+bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
+	$(BIN)/python -m benchmarks.rendezvous
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
 	$(BIN)/python -m benchmarks.payload
 bench-processes: .venv/dev ## starting, watching and teeing processes beside torch's (4 minutes; installs torch, 4.7 GB, the first time)

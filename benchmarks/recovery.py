@@ -1,138 +1,91 @@
-"""`make bench-recovery`: start, worker failure, node leaves, node lost, node joins; with a trace of each.
+"""`make bench-recovery`: start, worker failure, node leaves, node lost, node joins; beside torchrun, if it is there.
 
 Prints for each scenario the time from the event to the moment at which the last worker of the next round runs
-(p50 and the extremes over the repetitions), and of one repetition every trace point with microseconds. The
-workers are trivial Python programs; what they need to start is part of each number.
+(p50 and the extremes over the repetitions), what an idle agent costs, and of one repetition every trace point with
+microseconds. The workers are trivial Python programs; what they need to start is part of each number. Ours and
+torchrun's repetitions are interleaved, so that a busy moment of the machine hits both.
 """
 
 import argparse
 import asyncio
 import platform
-import signal
 import statistics
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.recovery_idle import Idle, idle_agent
+from benchmarks.recovery_scenarios import SCENARIOS, Run, Scenario
+from benchmarks.recovery_torchrun import LONGEST_S, torch_python
 from elasticjob_etcd.server import EtcdServer
-from tests.faults.fleet import Fleet, fleet
+
+Runs = dict[str, list[Run]]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One repetition: µs from the event to the next round, and the trace between them."""
-
-    took_us: int
-    trace: list[tuple[int, str]]
-
-
-def start_2x2(endpoint: str, folder: Path) -> Run:
-    """Commands → all workers running, 2 nodes x 2 workers."""
-    with fleet(endpoint, folder, "2", 2) as job:
-        begin_us = now_us()
-        job.start_agent()
-        job.start_agent()
-        return finished(job, begin_us, job.await_round(1, 4))
-
-
-def worker_exits(endpoint: str, folder: Path) -> Run:
-    """Worker exits 1 → all workers of the next round running, 3 x 1."""
-    with fleet(endpoint, folder, "3", 1) as job:
-        job.start_agents(3)
-        job.fail(1)
-        end_us = job.await_round(2, 3)
-        begin_us = next(int(p["t_us"]) for p in job.points() if p["point"] == "exits")
-        return finished(job, begin_us, end_us)
-
-
-def agent_leaves(endpoint: str, folder: Path) -> Run:
-    """Agent SIGTERMed → survivors' next round running, 2:3 x 1."""
-    return after_signal(endpoint, folder, signal.SIGTERM)
-
-
-def agent_killed(endpoint: str, folder: Path) -> Run:
-    """Agent SIGKILLed → survivors' next round running, 2:3 x 1 (by the lease alone: the link is not there yet)."""
-    return after_signal(endpoint, folder, signal.SIGKILL)
-
-
-def after_signal(endpoint: str, folder: Path, number: signal.Signals) -> Run:
-    """Send `number` to the last of three agents."""
-    with fleet(endpoint, folder, "2:3", 1) as job:
-        job.start_agents(3)
-        begin_us = now_us()
-        job.agents[-1].send_signal(number)
-        return finished(job, begin_us, job.await_round(2, 2))
-
-
-def agent_joins(endpoint: str, folder: Path) -> Run:
-    """Command of a third agent, which fills `max` → next round running, 2:3 x 1."""
-    with fleet(endpoint, folder, "2:3", 1) as job:
-        job.start_agents(2)
-        begin_us = now_us()
-        job.start_agent()
-        return finished(job, begin_us, job.await_round(2, 3))
-
-
-SCENARIOS: dict[str, tuple[Callable[[str, Path], Run], float]] = {
-    "start 2x2": (start_2x2, 0.4),
-    "worker exits 1, 3x1": (worker_exits, 0.15),
-    "agent SIGTERMed": (agent_leaves, 0.2),
-    "agent joins": (agent_joins, 0.3),
-    "agent SIGKILLed": (agent_killed, 1.0),
-}
-
-
-def finished(job: Fleet, begin_us: int, end_us: int) -> Run:
-    """The trace from the event to the end."""
-    points = [p for p in job.points() if begin_us <= int(p["t_us"]) <= end_us]
-    named = [(int(p["t_us"]) - begin_us, f"{p['agent']} round {p['round']}: {p['point']}") for p in points]
-    return Run(end_us - begin_us, named)
-
-
-def now_us() -> int:
-    """The wall clock, as the trace has it."""
-    return time.time_ns() // 1000
-
-
-async def measure(repetitions: int, only: str | None) -> None:
-    """All scenarios, interleaved so that a busy moment of the machine hits all of them."""
-    chosen = {name: what for name, what in SCENARIOS.items() if only is None or only in name}
-    runs: dict[str, list[Run]] = {name: [] for name in chosen}
+async def measure(scenarios: Sequence[Scenario], options: argparse.Namespace) -> None:
+    """All scenarios, and what an idle agent costs."""
+    ours: Runs = {scenario.name: [] for scenario in scenarios}
+    theirs: Runs = {scenario.name: [] for scenario in scenarios}
+    python = None if options.without_torchrun else torch_python()
     with tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
         server = await EtcdServer.start(Path(folder) / "etcd")
+        endpoint = server.endpoint.targets[0]
         try:
-            for _ in range(repetitions):
-                for name, (scenario, _) in chosen.items():
-                    runs[name].append(await asyncio.to_thread(scenario, server.endpoint.targets[0], Path(folder)))
+            for turn in range(options.repetitions):
+                for scenario in scenarios:
+                    if turn == 0 or not scenario.once:
+                        ours[scenario.name].append(await asyncio.to_thread(scenario.ours, endpoint, Path(folder)))
+                    if python and scenario.theirs and turn < options.torchrun_repetitions:
+                        theirs[scenario.name].append(await asyncio.to_thread(scenario.theirs, python, Path(folder)))
+            idle = None if options.only else await asyncio.to_thread(idle_agent, endpoint, Path(folder))
         finally:
             await server.stop()
-    show(chosen, runs)
+    show(scenarios, ours, theirs, idle)
+    if not python:
+        print("\ntorchrun was not measured: hack/torch-venv installs it (4.7 GB)")
 
 
-def show(chosen: dict[str, tuple[Callable[[str, Path], Run], float]], runs: dict[str, list[Run]]) -> None:
+def show(scenarios: Sequence[Scenario], ours: Runs, theirs: Runs, idle: Idle | None) -> None:
     """A table, and of each scenario the trace of its median repetition."""
-    count = len(next(iter(runs.values())))
-    print(f"{platform.machine()}, Python {platform.python_version()}, {count} repetitions; seconds")
-    print(f"{'scenario':<22} {'p50':>8} {'min':>8} {'max':>8} {'target':>8}")
-    for name, (_, target_s) in chosen.items():
-        took = [run.took_us / 1e6 for run in runs[name]]
-        print(f"{name:<22} {statistics.median(took):8.3f} {min(took):8.3f} {max(took):8.3f} {target_s:8.2f}")
-    for name in chosen:
-        middle = sorted(runs[name], key=lambda run: run.took_us)[len(runs[name]) // 2]
-        print(f"\n{name}: trace of the median repetition (µs since the event)")
+    print(f"{platform.machine()}, Python {platform.python_version()}; seconds")
+    print(f"{'scenario':<24} {'runs':>5} {'p50':>8} {'min':>8} {'max':>8} {'aim':>8}")
+    for scenario in scenarios:
+        print(row(scenario.name, ours[scenario.name], f"{scenario.target_s:8.2f}"))
+        if theirs[scenario.name]:
+            print(row("  torchrun", theirs[scenario.name], ""))
+    if idle is not None:
+        print(f"\nidle agent: {idle.cpu_percent:.2f} % of a core (aim 0.1)")
+        print(f"            {idle.rss_mb:.0f} MB resident, {idle.unique_mb:.0f} MB of them its own (aim 60)")
+    for scenario in scenarios:
+        done = [run for run in ours[scenario.name] if run.took_us is not None]
+        middle = sorted(done, key=lambda run: run.took_us or 0)[len(done) // 2]
+        print(f"\n{scenario.name}: trace of the median repetition (µs since the event)")
         for at_us, what in middle.trace:
             print(f"{at_us:>10} {what}")
+
+
+def row(name: str, runs: list[Run], aim: str) -> str:
+    """One line; a scenario that did not end counts as endless."""
+    took = [float("inf") if run.took_us is None else run.took_us / 1e6 for run in runs]
+    cells = " ".join(seconds(value) for value in (statistics.median(took), min(took), max(took)))
+    return f"{name:<24} {len(runs):>5} {cells} {aim}"
+
+
+def seconds(value: float) -> str:
+    """Eight columns."""
+    return f"{value:8.3f}" if value < float("inf") else f" > {LONGEST_S:.0f} s"
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--torchrun-repetitions", type=int, default=3)
+    parser.add_argument("--without-torchrun", action="store_true")
     parser.add_argument("--only", help="only scenarios whose name contains this")
     options = parser.parse_args()
-    asyncio.run(measure(options.repetitions, options.only))
+    chosen = [scenario for scenario in SCENARIOS if options.only is None or options.only in scenario.name]
+    asyncio.run(measure(chosen, options))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,157 @@
+"""One process of `make bench-rendezvous`: many of the product's own members, told what to do on stdin.
+
+Each member has an etcd client, a connection, a lease, a watch and a link of its own, as in an agent; only its workers
+are scripted: they start and stop at once. Answers are lines of JSON on stdout, with the time of the last event.
+
+    go            start all members              {"round": 1, "at_us": …} when all have started round 1
+    fail          one worker fails               {"failed_us": …}, then {"round": 2, …} from every process
+    quit          end, without leaving
+"""
+
+import asyncio
+import json
+import random
+import resource
+import secrets
+import sys
+import time
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.member import RendezvousMember
+from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.trace import Trace
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Failure, Slots
+from elasticjob_etcd import channel
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint
+
+LEASE_TTL_S = 6.0
+
+
+class QuickWorkers:
+    """Implements `WorkersPort`: start and stop at once, and tell `on_start`."""
+
+    def __init__(self, on_start: Callable[[int], None]) -> None:
+        self.phase = Workers.NONE
+        self.failures: list[FailureIn] = []
+        self.on_change: Callable[[], None] = lambda: None
+        self._on_start = on_start
+        self._place: Assignment | None = None
+        self._port = 20000
+
+    async def start(self, place: Assignment, spec: Slots) -> None:
+        """They run."""
+        if spec.suspended:
+            raise AssertionError("nothing starts in a suspended job")
+        self.phase, self.failures, self._place = Workers.RUNNING, [], place
+        self._on_start(place.round)
+
+    def stop(self, *, grace_s: float, signal_name: str) -> None:
+        """They are gone."""
+        if grace_s < 0 or not signal_name:
+            raise AssertionError("a stop has a signal and a grace")
+        self.phase = Workers.NONE
+        self.on_change()
+
+    def renew_master_port(self) -> int:
+        """A number, no socket."""
+        self._port += 1
+        return self._port
+
+    def fail(self) -> None:
+        """One has failed by itself."""
+        if self._place is None:
+            raise AssertionError("a worker that never ran cannot fail")
+        failure = Failure(incarnation="", rank=self._place.base_rank, exit_code=1)
+        self.failures = [FailureIn(self._place.round, 0, failure)]
+        self.phase = Workers.FAILED
+        self.on_change()
+
+
+class Members:
+    """`count` members with the slots from `first` on."""
+
+    def __init__(self, endpoint: str, prefix: str, first: int, count: int) -> None:
+        self._endpoint = Endpoint((endpoint,))
+        self._keys = Keys(prefix)
+        self._first, self._count = first, count
+        self._workers: list[QuickWorkers] = []
+        self._started: dict[int, int] = {}
+        self._tasks: list[asyncio.Task[Outcome]] = []
+
+    def go(self) -> None:
+        """Start them all."""
+        for slot in range(self._first, self._first + self._count):
+            workers = QuickWorkers(self._on_start)
+            self._workers.append(workers)
+            self._tasks.append(asyncio.create_task(self._member(slot, workers).run()))
+
+    def _member(self, slot: int, workers: QuickWorkers) -> RendezvousMember:
+        profile = Profile(
+            keys=self._keys,
+            pod=f"pod-{slot}",
+            pod_uid=f"uid-{slot}",
+            host=f"host-{slot}",
+            address="127.0.0.1",
+            nproc=8,
+            lease_ttl_s=LEASE_TTL_S,
+            slot=slot,
+        )
+        return RendezvousMember(
+            etcd=EtcdClient(self._endpoint),
+            profile=profile,
+            workers=workers,
+            clock=time.monotonic,
+            draw=lambda: secrets.token_hex(4),
+            jitter=random.random,
+            trace=Trace(None, ""),
+        )
+
+    def fail(self) -> None:
+        """One worker of the first member."""
+        say(failed_us=time.time_ns() // 1000)
+        self._workers[0].fail()
+
+    def _on_start(self, round_: int) -> None:
+        self._started[round_] = self._started.get(round_, 0) + 1
+        if self._started[round_] == self._count:
+            say(round=round_, at_us=time.time_ns() // 1000)
+
+    def faults(self) -> list[str]:
+        """Members that have ended; none should."""
+        return [repr(task) for task in self._tasks if task.done()]
+
+
+def say(**what: object) -> None:
+    """One line to the parent."""
+    print(json.dumps(what), flush=True)
+
+
+async def serve(members: Members) -> None:
+    """Do what stdin says until it says quit."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    say(ready=True)
+    while (order := (await reader.readline()).decode().strip()) not in {"quit", ""}:
+        {"go": members.go, "fail": members.fail}[order]()
+    if faults := members.faults():
+        raise AssertionError(f"{len(faults)} members ended: {faults[0]}")
+
+
+def main() -> None:
+    """ENDPOINT PREFIX FIRST COUNT."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # As many processes have it: a connection for each member. Channels of one process would share one.
+    channel.OPTIONS = (*channel.OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+    endpoint, prefix, first, count = sys.argv[1:]
+    asyncio.run(serve(Members(endpoint, prefix, int(first), int(count))))
+
+
+if __name__ == "__main__":
+    main()
