@@ -151,9 +151,10 @@ def show(measured: list[Measured]) -> None:
     print(
         f"{platform.machine()}, Python {platform.python_version()}, {PROCESSES} processes of members, etcd beside them"
     )
-    print(
-        f"{'nodes':>6} {'runs':>5} {'active s':>9} {'aim':>5} {'next s':>8} {'aim':>5} {'etcd %':>7} {'member %':>9} {'etcd MB':>8}"
-    )
+    heads = ("active s", "aim", "next s", "aim", "etcd %", "member %", "etcd MB")
+    widths = (9, 5, 8, 5, 7, 9, 8)
+    named = " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True))
+    print(f"{'nodes':>6} {'runs':>5} {named}")
     for nodes in sorted({each.nodes for each in measured}):
         same = [each for each in measured if each.nodes == nodes]
         middle = [
