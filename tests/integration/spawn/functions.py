@@ -12,8 +12,6 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, Never, NoReturn
 
-import elasticjob_agent.spawn as ours
-
 
 def wait_for(condition: Callable[[], object], *, within_s: float = 60.0) -> None:
     """Wait in a worker, with an end."""
@@ -191,6 +189,8 @@ def interrupt_parent(index: int, pid: int, folder: Path) -> None:
 def nested(index: int, folder: Path) -> None:
     """Start two processes of its own, and hang."""
     del index
+    import elasticjob_agent.spawn as ours  # noqa: PLC0415 - the others need it not, and start faster
+
     context = ours.start_processes(hang_known, args=(folder,), nprocs=2, join=False, start_method="fork")
     assert context is not None
     write(folder / "middle", str(os.getpid()))
@@ -210,6 +210,8 @@ def know_daemon(index: int, folder: Path) -> None:
 
 def start_another(index: int) -> None:
     del index
+    import elasticjob_agent.spawn as ours  # noqa: PLC0415 - as above
+
     ours.start_processes(nothing, start_method="fork")
 
 

@@ -36,8 +36,9 @@ def test_b_003_17_spawn_warns_of_another_start_method_and_still_spawns(tmp_path:
     assert int((tmp_path / "parent of 0").read_text()) != os.getpid()
 
 
-@pytest.mark.parametrize("value", ["1", "0", "true", None])
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("method", "value"), [("spawn", "1"), *(("forkserver", value) for value in ("1", "0", "true", None))]
+)
 def test_b_003_22_slot_i_holds_process_i_whether_started_in_parallel_or_not(
     tmp_path: Path, method: str, value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
