@@ -12,23 +12,29 @@ import collections
 import os
 import select
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 
 _ROOM_BYTES = 8 << 20
 _AT_ONCE_BYTES = 4096
 """PIPE_BUF: a pipe takes this much in one piece, so nobody else's line lands inside ours."""
+_STALLED_S = 1.0
+"""A console that has taken nothing for this long is stalled, not slow."""
 
 
 class Console:
-    """Lines for one descriptor, as 1 or 2; the descriptor stays the caller's."""
+    """Lines for one descriptor, as 1 or 2, which stays the caller's; or for any function."""
 
-    def __init__(self, fd: int, *, room_bytes: int = _ROOM_BYTES) -> None:
+    def __init__(self, target: int | Callable[[bytes], object], *, room_bytes: int = _ROOM_BYTES) -> None:
         """Start nothing yet.
 
         Args:
-            fd: a file, pipe or terminal, blocking or not.
+            target: a file, pipe or terminal, blocking or not; or what shows whole lines, and may block.
             room_bytes: how much may wait for a stalled reader before writes are dropped.
         """
-        self._fd = fd
+        self._emit = partial(_write_lines, target) if isinstance(target, int) else target
+        self._moved_s = 0.0
         self._room_bytes = room_bytes
         self._waiting: collections.deque[bytes] = collections.deque()
         self._waiting_bytes = 0
@@ -36,7 +42,7 @@ class Console:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.error: OSError | None = None
+        self.error: Exception | None = None
         """Why the console takes nothing any more, as a broken pipe; from then on writes are dropped."""
 
     def write(self, lines: bytes) -> None:
@@ -51,8 +57,15 @@ class Console:
             self._append_notice()
             self._append(lines)
             if not self._thread:
+                self._moved_s = time.monotonic()
                 self._thread = threading.Thread(target=self._run, name="console", daemon=True)
                 self._thread.start()
+
+    def is_behind(self) -> bool:
+        """Much is waiting, but it moves: whoever has more should rather wait than have it dropped."""
+        if self._waiting_bytes < self._room_bytes // 4:
+            return False
+        return not self.error and time.monotonic() - self._moved_s < _STALLED_S
 
     def close(self, *, within_s: float = 1.0) -> bool:
         """Take no more, wait up to `within_s` for what is waiting; True if everything was written."""
@@ -78,8 +91,8 @@ class Console:
     def _run(self) -> None:
         while lines := self._next():
             try:
-                _write_lines(self._fd, lines)
-            except OSError as error:
+                self._emit(lines)
+            except Exception as error:  # noqa: BLE001 - a target of the caller's own may raise anything
                 with self._changed:
                     self.error = error
                     self._waiting.clear()
@@ -87,6 +100,7 @@ class Console:
             with self._changed:
                 self._waiting.popleft()
                 self._waiting_bytes -= len(lines)
+                self._moved_s = time.monotonic()
 
     def _next(self) -> bytes:
         with self._changed:

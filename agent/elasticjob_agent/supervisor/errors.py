@@ -17,6 +17,8 @@ class SupervisorError(Exception):
 class StartError(SupervisorError):
     """A worker could not be started, so its whole batch was not."""
 
+    errno = 0
+    """The system's reason, if it gave one."""
     exit_code = 126
     """What a shell would have answered for it, for programs that must end with a code."""
 

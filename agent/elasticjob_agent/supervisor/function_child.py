@@ -33,7 +33,7 @@ class Call(NamedTuple):
     args: "tuple[Any, ...]"
     daemon: bool
     linger: bool
-    """Having sent its message the worker waits until the parent says a byte, or is gone."""
+    """Having sent a value the worker waits until the parent says a byte, or is gone."""
     quiet: bool
     """Do not print the traceback of an exception: whoever asked does it."""
     discard: bool
@@ -82,7 +82,7 @@ def run(call: Call, channel_fd: int) -> int:
     class Worker(BaseProcess):
         def run(self) -> None:
             codes.append(_outcome(call, channel_fd))
-            if call.linger:
+            if call.linger and codes == [0]:
                 with contextlib.suppress(OSError):
                     os.read(channel_fd, 1)
 

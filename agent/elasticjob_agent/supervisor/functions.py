@@ -140,20 +140,27 @@ def spawn_functions(
 
 
 async def stop_functions(
-    children: Sequence[FunctionChild], *, sig: signal.Signals = signal.SIGTERM, grace_s: float
+    children: Sequence[FunctionChild],
+    *,
+    sig: signal.Signals = signal.SIGTERM,
+    grace_s: float,
+    reap_s: float | None = None,
 ) -> None:
     """End these workers and everything they started, dead or alive, as `Supervisor.stop`; 0 kills at once."""
     homes = {child.home for child in children}
-    await asyncio.gather(*(_stop_in(home, [c for c in children if c.home is home], sig, grace_s) for home in homes))
+    stops = [
+        home.supervisor.stop(
+            [each.child for each in children if each.home is home], sig=sig, grace_s=grace_s, reap_s=reap_s
+        )
+        for home in homes
+    ]
+    await asyncio.gather(*stops)
+    for home in homes:
+        home.left -= sum(each.home is home for each in children)
+        if home.own and home.left <= 0:
+            await home.supervisor.close()
     for child in children:
         child.release()
-
-
-async def _stop_in(home: _Home, children: list[FunctionChild], sig: signal.Signals, grace_s: float) -> None:
-    await home.supervisor.stop([child.child for child in children], sig=sig, grace_s=grace_s)
-    home.left -= len(children)
-    if home.own and home.left <= 0:
-        await home.supervisor.close()
 
 
 def _pack(function: Function, method: str) -> _Packed:

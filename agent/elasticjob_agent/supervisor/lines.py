@@ -1,8 +1,10 @@
 """From bytes as they come out of a pipe to whole prefixed lines: pure.
 
 Invariant: every byte that went in comes out once and in order, each line behind one prefix, and never more than
-`LONGEST_LINE` bytes are held back for a line that has not ended.
+`LONGEST_LINE` bytes are held back for a line that has not ended. `ConsoleText` before it makes text of the bytes.
 """
+
+import codecs
 
 LONGEST_LINE = 1 << 20
 """Bytes; a longer line comes out in pieces that each have the prefix and a newline, so that memory stays bounded."""
@@ -43,3 +45,29 @@ class LinePrefixer:
 
     def _prefixed(self, lines: bytes) -> bytes:
         return self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
+
+
+class ConsoleText:
+    r"""Makes any bytes fit for a console: undecodable ones become U+FFFD, a lone `\r` ends a line, as `\r\n` does."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Take these bytes; return them as they can be shown."""
+        if not self._after_cr and data.isascii() and b"\r" not in data and not self._decoder.getstate()[0]:
+            return data
+        return self._shown(self._decoder.decode(data))
+
+    def flush(self) -> bytes:
+        """What an unfinished character at the end comes to."""
+        return self._shown(self._decoder.decode(b"", final=True))
+
+    def _shown(self, text: str) -> bytes:
+        if not text:
+            return b""
+        if self._after_cr:
+            text = text.removeprefix("\n")
+        self._after_cr = text.endswith("\r")
+        return text.replace("\r\n", "\n").replace("\r", "\n").encode()

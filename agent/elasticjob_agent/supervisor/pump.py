@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 from elasticjob_agent.supervisor import descriptors
-from elasticjob_agent.supervisor.lines import LinePrefixer
+from elasticjob_agent.supervisor.lines import ConsoleText, LinePrefixer
 from elasticjob_agent.supervisor.records import Lines
 
 QUIET_S = 0.5
@@ -24,6 +24,8 @@ LONGEST_DRAIN_S = 5.0
 PIPE_BYTES = 1 << 20
 """What a pipe is enlarged to: how far a worker may run ahead of a busy agent."""
 _READ_BYTES = 1 << 18
+_PAUSE_S = 0.01
+"""How long a console that is behind is left alone."""
 
 
 def open_log(path: Path) -> int:
@@ -68,6 +70,7 @@ class LinePump:
         self._fd = descriptors.own(fd)
         self._sink = sink
         self._copy = copy
+        self._text = ConsoleText() if sink.as_text else None
         self._lines = LinePrefixer(sink.prefix)
         self._last_read_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -102,8 +105,19 @@ class LinePump:
             return
         self._last_read_s = self._loop.time()
         notice = self._copy.write(data) if self._copy else b""
-        self._show(self._lines.feed(data))
+        self._show(self._lines.feed(self._text.feed(data) if self._text else data))
         self._show(notice and self._sink.prefix + notice)
+        if self._sink.is_behind and self._sink.is_behind():
+            self._loop.remove_reader(self._fd)
+            self._loop.call_later(_PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        if self.done.done():
+            return
+        if self._sink.is_behind and self._sink.is_behind():
+            self._loop.call_later(_PAUSE_S, self._resume)
+        else:
+            self._loop.add_reader(self._fd, self._read)
 
     def _finish(self) -> None:
         if self.done.done():
@@ -114,6 +128,8 @@ class LinePump:
         descriptors.close(self._fd)
         if self._copy:
             self._copy.close()
+        if self._text:
+            self._show(self._lines.feed(self._text.flush()))
         self._show(self._lines.flush())
         self.done.set_result(None)
 

@@ -37,6 +37,10 @@ class Lines:
     path: Path | None
     prefix: bytes
     write: Callable[[bytes], None]
+    as_text: bool = False
+    """What is written is UTF-8, and a lone carriage return ends a line; `path` gets the bytes as they are."""
+    is_behind: Callable[[], bool] | None = None
+    """While it says yes, the worker's pipe is not read: the worker waits for whoever is behind."""
 
 
 Sink = Inherit | Null | ToFile | Lines

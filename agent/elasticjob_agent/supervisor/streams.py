@@ -5,6 +5,7 @@ before the worker exists, and the starter needs to know nothing of sinks.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -58,13 +59,15 @@ def _open_all(command: Command, content: bytes, streams: Streams) -> None:
             streams.fds.append(os.dup(fd))
     except OSError as error:
         what = error.filename or "its streams"
-        raise StartError(f"{command.name}: not started: cannot open {what}: {error.strerror}") from error
+        failure = StartError(f"{command.name}: not started: cannot open {what}: {error.strerror}")
+        failure.errno = error.errno or 0
+        raise failure from error
 
 
 def _open(sink: Sink, standard_fd: int) -> tuple[int, LinePump | None]:
     match sink:
         case Inherit():
-            return os.dup(standard_fd), None
+            return _dup_own(standard_fd), None
         case Null():
             return os.open(os.devnull, os.O_WRONLY), None
         case ToFile(path):
@@ -72,6 +75,15 @@ def _open(sink: Sink, standard_fd: int) -> tuple[int, LinePump | None]:
         case Lines():
             return _open_pipe(sink)
     assert_never(sink)
+
+
+def _dup_own(standard_fd: int) -> int:
+    try:
+        return os.dup(standard_fd)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        return os.open(os.devnull, os.O_WRONLY)  # ours is closed, as a daemon's may be: the worker still runs
 
 
 def _open_pipe(sink: Lines) -> tuple[int, LinePump]:

@@ -127,7 +127,14 @@ class Supervisor:
 
     # --- ending ------------------------------------------------------------------------------------------------
 
-    async def stop(self, children: Sequence[Child], *, sig: signal.Signals = signal.SIGTERM, grace_s: float) -> None:
+    async def stop(
+        self,
+        children: Sequence[Child],
+        *,
+        sig: signal.Signals = signal.SIGTERM,
+        grace_s: float,
+        reap_s: float | None = None,
+    ) -> None:
         """End these workers and everything they started; return when it is gone, or known to be wedged.
 
         All process groups get `sig` at once, also those whose leader is dead. When all these groups are empty, or
@@ -138,10 +145,11 @@ class Supervisor:
             children: of this supervisor, dead or alive.
             sig: the friendly signal.
             grace_s: seconds that all of them share; 0 kills at once.
+            reap_s: as in `create`, for this call.
         """
         if grace_s > 0:
             await self._ask("signal", sig, children=children, within_s=grace_s)
-        await self._kill(children)
+        await self._kill(children, reap_s=reap_s)
 
     async def sweep(self, children: Sequence[Child]) -> None:
         """Kill what is left of these workers' trees; for workers that have ended by themselves.
@@ -158,8 +166,9 @@ class Supervisor:
             await self._kill(list(self._children.values()))
             await self._link.close()
 
-    async def _kill(self, children: Sequence[Child]) -> None:
-        gone = await self._ask("kill", children=children, within_s=self._reap_s)
+    async def _kill(self, children: Sequence[Child], *, reap_s: float | None = None) -> None:
+        within_s = self._reap_s if reap_s is None else reap_s
+        gone = await self._ask("kill", children=children, within_s=within_s)
         stuck = [] if gone else [child for child in children if not child.ended] or children
         for child in children:
             child.wedged = child in stuck

@@ -120,6 +120,12 @@ def encode(command: Command) -> bytes:
 
 def start_error(command: Command, failed: Failed) -> StartError:
     """Say in words why this command could not be started."""
+    error = _start_error(command, failed)
+    error.errno = failed.errno
+    return error
+
+
+def _start_error(command: Command, failed: Failed) -> StartError:
     reason = os.strerror(failed.errno)
     if failed.stage == "cwd":
         return StartError(f"{command.name}: cannot enter its working directory {command.cwd!r}: {reason}")

@@ -1,0 +1,625 @@
+"""The contexts: n workers of one kind, functions or commands, started together and ended together.
+
+A context starts its workers once, notices their ends through the supervisor without polling, and gives one final
+result. When the caller sees a result nothing of the workers' trees lives any more. Signals that the context handles
+are raised as `SignalException`, never in the middle of a start or a close.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from errno import EIO, ENOENT
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from elasticjob_agent.multiprocessing import numa, signals
+from elasticjob_agent.multiprocessing.child import run_recorded
+from elasticjob_agent.multiprocessing.crew import Crew
+from elasticjob_agent.multiprocessing.errors import ProcessFailure, record
+from elasticjob_agent.multiprocessing.errors.error_handler import describe, write_atomically
+from elasticjob_agent.multiprocessing.logs import DefaultLogsSpecs, LogsDest, LogsSpecs
+from elasticjob_agent.multiprocessing.redirects import redirect_stderr, redirect_stdout
+from elasticjob_agent.multiprocessing.results import RunProcsResult, failure_of
+from elasticjob_agent.multiprocessing.std import Std, to_map
+from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler, get_subprocess_handler
+from elasticjob_agent.multiprocessing.tail_log import TailLog
+from elasticjob_agent.multiprocessing.tee import Tee
+from elasticjob_agent.supervisor import START_METHODS, Command, Function, Sink, StartError
+
+__all__ = [
+    "IS_MACOS",
+    "IS_WINDOWS",
+    "DefaultLogsSpecs",
+    "LogsDest",
+    "LogsSpecs",
+    "MultiprocessContext",
+    "PContext",
+    "ProcessFailure",
+    "RunProcsResult",
+    "SignalException",
+    "Std",
+    "SubprocessContext",
+    "SubprocessHandler",
+    "get_std_cm",
+    "get_subprocess_handler",
+    "to_map",
+]
+
+IS_WINDOWS = sys.platform == "win32"
+IS_MACOS = sys.platform == "darwin"
+
+logger = logging.getLogger(__name__)
+
+_SIGNALS_ENV = "TORCHELASTIC_SIGNALS_TO_HANDLE"
+_DEFAULT_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+_CONTEXT_SETTLE_S = 0.1
+
+
+class SignalException(Exception):
+    """A signal that a context handles has come to this process."""
+
+    def __init__(self, msg: str, sigval: signal.Signals) -> None:
+        """Say which one."""
+        super().__init__(msg)
+        self.sigval = sigval
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.sigval)
+
+
+def _terminate_process_handler(signum: int, frame: FrameType | None) -> None:
+    """Raise SignalException in the main thread, now or when what must not be interrupted is over."""
+    if signals.pass_on(signum, frame, _terminate_process_handler):
+        return
+    sigval = signal.Signals(signum)
+    signals.deliver(SignalException(f"Process {os.getpid()} got signal: {signum}", sigval=sigval))
+
+
+def _get_default_signal() -> signal.Signals:
+    return signal.SIGTERM
+
+
+def _get_kill_signal() -> signal.Signals:
+    return signal.SIGKILL
+
+
+def _validate_full_rank(d: dict[int, Any], nprocs: int, what: str) -> None:
+    """RuntimeError unless the keys are exactly 0 to nprocs-1."""
+    if set(d) != set(range(nprocs)):
+        raise RuntimeError(
+            f"{what}: its local ranks are wrong: expected {list(range(nprocs))}, actual {sorted(d, key=str)}"
+        )
+
+
+def get_std_cm(std_rd: str, redirect_fn: Callable[[str], AbstractContextManager[None]]) -> AbstractContextManager[None]:
+    """`redirect_fn(std_rd)`; for an empty path, and where redirection is not possible, nothing."""
+    if IS_WINDOWS or IS_MACOS or not std_rd:
+        return nullcontext()
+    return redirect_fn(std_rd)
+
+
+class PContext(ABC):
+    """Workers that are started, waited for and closed together; see `start_processes`."""
+
+    failure_grace_s: float = 30.0
+    """Seconds that the others get to end when one has failed."""
+    settle_s: float = _CONTEXT_SETTLE_S
+    """Seconds after a failure in which further failures count as such, before the others are stopped."""
+
+    def __init__(  # noqa: PLR0917 - the signature is torch's
+        self,
+        name: str,
+        entrypoint: Callable[..., Any] | str,
+        args: dict[int, Any],
+        envs: dict[int, dict[str, str]] | None,
+        logs_specs: LogsSpecs,
+        log_line_prefixes: dict[int, str] | None = None,
+        duplicate_stdout_filters: list[str] | None = None,
+        duplicate_stderr_filters: list[str] | None = None,
+    ) -> None:
+        """Decide where the output goes; start nothing.
+
+        Args:
+            name: short label, the header of teed lines.
+            entrypoint: what the workers run.
+            args: arguments by local rank.
+            envs: variables by local rank, added to our own environment.
+            logs_specs: destinations of the output; asked once.
+            log_line_prefixes: other headers of teed lines, by local rank.
+            duplicate_stdout_filters: teed lines with any of these texts also go to one file for all ranks.
+            duplicate_stderr_filters: the same.
+        """
+        self.name = name
+        self.entrypoint = entrypoint
+        self.args = {rank: (each,) if isinstance(each, str) else tuple(each) for rank, each in args.items()}
+        self.nprocs = len(args)
+        envs = {rank: {} for rank in args} if envs is None else envs
+        self.envs = {rank: {key: str(value) for key, value in env.items()} for rank, env in envs.items()}
+        dest = logs_specs.reify(self.envs)
+        _validate_full_rank(dest.stdouts, self.nprocs, "stdouts")
+        _validate_full_rank(dest.stderrs, self.nprocs, "stderrs")
+        self.stdouts, self.stderrs, self.error_files = dest.stdouts, dest.stderrs, dest.error_files
+        self.filtered_stdout = dest.filtered_stdout or None if duplicate_stdout_filters else None
+        self.filtered_stderr = dest.filtered_stderr or None if duplicate_stderr_filters else None
+        self._dest = dest
+        self._prefixes = dict(log_line_prefixes or {})
+        self._stdout_tee = Tee("stdout", filters=duplicate_stdout_filters or [], filtered_path=self.filtered_stdout)
+        self._stderr_tee = Tee("stderr", filters=duplicate_stderr_filters or [], filtered_path=self.filtered_stderr)
+        self._stdout_tail = TailLog(name, {}, sys.stdout)
+        self._stderr_tail = TailLog(name, {}, sys.stderr)
+        self._tail_logs = [self._stdout_tail, self._stderr_tail]
+        self._handlers: object | None = None
+        self._crew: Crew | None = None
+        self._closed = False
+        self._result: RunProcsResult | None = None
+
+    def start(self) -> None:
+        """Install the signal handlers and start all workers, or none; ValueError at a second call."""
+        handlers = _install_handlers()
+        try:
+            with signals.uninterrupted():
+                self._start()
+                for tail_log in self._tail_logs:
+                    tail_log.start()
+                self._handlers = handlers
+        except SignalException:  # raised at the end of the block, when all run: close will release the handlers
+            raise
+        except BaseException:
+            signals.release(handlers, _terminate_process_handler)
+            raise
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start all workers."""
+
+    @abstractmethod
+    def _poll(self) -> RunProcsResult | None:
+        """The result if there is one by now."""
+
+    @abstractmethod
+    def pids(self) -> dict[int, int]:
+        """Process ids by local rank, also after the end."""
+
+    @abstractmethod
+    def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None:
+        """End all workers."""
+
+    def wait(self, timeout: float | None = -1, period: float = 1) -> RunProcsResult | None:
+        """Wait until all have ended well or any has failed.
+
+        Args:
+            timeout: seconds; 0 looks once, None or a negative number waits for ever.
+            period: seconds between looks of subclasses that cannot tell when something changes.
+
+        Returns:
+            The result, each time the same; None if the time is over.
+        """
+        forever = timeout is None or timeout < 0
+        end_s = float("inf") if timeout is None or forever else time.monotonic() + timeout
+        while True:
+            changed = self._crew.changed if self._crew else None
+            if changed:
+                changed.clear()  # before the look: what changes after it is not missed
+            with signals.uninterrupted():
+                result = self._poll()
+            left_s = end_s - time.monotonic()
+            if result or left_s <= 0:
+                return result
+            _pause(changed, left_s, period)
+
+    def close(self, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
+        """Signal all workers, give them `timeout` seconds together, kill what is left; put signal handlers back.
+
+        A signal to this process meanwhile ends the grace at once and is raised when everything is done.
+
+        Args:
+            death_sig: the friendly signal; SIGTERM by default.
+            timeout: seconds; 0 kills at once.
+        """
+        with signals.uninterrupted():
+            try:
+                self._close(death_sig=death_sig or _get_default_signal(), timeout=timeout)
+            finally:
+                for tail_log in self._tail_logs:
+                    tail_log.stop()
+                self._stdout_tee.close()
+                self._stderr_tee.close()
+                handlers, self._handlers = self._handlers, None
+                signals.release(handlers, _terminate_process_handler)
+
+    def shutdown(self, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
+        """The same as `close`."""
+        self.close(death_sig, timeout)
+
+
+def _pause(changed: threading.Event | None, left_s: float, period: float) -> None:
+    if changed:
+        # An upper bound: some systems take no longer wait than this.
+        changed.wait(min(left_s, threading.TIMEOUT_MAX))
+    else:
+        time.sleep(min(left_s, period))
+
+
+def _install_handlers() -> object:
+    """Install ours for each configured signal; return what `signals.release` wants."""
+    user = object()
+    if threading.current_thread() is not threading.main_thread():
+        logger.warning("not on the main thread: signals to this process will not stop its workers in order")
+        return user
+    for name in filter(None, map(str.strip, os.environ.get(_SIGNALS_ENV, _DEFAULT_SIGNALS).split(","))):
+        try:
+            signum = signal.Signals[name]
+            original = signal.signal(signum, _terminate_process_handler)
+        except (KeyError, ValueError, OSError):
+            logger.warning("%s names %s, which is no signal that can be handled; it is left out", _SIGNALS_ENV, name)
+            continue
+        if original is not _terminate_process_handler:
+            signals.remember(signum, original, user)
+        else:
+            signals.remember(signum, signal.SIG_DFL, user)
+    return user
+
+
+class _CrewContext(PContext):
+    """What both kinds of context share: workers of the supervisor."""
+
+    def _begin(self) -> Crew:
+        if self._crew:
+            raise ValueError("this context was started already; make a new one to start its workers again")
+        self._crew = Crew()
+        self._stdout_tee.open_filtered()
+        self._stderr_tee.open_filtered()
+        return self._crew
+
+    def _env(self, rank: int) -> dict[str, str]:
+        return {**os.environ, **self.envs[rank]}
+
+    def _sinks(self, rank: int) -> tuple[Sink, Sink]:
+        prefix = self._prefixes.get(rank, f"[{self.name}{rank}]:")
+        dest = self._dest
+        stdout, stderr = (
+            tee.sink(paths[rank], teed=teed.get(rank) == paths[rank], devnull=os.devnull, prefix=prefix)
+            for tee, paths, teed in (
+                (self._stdout_tee, dest.stdouts, dest.tee_stdouts),
+                (self._stderr_tee, dest.stderrs, dest.tee_stderrs),
+            )
+        )
+        return stdout, stderr
+
+    def _close(self, death_sig: signal.Signals, timeout: float = 30) -> None:
+        if not self._crew:
+            return
+        hurry: list[Callable[[], None]] = []
+        with signals.uninterrupted(lambda: _call_all(hurry)):
+            try:
+                wedged = self._crew.stop(death_sig, grace_s=timeout, interrupted=hurry)
+                for rank in wedged:
+                    logger.error("%s%s, pid %s, outlived SIGKILL: given up", self.name, rank, self.pids().get(rank))
+            finally:
+                self._closed = True
+                self._crew.changed.set()
+
+    def _look(self) -> RunProcsResult | None:
+        """The result, if the workers' ends have made one."""
+        crew = self._crew
+        if self._result or not crew:
+            return self._result
+        ranks = range(self.nprocs)
+        if self._closed:
+            self._result = self._conclude(crew)
+        elif any(crew.has_failed(rank) for rank in ranks):
+            self._settle(crew)
+            self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
+            self._result = self._conclude(crew)
+        elif crew.all_ended:
+            self.close(timeout=0)  # what they have left running
+            self._result = self._conclude(crew)
+        return self._result
+
+    def _settle(self, crew: Crew) -> None:
+        end_s = time.monotonic() + self.settle_s
+        while not crew.all_ended and (left_s := end_s - time.monotonic()) > 0:
+            crew.changed.clear()
+            if not crew.all_ended:
+                crew.changed.wait(left_s)
+
+    def _conclude(self, crew: Crew) -> RunProcsResult:
+        result = RunProcsResult(stdouts=self.stdouts, stderrs=self.stderrs)
+        for rank in range(self.nprocs):
+            exit_ = crew.exits.get(rank)
+            failed = crew.has_failed(rank)
+            if failed or exit_ is None or exit_.code != 0:
+                result.failures[rank] = failure_of(
+                    rank,
+                    crew.pids.get(rank, 0),
+                    exit_,
+                    error_file=self.error_files.get(rank, ""),
+                    outcome=crew.outcome(rank),
+                    stopped_by_us=not failed,
+                )
+        return result
+
+    def _genuine_only(self, result: RunProcsResult) -> None:
+        """Leave out those that were stopped, unless there are no others."""
+        genuine = {rank: each for rank, each in result.failures.items() if not each.stopped_by_us}
+        result.failures = genuine or result.failures
+
+
+def _call_all(functions: list[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
+class _Processes:
+    """The face of a `spawn.ProcessContext` for the function workers of a context."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def pids(self) -> list[int]:
+        """By local rank."""
+        return [self._crew.pids[rank] for rank in range(self._crew.size)]
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:  # noqa: ARG002 - as there
+        """True if all have ended; never blocks: the context waits for changes."""
+        return self._crew.all_ended
+
+
+class MultiprocessContext(_CrewContext):
+    """Workers that run a Python function each."""
+
+    def __init__(  # noqa: PLR0917 - the signature is torch's
+        self,
+        name: str,
+        entrypoint: Callable[..., Any],
+        args: dict[int, Any],
+        envs: dict[int, dict[str, str]] | None,
+        start_method: str,
+        logs_specs: LogsSpecs,
+        log_line_prefixes: dict[int, str] | None = None,
+        numa_options: Any = None,
+        duplicate_stdout_filters: list[str] | None = None,
+        duplicate_stderr_filters: list[str] | None = None,
+    ) -> None:
+        """As `PContext`, and `start_method`: spawn, fork or forkserver, else ValueError."""
+        if start_method not in START_METHODS:
+            raise ValueError(f"unknown start method {start_method!r}; it is one of {', '.join(START_METHODS)}")
+        numa.check(numa_options)
+        super().__init__(
+            name,
+            entrypoint,
+            args,
+            envs,
+            logs_specs,
+            log_line_prefixes,
+            duplicate_stdout_filters,
+            duplicate_stderr_filters,
+        )
+        self.start_method = start_method
+        self._pc: Any = None
+
+    def _start(self) -> None:
+        crew = self._begin()
+        functions = [self._function(rank) for rank in range(self.nprocs)]
+        try:
+            crew.start_functions(functions, self.start_method)
+        except StartError as error:
+            raise OSError(error.errno or EIO, str(error)) from error
+        self._pc = _Processes(crew)
+
+    def _function(self, rank: int) -> Function:
+        stdout, stderr = self._sinks(rank)
+        return Function(
+            name=f"{self.name}{rank}",
+            fn=run_recorded,
+            args=(self.entrypoint, self.args[rank]),
+            env=self._env(rank),
+            linger=True,
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+    def pids(self) -> dict[int, int]:
+        """Process ids by local rank; AssertionError before the start."""
+        if self._pc is None:
+            raise AssertionError("these processes are not started yet: call start() first")
+        return dict(enumerate(self._pc.pids()))
+
+    def _is_done(self) -> bool:
+        """All workers have delivered what they had to, and have ended."""
+        return self._crew is not None and self._crew.all_ended
+
+    def _poll(self) -> RunProcsResult | None:
+        if self._result or self._pc is None:
+            return self._result
+        try:
+            self._pc.join(-1)
+            result = self._look()
+            if result and result.failures:
+                return result
+            if self._is_done():
+                while not self._pc.join():
+                    pass
+                self._result = result or RunProcsResult(stdouts=self.stdouts, stderrs=self.stderrs)
+        except Exception as error:
+            if not hasattr(error, "error_index"):
+                raise
+            self._result = self._blame(error)
+        return self._result
+
+    def _conclude(self, crew: Crew) -> RunProcsResult:
+        self._note_unpicklable(crew)
+        result = super()._conclude(crew)
+        self._genuine_only(result)
+        if not result.failures:
+            self._take_values(crew, result)
+        return result
+
+    def _take_values(self, crew: Crew, result: RunProcsResult) -> None:
+        for rank in range(self.nprocs):
+            outcome = crew.outcome(rank)
+            try:
+                result.return_values[rank] = outcome.value() if outcome and outcome.is_value else None
+            except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
+                failure = ProcessFailure(rank, crew.pids[rank], 1, "")
+                failure.message = f"its value cannot be unpickled here: {type(error).__name__}: {error}"
+                result.failures[rank] = failure
+        if result.failures:
+            result.return_values = {}
+
+    def _note_unpicklable(self, crew: Crew) -> None:
+        """A value that cannot be pickled is an error like those that the worker records itself."""
+        for rank, path in self.error_files.items():
+            outcome = crew.outcome(rank)
+            if outcome and outcome.kind == "U" and path and path != os.devnull:
+                words = outcome.words
+                _write_error_file(path, describe(words["type"], words["text"], words["traceback"]))
+
+    def _blame(self, error: Any) -> RunProcsResult:
+        """An error of the processes' own `join` names one that failed."""
+        rank = error.error_index
+        self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
+        code = self._pc.processes[rank].exitcode
+        failure = ProcessFailure(rank, error.error_pid, code, self.error_files.get(rank, ""))
+        return RunProcsResult(failures={rank: failure}, stdouts=self.stdouts, stderrs=self.stderrs)
+
+
+def _write_error_file(path: str, content: dict[str, Any]) -> None:
+    try:
+        write_atomically(Path(path), json.dumps(content))
+    except OSError as error:
+        logger.warning("cannot write the error file %s: %s", path, error.strerror)
+
+
+class SubprocessContext(_CrewContext):
+    """Workers that run a command each."""
+
+    def __init__(  # noqa: PLR0917 - the signature is torch's
+        self,
+        name: str,
+        entrypoint: str,
+        args: dict[int, Any],
+        envs: dict[int, dict[str, str]] | None,
+        logs_specs: LogsSpecs,
+        log_line_prefixes: dict[int, str] | None = None,
+        numa_options: Any = None,
+        duplicate_stdout_filters: list[str] | None = None,
+        duplicate_stderr_filters: list[str] | None = None,
+    ) -> None:
+        """As `PContext`."""
+        numa.check(numa_options)
+        super().__init__(
+            name,
+            entrypoint,
+            args,
+            envs,
+            logs_specs,
+            log_line_prefixes,
+            duplicate_stdout_filters,
+            duplicate_stderr_filters,
+        )
+        self.subprocess_handlers: dict[int, SubprocessHandler] = {}
+
+    def _start(self) -> None:
+        crew = self._begin()
+        commands = [self._command(rank) for rank in range(self.nprocs)]
+        try:
+            crew.start_commands(commands)
+        except StartError as error:
+            raise OSError(error.errno or EIO, str(error), self.entrypoint) from error
+        for rank, command in enumerate(commands):
+            self.subprocess_handlers[rank] = _ContextHandler(crew, rank, command)
+
+    def _command(self, rank: int) -> Command:
+        argv = (str(self.entrypoint), *map(str, self.args[rank]))
+        if not argv[0]:
+            raise FileNotFoundError(ENOENT, "the command is empty", "")
+        for word in argv:
+            if "\0" in word:
+                raise ValueError(f"embedded null byte in {word!r}: no process can get such an argument")
+        stdout, stderr = self._sinks(rank)
+        return Command(
+            name=f"{self.name}{rank}",
+            argv=argv,
+            env=self._env(rank),
+            cwd=str(Path.cwd()),
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+    def pids(self) -> dict[int, int]:
+        """Process ids by local rank; empty before the start."""
+        return {rank: handler.proc.pid for rank, handler in self.subprocess_handlers.items()}
+
+    def _poll(self) -> RunProcsResult | None:
+        return self._look()
+
+    def _conclude(self, crew: Crew) -> RunProcsResult:
+        result = super()._conclude(crew)
+        if not result.failures:
+            result.return_values = dict.fromkeys(range(self.nprocs))
+        return result
+
+
+class _ContextProcess:
+    """A worker with the face of a Popen."""
+
+    def __init__(self, crew: Crew, rank: int, command: Command) -> None:
+        self.args = command.argv
+        self.pid = crew.pids[rank]
+        self._crew, self._rank = crew, rank
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+        exit_ = self._crew.exits.get(self._rank)
+        return exit_.code if exit_ else None
+
+    def poll(self) -> int | None:
+        """The same."""
+        return self.returncode
+
+
+class _ContextHandler(SubprocessHandler):
+    """A handler of a process that the supervisor has started, and whose streams it owns."""
+
+    def __init__(self, crew: Crew, rank: int, command: Command) -> None:
+        self.local_rank_id = rank
+        self.global_rank = int(command.env["RANK"]) if command.env.get("RANK", "").isdigit() else None
+        self.proc = _ContextProcess(crew, rank, command)
+        self._files = []
+
+    def close(self, death_sig: signal.Signals | None = None) -> None:
+        """Signal its group, if it has not ended: another may have its number by then."""
+        if self.proc.poll() is None:
+            super().close(death_sig)
+
+
+def _wrap(  # noqa: PLR0917 - the signature is torch's
+    local_rank: int,
+    fn: Callable[..., Any],
+    args: dict[int, tuple[Any, ...]],
+    envs: dict[int, dict[str, str]],
+    stdout_redirects: dict[int, str],
+    stderr_redirects: dict[int, str],
+    ret_vals: dict[int, Any],
+    queue_finished_reading_event: Any,
+    numa_options: Any = None,
+) -> None:
+    """Run one rank's function in this process, as a child of a multiprocessing context of one's own does."""
+    numa.check(numa_options)
+    os.environ.update(envs[local_rank])
+    with (
+        get_std_cm(stdout_redirects[local_rank], redirect_stdout),
+        get_std_cm(stderr_redirects[local_rank], redirect_stderr),
+    ):
+        ret_vals[local_rank].put(record(fn)(*args[local_rank]))
+        queue_finished_reading_event.wait()

@@ -1,0 +1,20 @@
+"""In a function worker: the function under `record`, so that what it raises is in its error file."""
+
+from collections.abc import Callable
+from typing import Any
+
+from elasticjob_agent.multiprocessing.errors import record
+
+
+def run_recorded(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call it; return its value or raise its exception."""
+    return record(_plain(fn))(*args)
+
+
+def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain function of the same call: partials, builtins and callable objects lack what a decorator copies."""
+
+    def call(*args: Any) -> Any:
+        return fn(*args)
+
+    return call

@@ -1,0 +1,102 @@
+"""Writing and copying error files: the record of an exception that a worker leaves for its parent.
+
+The path comes from TORCHELASTIC_ERROR_FILE; without it nothing is written. A file is written beside its place and
+moved there, so a reader sees all of it or none. A failure to write is logged, and never hides the exception itself.
+"""
+
+import contextlib
+import faulthandler
+import json
+import logging
+import os
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+_ENV = "TORCHELASTIC_ERROR_FILE"
+
+
+class ErrorHandler:
+    """Records exceptions in error files."""
+
+    def _get_error_file_path(self) -> str | None:
+        return os.environ.get(_ENV)
+
+    def initialize(self) -> None:
+        """Have a crash print the stacks of all threads."""
+        try:
+            faulthandler.enable(all_threads=True)
+        except Exception as error:  # noqa: BLE001 - stderr may be anything; without it the program still runs
+            warnings.warn(f"cannot enable the fault handler: {type(error).__name__}: {error}", stacklevel=2)
+
+    def record_exception(self, e: BaseException) -> None:
+        """Write the exception to the error file, if there is one to be written."""
+        path = self._get_error_file_path()
+        if path:
+            trace = "".join(traceback.format_exception(type(e), e, e.__traceback__))
+            self._write_error_file(path, json.dumps(describe(type(e).__name__, text_of(e), trace)))
+
+    def override_error_code_in_rootcause_data(
+        self, rootcause_error_file: str, rootcause_error: dict[str, Any], error_code: int = 0
+    ) -> None:
+        """Set the exit code in these data of a child's error file."""
+        message = rootcause_error.get("message")
+        if isinstance(message, dict):
+            message["errorCode"] = error_code
+        else:
+            logger.warning(
+                "cannot note error code %s in %s: its `message` is no mapping", error_code, rootcause_error_file
+            )
+
+    def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
+        """Copy a child's error file over our own, with its exit code; log what was there before."""
+        data = json.loads(Path(rootcause_error_file).read_text(encoding="utf-8"))
+        if error_code:
+            self.override_error_code_in_rootcause_data(rootcause_error_file, data, error_code)
+        path = self._get_error_file_path()
+        if not path:
+            logger.error("no %s to copy %s to; its content: %s", _ENV, rootcause_error_file, data)
+            return
+        self._log_existing(path)
+        self._write_error_file(path, json.dumps(data))
+
+    def _log_existing(self, path: str) -> None:
+        with contextlib.suppress(OSError):  # there is none
+            content = Path(path).read_text(encoding="utf-8", errors="replace")
+            logger.warning("%s is overwritten by a child's error; it was: %s", path, content)
+
+    def _write_error_file(self, file_path: str, error_msg: str) -> None:
+        try:
+            write_atomically(Path(file_path), error_msg)
+        except OSError as error:
+            logger.warning("cannot write the error file %s: %s; it was: %s", file_path, error.strerror, error_msg)
+
+
+def describe(kind: str, text: str, trace: str) -> dict[str, Any]:
+    """The content of an error file."""
+    now_ns = time.time_ns()
+    extra = {"py_callstack": trace, "timestamp": str(now_ns // 1_000_000_000), "timestamp_ns": str(now_ns)}
+    return {"message": {"message": f"{kind}: {text}", "extraInfo": extra}}
+
+
+def text_of(error: BaseException) -> str:
+    """`str(error)`, also if its `__str__` raises."""
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - a broken __str__ must not hide the error itself
+        return f"<its text cannot be shown: __str__ raised {type(broken).__name__}>"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write the file as a whole or not at all; OSError as it comes."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,8 @@
+"""The factory of error handlers: a function of its own so that it can be replaced."""
+
+from elasticjob_agent.multiprocessing.errors.error_handler import ErrorHandler
+
+
+def get_error_handler() -> ErrorHandler:
+    """A new handler."""
+    return ErrorHandler()

@@ -1,0 +1,92 @@
+"""Signals to the parent: who handles them while contexts live, and when an exception may be raised.
+
+Handlers are shared by all contexts of the process: the first one that wants a signal remembers what was there, the
+last one puts it back. A context that is closed off the main thread cannot: then the handler does so when it is next
+called, and passes the signal on. Inside `uninterrupted` nothing is raised; the exception comes at its end, once.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Handler = Any
+"""What signal.signal returns and takes."""
+
+_depth = 0
+_pending: list[BaseException] = []
+_listeners: list[Callable[[], None]] = []
+_originals: dict[int, Handler] = {}
+_users: dict[int, set[object]] = {}
+
+
+def remember(signum: int, original: Handler, user: object) -> None:
+    """This user's handler has just replaced `original`."""
+    _originals.setdefault(signum, original)
+    _users.setdefault(signum, set()).add(user)
+
+
+def release(user: object, ours: Handler) -> None:
+    """This user needs no handler any more; the last one restores what was there before, on the main thread."""
+    for signum, users in list(_users.items()):
+        users.discard(user)
+        if not users and threading.current_thread() is threading.main_thread():
+            _restore(signum, ours)
+
+
+def _restore(signum: int, ours: Handler) -> None:
+    del _users[signum]
+    original = _originals.pop(signum)
+    if signal.getsignal(signum) is ours:  # else somebody has installed another since: theirs stays
+        signal.signal(signum, signal.SIG_DFL if original is None else original)
+
+
+def pass_on(signum: int, frame: Any, ours: Handler) -> bool:
+    """If no context is left that wants this signal: restore what was there and hand the signal to it."""
+    if _users.get(signum) is None or _users[signum]:
+        return False
+    _restore(signum, ours)
+    original = signal.getsignal(signum)
+    if callable(original):
+        original(signum, frame)
+    elif original == signal.SIG_DFL:
+        os.kill(os.getpid(), signum)
+    return True
+
+
+def deliver(error: BaseException) -> None:
+    """Raise this now or, inside `uninterrupted`, at its end."""
+    if not _depth:
+        raise error
+    _pending.append(error)
+    for listener in _listeners:
+        listener()
+
+
+@contextlib.contextmanager
+def uninterrupted(listener: Callable[[], None] | None = None) -> Iterator[None]:
+    """No handler raises in this block; the first exception that came is raised at the end of the outermost one.
+
+    Handlers run in the main thread only, so elsewhere this does nothing.
+
+    Args:
+        listener: called, in the handler, for each signal that comes.
+    """
+    global _depth  # noqa: PLW0603 - signal handling is per process; only the main thread comes here
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _depth += 1
+    if listener:
+        _listeners.append(listener)
+    try:
+        yield
+    finally:
+        if listener:
+            _listeners.remove(listener)
+        _depth -= 1
+        if not _depth and _pending:
+            error, _pending[:] = _pending[0], []
+            raise error

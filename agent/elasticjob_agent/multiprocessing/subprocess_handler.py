@@ -1,0 +1,90 @@
+"""`SubprocessHandler`: one command as a process, its log files, and the end of its process group.
+
+A handler of a context shows a process that the supervisor has started; made by itself it starts one.
+"""
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import IO, Any
+
+from elasticjob_agent.multiprocessing import numa
+
+__all__ = ["SubprocessHandler", "get_subprocess_handler"]
+
+
+class SubprocessHandler:
+    """One command that runs, leader of a session of its own."""
+
+    def __init__(  # noqa: PLR0917 - the signature is torch's
+        self,
+        entrypoint: str,
+        args: tuple[Any, ...],
+        env: dict[str, str],
+        stdout: str | None,
+        stderr: str | None,
+        local_rank_id: int,
+        numa_options: Any = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            entrypoint: the command.
+            args: its arguments, each passed through `str`.
+            env: added to our own environment.
+            stdout: path to append to; None or empty for our own stream.
+            stderr: the same.
+            local_rank_id: its local rank.
+            numa_options: see numa.py.
+        """
+        numa.check(numa_options)
+        self.local_rank_id = local_rank_id
+        self.global_rank = int(env["RANK"]) if env.get("RANK", "").isdigit() else None
+        self._files: list[IO[bytes]] = []
+        try:
+            self._stdout, self._stderr = self._open(stdout), self._open(stderr)
+            self.proc: Any = self._popen((entrypoint, *map(str, args)), {**os.environ, **env})
+        except BaseException:
+            self._close_files()
+            raise
+
+    def _popen(self, args: tuple[str, ...], env: dict[str, str]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            args=args,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=self._stdout,
+            stderr=self._stderr,
+            start_new_session=True,
+        )
+
+    def close(self, death_sig: signal.Signals | None = None) -> None:
+        """Signal its group, by default with SIGTERM, and close the log files."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.proc.pid, death_sig or signal.SIGTERM)
+        self._close_files()
+
+    def _open(self, path: str | None) -> IO[bytes] | None:
+        if not path:
+            return None
+        file = open(path, "ab")  # noqa: PTH123, SIM115 - a str; it stays open as long as the handler
+        self._files.append(file)
+        return file
+
+    def _close_files(self) -> None:
+        for file in self._files:
+            file.close()
+
+
+def get_subprocess_handler(  # noqa: PLR0917 - the signature is torch's
+    entrypoint: str,
+    args: tuple[Any, ...],
+    env: dict[str, str],
+    stdout: str | None,
+    stderr: str | None,
+    local_rank_id: int,
+    numa_options: Any = None,
+) -> SubprocessHandler:
+    """Start a command; see `SubprocessHandler`."""
+    return SubprocessHandler(entrypoint, args, env, stdout, stderr, local_rank_id, numa_options)

@@ -1,0 +1,113 @@
+"""The console side of a context's teed streams: which console, which prefix, which lines are copied once more.
+
+`supervisor/pump.py` reads the pipes and writes the files. A console that is gone, closed or strange costs one warning
+and nothing else. What the caller's stdout is, is looked at when the context starts.
+"""
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent.supervisor import Console, Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor.pump import FileCopy
+
+logger = logging.getLogger(__name__)
+_CLOSE_S = 5.0
+
+
+class Tee:
+    """One stream, stdout or stderr, of all workers of one context."""
+
+    def __init__(self, stream_name: str, *, filters: list[str], filtered_path: str | None) -> None:
+        """Open nothing yet.
+
+        Args:
+            stream_name: `stdout` or `stderr`.
+            filters: lines that have any of these in them are copied.
+            filtered_path: where to.
+        """
+        self._stream_name = stream_name
+        self._filters = [text.encode() for text in filters]
+        self._filtered_path = filtered_path if filters else None
+        self._copy: FileCopy | None = None
+        self._console: Console | None = None
+        self._opened = False
+
+    def sink(self, path: str, *, teed: bool, devnull: str, prefix: str) -> Sink:
+        """Where one worker's stream goes."""
+        if not path:
+            return Inherit()
+        if path == devnull:
+            return Null()
+        if not teed:
+            return ToFile(Path(path))
+        self._open()
+        prefix_bytes = prefix.encode(errors="replace")
+        console = self._console
+        return Lines(
+            path=Path(path),
+            prefix=prefix_bytes,
+            write=self._writer(len(prefix_bytes)),
+            as_text=True,
+            is_behind=console.is_behind if console else None,
+        )
+
+    def open_filtered(self) -> None:
+        """Make the file of the filtered lines, if there are filters."""
+        if self._filtered_path and not self._copy:
+            self._copy = FileCopy(Path(self._filtered_path))
+
+    def close(self) -> None:
+        """Show what is waiting, bounded, and close; may be called again."""
+        if self._copy:
+            self._copy.close()
+        if self._console:
+            console, self._console = self._console, None
+            console.close(within_s=_CLOSE_S)
+            if console.error:
+                logger.warning("%s was lost while workers wrote to it: %s", self._stream_name, console.error)
+
+    def _open(self) -> None:
+        if not self._opened:
+            self._opened = True
+            self._console = _console_for(getattr(sys, self._stream_name), self._stream_name)
+
+    def _writer(self, prefix_len: int) -> Callable[[bytes], None]:
+        console, copy, filters = self._console, self._copy, self._filters
+
+        def write(lines: bytes) -> None:
+            if console:
+                console.write(lines)
+            if copy:
+                kept = [line for line in lines.splitlines(keepends=True) if _has_any(line, prefix_len, filters)]
+                if kept:
+                    copy.write(b"".join(kept))
+
+        return write
+
+
+def _has_any(line: bytes, prefix_len: int, filters: list[bytes]) -> bool:
+    return any(line.find(text, prefix_len) >= 0 for text in filters)
+
+
+def _console_for(stream: Any, name: str) -> Console | None:
+    """A console on the caller's stream: by its descriptor, or else by its `write`; None if it cannot be written."""
+    if stream is None or getattr(stream, "closed", False):
+        logger.warning("the parent's %s is closed: its workers' output goes to their files only", name)
+        return None
+    try:
+        fd = stream.fileno()
+        stream.flush()
+    except (AttributeError, OSError, ValueError):  # an object that only looks like a file
+        return Console(_text_writer(stream))
+    return Console(fd)
+
+
+def _text_writer(stream: Any) -> Callable[[bytes], None]:
+    def write(lines: bytes) -> None:
+        stream.write(lines.decode(errors="replace"))
+        stream.flush()
+
+    return write
