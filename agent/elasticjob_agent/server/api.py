@@ -1,0 +1,602 @@
+"""The skeleton of an agent in torch elastic's form: rendezvous, ranks, the loop, the exit barrier, events, metrics.
+
+`SimpleElasticAgent` leaves to its subclasses how workers are started, looked at and stopped. It works with any
+`RendezvousHandler`; with one that knows the whole job (`JobRendezvous`) that one decides what a failure is charged
+to and when the job has ended. Signals are entries of the agent's inbox, acted on between its steps: no step is
+ever left half done, and a step that may take long waits in a thread of its own, which a signal abandons.
+"""
+
+import abc
+import concurrent.futures
+import contextlib
+import contextvars
+import inspect
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from elasticjob_agent.events import Event, EventSource, record
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.metrics import prof, put_metric
+from elasticjob_agent.multiprocessing import SignalException
+from elasticjob_agent.rendezvous.errors import RendezvousGracefulExitError
+from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo
+from elasticjob_agent.rendezvous.job import JobRendezvous
+from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.store import Store
+from elasticjob_agent.server import limits, ranks
+from elasticjob_agent.server.budget import EARLY_S, Budget, JobBudget, OwnBudget
+from elasticjob_agent.server.inbox import Inbox
+from elasticjob_agent.server.interrupts import Handlers
+from elasticjob_agent.server.ranks import _RoleInstanceInfo
+from elasticjob_agent.server.records import RunResult, Worker, WorkerGroup, WorkerState
+from elasticjob_agent.server.spec import WorkerSpec
+from elasticjob_agent.utils import store as store_util
+from elasticjob_api import names
+
+__all__ = [
+    "DEFAULT_ROLE",
+    "ElasticAgent",
+    "RunResult",
+    "SimpleElasticAgent",
+    "Worker",
+    "WorkerGroup",
+    "WorkerSpec",
+    "WorkerState",
+]
+
+DEFAULT_ROLE = "default"
+_TERMINAL_STATE_SYNC_ID = "torchelastic/agent/terminal_state"
+_ROLE_INFO_PREFIX = "torchelastic/role_info"
+_ASK_S = 1.0
+"""A rendezvous that does not push is asked at least this often."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class ElasticAgent(abc.ABC):
+    """An agent runs the workers of one role on one node, and keeps them running."""
+
+    @abc.abstractmethod
+    def run(self, role: str = DEFAULT_ROLE) -> RunResult:
+        """Run the workers to their end; raises only for reasons other than the failure of a worker."""
+
+    @abc.abstractmethod
+    def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:
+        """The workers; the live object."""
+
+
+class SimpleElasticAgent(ElasticAgent):
+    """An agent with one group of workers; see the module."""
+
+    def __init__(
+        self, spec: WorkerSpec, exit_barrier_timeout: float | None = None, shutdown_timeout: float | None = None
+    ) -> None:
+        """Time-outs in seconds; None: by the environment, else 300 and 30. Raises ValueError for negative ones."""
+        self._worker_group = WorkerGroup(spec)
+        self._remaining_restarts: int = spec.max_restarts
+        self._store: Store | None = None
+        self._exit_barrier_timeout = limits.exit_barrier_timeout(exit_barrier_timeout)
+        self._shutdown_timeout = limits.shutdown_timeout(shutdown_timeout)
+        self._total_execution_time = 0
+        self._start_s = self._started_s = 0.0
+        self._start_error: Exception | None = None
+        self._is_wedged = False
+        self._port: MasterPort | None = None
+        self._restart_count_of_job: int | None = None
+        self._stop_grace_s: float | None = None
+        self._inbox = Inbox(self._hasten)
+        self._handlers = Handlers(self.stop)
+        self._is_running = False
+        self._budget: Budget = OwnBudget(self)
+
+    def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:  # noqa: ARG002 - an agent has one role
+        """The workers; the live object."""
+        return self._worker_group
+
+    def stop(self, death_sig: signal.Signals = signal.SIGTERM) -> None:
+        """Ask `run` to end as if the agent had got that signal; from any thread. Told twice, it kills at once."""
+        self._inbox.signal(signal.Signals(death_sig))
+
+    # -- for subclasses --------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
+        """Start all workers; local rank → id."""
+
+    @abc.abstractmethod
+    def _stop_workers(self, worker_group: WorkerGroup) -> None:
+        """Stop all workers; return when none is left."""
+
+    @abc.abstractmethod
+    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        """Look at the workers once, without waiting."""
+
+    @abc.abstractmethod
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
+        """End everything of the agent's: workers with `death_sig`, and SIGKILL after `timeout` seconds."""
+
+    def _hasten(self) -> None:
+        """A second signal came: what is being stopped is to be killed now. Must not wait."""
+
+    def _wait_for_change(self, timeout: float) -> None:
+        """Sleep until a signal or a push, at most `timeout` seconds."""
+        is_pushed = isinstance(self._worker_group.spec.rdzv_handler, JobRendezvous)
+        self._inbox.wait(timeout if is_pushed else min(timeout, _ASK_S))
+
+    # -- signals, between steps ------------------------------------------------------------------
+
+    def _act_on_signal(self) -> None:
+        """Raise SignalException if a signal came."""
+        if self._is_running and self._inbox.first is not None:
+            sigval = self._inbox.first
+            raise SignalException(f"Process {os.getpid()} got signal: {sigval.value}", sigval=sigval)
+
+    def _interruptibly(self, call: Callable[[], T]) -> T:
+        """What `call` returns, in a thread of its own while the agent runs: a signal abandons it."""
+        if not self._is_running:
+            return call()
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            try:
+                future.set_result(context.run(call))
+            except BaseException as error:  # noqa: BLE001 - it is raised in the agent's thread
+                future.set_exception(error)
+            self._inbox.wake()
+
+        threading.Thread(target=work, name="elastic agent step", daemon=True).start()
+        while not future.done():
+            self._act_on_signal()
+            self._inbox.wait(None)
+        return future.result()
+
+    # -- ranks -----------------------------------------------------------------------------------
+
+    @prof
+    def _rendezvous(self, worker_group: WorkerGroup) -> None:
+        """Wait for the next round, and give the workers their ranks in it."""
+        spec = worker_group.spec
+        with self.record_duration("RENDEZVOUS"):
+            info = self._interruptibly(self._rdzv_handler.next_rendezvous)
+        store, group_rank, group_world_size = info
+        self._store = store
+        with self.record_duration("ASSIGN_WORKER_RANKS"):
+            if isinstance(info, RendezvousInfo) and info.assignment is not None:
+                workers = self._take_assignment(info.assignment)
+            else:
+                workers = self._interruptibly(
+                    lambda: self._assign_worker_ranks(store, group_rank, group_world_size, spec)
+                )
+        worker_group.workers = workers
+        worker_group.store = store
+        worker_group.group_rank = group_rank
+        worker_group.group_world_size = group_world_size
+        worker_group.master_addr, worker_group.master_port = self._agree_on_master(info)
+        log.info(
+            "[%s] rendezvous complete: node %d of %d, ranks %s, master %s:%s, restart count %d",
+            spec.role,
+            group_rank,
+            group_world_size,
+            [worker.global_rank for worker in workers],
+            worker_group.master_addr,
+            worker_group.master_port,
+            self._restart_count,
+        )
+
+    def _agree_on_master(self, info: Any) -> tuple[str, int]:
+        """Rank 0's address: the workers' spec first, then the rendezvous' own, then what rank 0 tells in the store."""
+        spec = self._worker_group.spec
+        bootstrap = info.bootstrap_store_info if isinstance(info, RendezvousInfo) else None
+        if bootstrap is not None:
+            return spec.master_addr or bootstrap.master_addr, spec.master_port or bootstrap.master_port
+        store, group_rank, _ = info
+        if group_rank == 0:
+            self._set_master_addr_port(store, spec.master_addr, self._fresh_port(), spec.local_addr)
+        return self._interruptibly(lambda: self._get_master_addr_port(store))
+
+    def _fresh_port(self) -> int:
+        """The port of the spec, or a new one, held until the workers start."""
+        spec = self._worker_group.spec
+        if spec.master_port is not None:
+            return spec.master_port
+        self._port = self._port or MasterPort("")
+        port = self._port.renew()
+        if not self._is_running:  # nobody would let go of it
+            self._port.release()
+        return port
+
+    def _take_assignment(self, place: Assignment) -> list[Worker]:
+        """Ranks that the rendezvous carries, and with them the job's own count of restarts."""
+        self._restart_count_of_job = place.restart_count
+        self._remaining_restarts = max(0, self._worker_group.spec.max_restarts - place.restart_count)
+        return [
+            Worker(
+                local_rank=local_rank,
+                global_rank=place.base_rank + local_rank,
+                role_rank=place.role_base_rank + local_rank,
+                world_size=place.world_size,
+                role_world_size=place.role_world_size,
+            )
+            for local_rank in range(place.nproc)
+        ]
+
+    @prof
+    def _assign_worker_ranks(
+        self, store: Any, group_rank: int, group_world_size: int, spec: WorkerSpec
+    ) -> list[Worker]:
+        """The workers of this node with all their ranks; asks every other node through the store."""
+        if os.environ.get("TORCH_ELASTIC_WORKER_IDENTICAL") == "1":
+            role_infos = [_RoleInstanceInfo(spec.role, rank, spec.local_world_size) for rank in range(group_world_size)]
+        else:
+            role_infos = self._share_and_gather(store, group_rank, group_world_size, spec)
+        mine = role_infos[group_rank]
+        world_size, global_ranks = self._get_ranks(role_infos, group_rank)
+        by_role = ranks.sorted_by_role(role_infos)
+        first, last = _RoleInstanceInfo.find_role_boundaries(by_role, mine.role)
+        role_size, role_ranks = self._get_ranks(by_role, by_role.index(mine), first, last + 1)
+        return [
+            Worker(
+                local_rank=local_rank,
+                global_rank=global_ranks[local_rank],
+                role_rank=role_ranks[local_rank],
+                world_size=world_size,
+                role_world_size=role_size,
+            )
+            for local_rank in range(spec.local_world_size)
+        ]
+
+    def _share_and_gather(
+        self, store: Any, group_rank: int, group_world_size: int, spec: WorkerSpec
+    ) -> list[_RoleInstanceInfo]:
+        """Every node's (role, rank, size), in rank order."""
+        mine = _RoleInstanceInfo(spec.role, group_rank, spec.local_world_size)
+        said = store_util.synchronize(store, mine.serialize(), group_rank, group_world_size, _ROLE_INFO_PREFIX)
+        return [_RoleInstanceInfo.deserialize(data) for data in said]
+
+    def _get_ranks(
+        self, role_infos: list[_RoleInstanceInfo], role_idx: int, start_idx: int = 0, end_idx: int = -1
+    ) -> tuple[int, list[int]]:
+        return ranks.get_ranks(role_infos, role_idx, start_idx, end_idx)
+
+    @staticmethod
+    def _set_master_addr_port(
+        store: Any, master_addr: str | None, master_port: int | None, local_addr: str | None = None
+    ) -> None:
+        """Tell the others where rank 0 is; what is not given is found out."""
+        if master_port is None:
+            with contextlib.closing(_get_socket_with_port()) as free:
+                master_port = free.getsockname()[1]
+        store.set("MASTER_ADDR", (master_addr or local_addr or _own_address()).encode())
+        store.set("MASTER_PORT", str(master_port).encode())
+
+    @staticmethod
+    def _get_master_addr_port(store: Any) -> tuple[str, int]:
+        return store.get("MASTER_ADDR").decode(), int(store.get("MASTER_PORT").decode())
+
+    # -- starting and restarting -----------------------------------------------------------------
+
+    @prof
+    def _initialize_workers(self, worker_group: WorkerGroup) -> None:
+        """A new round: rendezvous, ranks, workers."""
+        self._rendezvous(worker_group)
+        self._act_on_signal()
+        if self._port is not None:
+            self._port.release()
+        for local_rank, worker_id in self._start_all(worker_group).items():
+            worker_group.workers[local_rank].id = worker_id
+        worker_group.state = WorkerState.HEALTHY
+        for worker in worker_group.workers:
+            record(self._construct_event("START", EventSource.WORKER, worker), worker_group.spec.event_log_handler)
+
+    def _start_all(self, worker_group: WorkerGroup) -> dict[int, Any]:
+        self._started_s = time.monotonic()
+        try:
+            return self._start_workers(worker_group)
+        except Exception as error:
+            self._start_error = error
+            raise
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether this is soon after the last start of the workers."""
+        return time.monotonic() - self._started_s < EARLY_S
+
+    @prof
+    def _restart_workers(self, worker_group: WorkerGroup) -> None:
+        """Stop what is left of this round, and begin the next."""
+        log.info("[%s] stopping the worker group for a new round", worker_group.spec.role)
+        try:
+            self._stop_workers(worker_group)
+            worker_group.state = WorkerState.STOPPED
+            self._act_on_signal()
+            self._initialize_workers(worker_group)
+        except (SignalException, RendezvousGracefulExitError):
+            raise
+        except Exception:
+            worker_group.state = WorkerState.UNKNOWN
+            raise
+
+    @property
+    def _restart_count(self) -> int:
+        """What workers see as TORCHELASTIC_RESTART_COUNT: the job's own count where the rendezvous carries it."""
+        if self._restart_count_of_job is not None:
+            return self._restart_count_of_job
+        return self._worker_group.spec.max_restarts - self._remaining_restarts
+
+    @property
+    def _rdzv_handler(self) -> RendezvousHandler:
+        handler = self._worker_group.spec.rdzv_handler
+        if handler is None:
+            raise ValueError("spec.rdzv_handler is None; a rendezvous handler is needed to run")
+        return handler
+
+    # -- the run ---------------------------------------------------------------------------------
+
+    @prof
+    def run(self, role: str = DEFAULT_ROLE) -> RunResult:
+        """Run the workers to their end.
+
+        Raises SignalException when a signal (or `stop`) ends the agent, RendezvousError, and whatever keeps the
+        workers from being started.
+        """
+        self._start_s = time.monotonic()
+        handler = self._worker_group.spec.rdzv_handler
+        self._budget = JobBudget(self, handler) if isinstance(handler, JobRendezvous) else OwnBudget(self)
+        self._is_running = True
+        try:
+            with self._handlers.installed():
+                result = self._run_and_shut_down(role)
+            # Handlers are gone: from here on a signal ends the process by itself. What came before is not lost.
+            self._act_on_signal()
+            return result
+        finally:
+            self._is_running = False
+            self._inbox = Inbox(self._hasten)
+
+    def _run_and_shut_down(self, role: str) -> RunResult:
+        try:
+            result = self._run_and_tell(role)
+            self._act_on_signal()
+        except SignalException as interrupted:
+            log.warning("[%s] %s; the agent ends", role, interrupted)
+            self._budget.before_death()
+            self._end(interrupted.sigval)
+            raise
+        except BaseException:
+            self._end(signal.SIGTERM)
+            raise
+        self._end(signal.SIGTERM)
+        return result
+
+    def _run_and_tell(self, role: str) -> RunResult:
+        try:
+            result = self._invoke_run(role)
+        except RendezvousGracefulExitError as left:
+            log.info("[%s] left the rendezvous: %s", role, left)
+            return RunResult(state=WorkerState.STOPPED)
+        self._safely(lambda: self._record_metrics(result))
+        self._safely(lambda: self._record_worker_events(result))
+        return result
+
+    def _end(self, death_sig: signal.Signals) -> None:
+        """The one call of `_shutdown`, with those arguments that it takes; then the rendezvous is left."""
+        try:
+            _call_with_what_it_takes(self._shutdown, death_sig, timeout=self._shutdown_timeout)
+        finally:
+            self._total_execution_time = int(time.monotonic() - self._start_s)
+            if self._port is not None:
+                self._port.release()
+            self._budget.leave()
+
+    def _invoke_run(self, role: str = DEFAULT_ROLE) -> RunResult:
+        """The loop: one turn for each change, and at least one every monitor_interval."""
+        group = self._worker_group
+        log.info("[%s] starting workers for entrypoint: %s", group.spec.role, group.spec.get_entrypoint_name())
+        result = self._budget.begin(group)
+        while result is None:
+            self._wait_for_change(group.spec.monitor_interval)
+            self._act_on_signal()
+            result = self._turn(group, role)
+        return result
+
+    def _turn(self, group: WorkerGroup, role: str) -> RunResult | None:
+        """Look once and act on it; the result, once there is one."""
+        seen = self._monitor_workers(group)
+        group.state = seen.state
+        self._safely(lambda: self._put_turn_metrics(seen.state))
+        if seen.state is WorkerState.SUCCEEDED:
+            log.info("[%s] all workers of this node succeeded; waiting for the other nodes", role)
+            return self._budget.succeeded(group, seen)
+        if seen.state in {WorkerState.UNHEALTHY, WorkerState.FAILED}:
+            return self._budget.failed(group, seen)
+        if seen.state is WorkerState.HEALTHY:
+            return self._budget.healthy(group)
+        raise RuntimeError(f"[{role}] worker group is in state {seen.state.name}, which no worker can recover from")
+
+    def _exit_barrier(self) -> None:
+        """Wait for all agents to be done; what goes wrong is logged and changes nothing, a signal ends it at once."""
+        if self._store is None:
+            return
+        store, size = self._store, self._worker_group.group_world_size
+        log.info("waiting %g s for the other agents to finish", self._exit_barrier_timeout)
+        try:
+            self._interruptibly(
+                lambda: store_util.barrier(
+                    store=store,
+                    world_size=size or 1,
+                    key_prefix=_TERMINAL_STATE_SYNC_ID,
+                    barrier_timeout=self._exit_barrier_timeout,
+                )
+            )
+        except SignalException:
+            raise
+        except Exception:
+            log.exception("the exit barrier failed; the result of this node stands")
+
+    @contextlib.contextmanager
+    def _success_told_on_signal(self, result: RunResult) -> Iterator[None]:
+        """A signal inside ends the agent, but its workers' success is still told."""
+        try:
+            yield
+        except SignalException:
+            self._safely(lambda: self._record_worker_events(result))
+            raise
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def get_event_failed(self) -> Event:
+        """The agent failed, with the traceback of the exception being handled."""
+        return self._construct_event("FAILED", EventSource.AGENT, raw_error=traceback.format_exc())
+
+    def get_event_succeeded(self) -> Event:
+        """The agent succeeded."""
+        return self._construct_event("SUCCEEDED", EventSource.AGENT)
+
+    def _construct_event(  # noqa: PLR0917 - the order of the API
+        self,
+        state: str,
+        source: EventSource,
+        worker: Worker | None = None,
+        raw_error: str | None = None,
+        duration_ms: float | None = None,
+        exit_code: int | None = None,
+        worker_pid: int | None = None,
+    ) -> Event:
+        group, spec, handler = self._worker_group, self._worker_group.spec, self._rdzv_handler
+        inner: dict[str, Any] = {
+            "group_world_size": group.group_world_size,
+            "entry_point": spec.get_entrypoint_name(),
+        }
+        if worker is not None:
+            # One-element lists: consumers of torch elastic's events parse them so.
+            inner |= {
+                "local_rank": [worker.local_rank],
+                "role_rank": [worker.role_rank],
+                "role_world_size": [worker.role_world_size],
+                "exit_code": [exit_code],
+                "worker_pid": [worker_pid],
+            }
+        return Event(
+            name=f"torchelastic.worker.status.{state}",
+            source=source,
+            timestamp=time.time_ns() // 1_000_000,
+            metadata={
+                "run_id": handler.get_run_id(),
+                "global_rank": None if worker is None else worker.global_rank,
+                "group_rank": group.group_rank,
+                "worker_id": None if worker is None else str(worker.id),
+                "role": spec.role,
+                "hostname": _get_fq_hostname(),
+                "state": state,
+                "total_run_time": self._total_execution_time,
+                "rdzv_backend": handler.get_backend(),
+                "raw_error": raw_error,
+                "metadata": json.dumps(inner),
+                "agent_restarts": self._restart_count,
+                "duration_ms": duration_ms,
+            },
+        )
+
+    def _record_worker_events(self, result: RunResult) -> None:
+        """One event for each worker: how it ended."""
+        for worker in self._worker_group.workers:
+            failure = result.failures.get(worker.global_rank)
+            event = self._construct_event(
+                self._get_worker_state(worker, result),
+                EventSource.WORKER,
+                worker,
+                raw_error=None if failure is None else json.dumps(failure.error_file_data),
+                exit_code=None if failure is None else failure.exitcode,
+                worker_pid=None if failure is None else failure.pid,
+            )
+            record(event, self._worker_group.spec.event_log_handler)
+
+    def _get_worker_state(self, worker: Worker, result: RunResult) -> str:
+        """Only root causes are FAILED; raises ValueError for a worker in neither map of a successful result."""
+        failed = worker.global_rank in result.failures
+        if result.state in {WorkerState.UNHEALTHY, WorkerState.FAILED} and not failed:
+            return "TERMINATED"
+        if failed or worker.global_rank in result.return_values:
+            return result.state.value
+        raise ValueError(f"worker of global rank {worker.global_rank} is unknown to the result of its group")
+
+    @contextlib.contextmanager
+    def record_duration(self, state: str) -> Iterator[None]:
+        """An event of the agent for `state`, with the milliseconds that were spent inside."""
+        start_s = time.monotonic()
+        try:
+            yield
+        finally:
+            took_ms = int((time.monotonic() - start_s) * 1000)
+            event = self._construct_event(state, EventSource.AGENT, duration_ms=took_ms)
+            record(event, self._worker_group.spec.event_log_handler)
+
+    # -- metrics ---------------------------------------------------------------------------------
+
+    def _put_turn_metrics(self, state: WorkerState) -> None:
+        role = self._worker_group.spec.role
+        put_metric(f"workers.{role}.remaining_restarts", self._remaining_restarts)
+        put_metric(f"workers.{role}.{state.name.lower()}", 1)
+
+    def _record_metrics(self, result: RunResult) -> None:
+        """How this run ended, and after how many restarts."""
+        failed, restarted = result.is_failed(), self._restart_count > 0
+        self._record_flakiness_metric(failed)
+        put_metric(f"workers.{self._worker_group.spec.role}.run_total", 1)
+        self._record_metric_with_condition("run_success_with_retries", not failed and restarted)
+        self._record_metric_with_condition("run_success_no_retries", not failed and not restarted)
+        self._record_metric_with_condition("run_failed_with_retries", failed and restarted)
+        self._record_metric_with_condition("run_failed_no_retries", failed and not restarted)
+
+    def _record_metric_with_condition(self, metric_name: str, condition: bool) -> None:  # noqa: FBT001 - as in the API
+        put_metric(f"workers.{self._worker_group.spec.role}.{metric_name}", int(condition))
+
+    def _record_flakiness_metric(self, is_failed: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the API
+        """Percent of the budget that was used; 100 for a failure."""
+        spec = self._worker_group.spec
+        used = 100 - 100 * (self._remaining_restarts + 1) / (spec.max_restarts + 1)
+        put_metric(f"workers.{spec.role}.flakiness", 100 if is_failed else int(used))
+
+    @staticmethod
+    def _safely(tell: Callable[[], None]) -> None:
+        """What is merely told never changes a run."""
+        try:
+            tell()
+        except Exception:
+            log.exception("could not record events or metrics; the run goes on")
+
+
+def _call_with_what_it_takes(shutdown: Callable[..., Any], death_sig: signal.Signals, *, timeout: float) -> None:
+    """Overrides written for older versions take no time-out, or nothing at all."""
+    kinds = inspect.Parameter
+    parameters = inspect.signature(shutdown).parameters.values()
+    by_place = {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.VAR_POSITIONAL}
+    takes_signal = any(p.kind in by_place and p.name != "timeout" for p in parameters)
+    takes_timeout = any(p.name == "timeout" or p.kind is kinds.VAR_KEYWORD for p in parameters)
+    shutdown(*((death_sig,) if takes_signal else ()), **({"timeout": timeout} if takes_timeout else {}))
+
+
+def _get_fq_hostname() -> str:
+    """The full name of this host."""
+    return socket.getfqdn(socket.gethostname())
+
+
+def _own_address() -> str:
+    """In a pod its address, since a pod's name need not resolve; else the name of this host."""
+    return os.environ.get(names.ENV_POD_IP) or _get_fq_hostname()
+
+
+def _get_socket_with_port() -> socket.socket:
+    """A socket bound to a free port of all interfaces."""
+    return socket.create_server(("", 0))

@@ -1,0 +1,248 @@
+"""`LocalElasticAgent`: an agent whose workers are processes of this host, started through `start_processes`.
+
+A worker's exit wakes the loop at once: a thread waits for the context of the present round and tells the inbox. That
+thread alone asks the context while it lives; the loop asks when it has ended. Workers' failures are told by global
+rank, and only those that failed by themselves.
+"""
+
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+from typing import Any, Protocol
+
+from elasticjob_agent.metrics import prof
+from elasticjob_agent.multiprocessing import DefaultLogsSpecs, LogsSpecs, PContext, RunProcsResult, start_processes
+from elasticjob_agent.server import health, limits
+from elasticjob_agent.server.api import SimpleElasticAgent
+from elasticjob_agent.server.budget import FAILURE_GRACE_S
+from elasticjob_agent.server.macros import fill_in, fill_in_local_rank
+from elasticjob_agent.server.records import RunResult, WorkerGroup, WorkerState
+from elasticjob_agent.server.spec import WorkerSpec
+from elasticjob_agent.server.wedged import KernelWatch, hangs_in_kernel
+from elasticjob_agent.server.worker_env import worker_environment
+
+__all__ = ["LocalElasticAgent"]
+
+TORCHELASTIC_ENABLE_FILE_TIMER = "TORCHELASTIC_ENABLE_FILE_TIMER"
+TORCHELASTIC_TIMER_FILE = "TORCHELASTIC_TIMER_FILE"
+TORCHELASTIC_HEALTH_CHECK_PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
+TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"
+
+_NEWER = (
+    "logs_specs",
+    "start_method",
+    "exit_barrier_timeout",
+    "log_line_prefix_template",
+    "shutdown_timeout",
+    "health_check_server",
+    "uninterruptible_state_timeout",
+)
+_OLDER = ("start_method", "exit_barrier_timeout", "log_dir", "log_line_prefix_template")
+_LATE_TURNS = 3
+_LOOK_S = 1.0
+_SETTLE_S = 0.02
+"""How long the first failure waits for others that come with it, before the rest is stopped."""
+
+log = logging.getLogger(__name__)
+
+
+class HealthCheck(Protocol):
+    """Anything that is to run as long as the agent does."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+class LocalElasticAgent(SimpleElasticAgent):
+    """An agent with local processes as workers.
+
+    Newer form: `(spec, logs_specs, start_method="spawn", exit_barrier_timeout=300, log_line_prefix_template=None,
+    shutdown_timeout=30, health_check_server=None, uninterruptible_state_timeout=None)`. Older form: `(spec,
+    start_method="spawn", exit_barrier_timeout=300, log_dir=None, log_line_prefix_template=None)`; there the spec's
+    `redirects` and `tee` say what goes where. Names of either may be given by keyword.
+    """
+
+    def __init__(self, spec: WorkerSpec, *args: Any, **kwargs: Any) -> None:
+        given = _arguments(args, kwargs)
+        super().__init__(spec, given.get("exit_barrier_timeout"), given.get("shutdown_timeout"))
+        self._start_method: str = given.get("start_method", "spawn")
+        self._logs_specs: LogsSpecs = given.get("logs_specs") or DefaultLogsSpecs(
+            log_dir=given.get("log_dir"), redirects=spec.redirects, tee=spec.tee
+        )
+        self._log_line_prefix_template: str | None = given.get("log_line_prefix_template")
+        self._health_check_server: HealthCheck | None = given.get("health_check_server")
+        limit_s = limits.uninterruptible_timeout(given.get("uninterruptible_state_timeout"))
+        self._kernel_watch = (
+            None if limit_s is None else KernelWatch(limit_s, clock=time.monotonic, hangs=hangs_in_kernel)
+        )
+        self._pcontext: PContext | None = None
+        self._watcher: threading.Thread | None = None
+        self._turned_s = time.monotonic()
+
+    # -- workers ---------------------------------------------------------------------------------
+
+    @prof
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
+        """Start them all; local rank → pid."""
+        self._start_health_check()
+        spec, ranks = worker_group.spec, range(worker_group.spec.local_world_size)
+        count = functools.partial(worker_environment, group=worker_group, restart_count=self._restart_count)
+        envs = {worker.local_rank: count(worker, own=os.environ) for worker in worker_group.workers}
+        if spec.entrypoint is None:
+            raise AssertionError("the spec of a running agent has an entrypoint")
+        try:
+            self._pcontext = start_processes(
+                name=spec.role,
+                entrypoint=spec.entrypoint,
+                args={rank: tuple(fill_in_local_rank(each, rank) for each in spec.args) for rank in ranks},
+                envs=envs,
+                logs_specs=self._logs_specs,
+                log_line_prefixes=self._prefixes(worker_group),
+                start_method=self._start_method,
+                numa_options=spec.numa_options,
+                duplicate_stdout_filters=spec.duplicate_stdout_filters,
+                duplicate_stderr_filters=spec.duplicate_stderr_filters,
+            )
+        finally:
+            # The context has put its own handlers in place, which raise; those of the agent only note.
+            self._handlers.stand()
+        self._pcontext.failure_grace_s = FAILURE_GRACE_S
+        self._pcontext.settle_s = _SETTLE_S
+        return self._pcontext.pids()
+
+    def _prefixes(self, group: WorkerGroup) -> dict[int, str] | None:
+        template = self._log_line_prefix_template
+        if template is None:
+            return None
+        return {
+            worker.local_rank: fill_in(
+                template, {"role_name": group.spec.role, "rank": worker.global_rank, "local_rank": worker.local_rank}
+            )
+            for worker in group.workers
+        }
+
+    @prof
+    def _stop_workers(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002 - an agent has one group
+        """Stop them all: within the short grace after a failure, else within the shutdown time-out."""
+        grace_s = self._shutdown_timeout if self._stop_grace_s is None else self._stop_grace_s
+        self._stop_grace_s = None
+        self._close(signal.SIGTERM, grace_s)
+
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
+        """End the workers and the health checks."""
+        if self._health_check_server is not None:
+            self._health_check_server.stop()
+        self._close(death_sig, timeout)
+
+    def _close(self, death_sig: signal.Signals, timeout_s: float) -> None:
+        """Close the context in a thread of its own, so that a second signal can hurry it."""
+        context = self._pcontext
+        if context is None:
+            return
+
+        def close() -> None:
+            try:
+                context.close(death_sig, timeout_s)  # type: ignore[arg-type]  # parts of seconds are fine
+            finally:
+                self._inbox.wake()
+
+        closing = threading.Thread(target=close, name="closing workers", daemon=True)
+        closing.start()
+        hurried = False
+        while closing.is_alive():
+            if self._inbox.is_urgent and not hurried:
+                hurried = True
+                context.close(signal.SIGKILL, 0)
+            self._inbox.wait(_LOOK_S)  # the thread ends a moment after it has said so
+        closing.join()
+        context.close(death_sig, 0)  # only the main thread can take back the context's signal handlers
+        if self._watcher is not None:
+            self._watcher.join()
+            self._watcher = None
+
+    # -- looking at them -------------------------------------------------------------------------
+
+    @prof
+    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        """Look at the workers once."""
+        self._turned_s = time.monotonic()
+        context = self._pcontext
+        if context is None:
+            raise AssertionError("no workers have been started")
+        if {worker.id for worker in worker_group.workers} != set(context.pids().values()):
+            log.error("[%s] the workers' ids are not the pids of their processes", worker_group.spec.role)
+            return RunResult(state=WorkerState.UNKNOWN)
+        ended = None if self._is_watched() else context.wait(0)
+        if ended is not None:
+            return _translated(ended, worker_group)
+        return self._kernel_state(context)
+
+    def _kernel_state(self, context: PContext) -> RunResult:
+        stuck = [] if self._kernel_watch is None else self._kernel_watch.stuck(context.pids().values())
+        if not stuck:
+            return RunResult(state=WorkerState.HEALTHY)
+        log.error("workers with pids %s hang in the kernel and cannot be killed; no restart is possible", stuck)
+        self._remaining_restarts, self._is_wedged = 0, True
+        return RunResult(state=WorkerState.UNHEALTHY)
+
+    def _is_watched(self) -> bool:
+        return self._watcher is not None and self._watcher.is_alive()
+
+    def _wait_for_change(self, timeout: float) -> None:
+        """Sleep until a worker ends, a signal comes or the rendezvous pushes; at most `timeout` seconds."""
+        if self._watcher is None and self._pcontext is not None:
+            self._watcher = threading.Thread(target=self._watch, args=(self._pcontext,), daemon=True)
+            self._watcher.start()
+        if self._kernel_watch is not None:
+            timeout = min(timeout, max(self._kernel_watch.limit_s / 4, 0.01))
+        super()._wait_for_change(timeout)
+
+    def _watch(self, context: PContext) -> None:
+        try:
+            context.wait(-1)
+        finally:
+            self._inbox.wake()
+
+    # -- health ----------------------------------------------------------------------------------
+
+    def _start_health_check(self) -> None:
+        if self._health_check_server is None:
+            self._health_check_server = health.from_environment(self._is_alive)
+        if self._health_check_server is not None:
+            self._health_check_server.start()
+
+    def _is_alive(self) -> bool:
+        """Whether the loop has turned lately; a turn takes at most the interval and a stop of the workers."""
+        most_s = self._worker_group.spec.monitor_interval + self._shutdown_timeout
+        return time.monotonic() - self._turned_s < _LATE_TURNS * most_s
+
+
+def _translated(ended: RunProcsResult, group: WorkerGroup) -> RunResult:
+    """By global rank; those that were stopped by us are in neither map."""
+    global_ranks = {worker.local_rank: worker.global_rank for worker in group.workers}
+    if not ended.is_failed():
+        values = {global_ranks[rank]: value for rank, value in ended.return_values.items()}
+        return RunResult(state=WorkerState.SUCCEEDED, return_values=values)
+    own = {global_ranks[rank]: failed for rank, failed in ended.failures.items() if not failed.stopped_by_us}
+    for rank, failed in own.items():
+        log.error("[%s] rank %d failed: exit code %d, pid %d", group.spec.role, rank, failed.exitcode, failed.pid)
+    return RunResult(state=WorkerState.FAILED, failures=own)
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What was given, by name; raises TypeError for what belongs to neither form, or to both."""
+    is_newer = "logs_specs" in kwargs or (bool(args) and isinstance(args[0], LogsSpecs))
+    order = _NEWER if is_newer else _OLDER
+    by_place = dict(zip(order, args, strict=False))
+    wrong = (set(kwargs) - {*_NEWER, *_OLDER}) | (set(by_place) & set(kwargs))
+    if wrong or len(args) > len(order):
+        raise TypeError(f"LocalElasticAgent got unexpected, doubled or too many arguments: {sorted(wrong)}")
+    if is_newer and "log_dir" in kwargs:
+        raise TypeError("LocalElasticAgent takes logs_specs or log_dir, not both")
+    return {**by_place, **kwargs}

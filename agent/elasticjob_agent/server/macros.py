@@ -1,0 +1,19 @@
+"""PURE: macros in the arguments of workers and in the prefixes of their lines; all else stays verbatim."""
+
+import re
+from collections.abc import Mapping
+
+_LOCAL_RANK = re.compile(r"(\$?)\$(?:local_rank(?![A-Za-z0-9_])|\{local_rank\})")
+_BRACED = re.compile(r"\$\{(\w+)\}")
+
+
+def fill_in_local_rank(argument: object, local_rank: int) -> object:
+    """`${local_rank}` and `$local_rank` in text become the number; one dollar more keeps them as text."""
+    if not isinstance(argument, str):
+        return argument
+    return _LOCAL_RANK.sub(lambda found: found[0][1:] if found[1] else str(local_rank), argument)
+
+
+def fill_in(template: str, values: Mapping[str, object]) -> str:
+    """`${name}` for each known name; every other `$…` stays."""
+    return _BRACED.sub(lambda found: str(values[found[1]]) if found[1] in values else found[0], template)

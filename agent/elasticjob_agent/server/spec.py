@@ -1,0 +1,67 @@
+"""`WorkerSpec`: what is run on this node, and how patiently; checked when it is made."""
+
+import functools
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from elasticjob_agent.multiprocessing import Std
+from elasticjob_agent.rendezvous.interface import RendezvousHandler
+
+
+@dataclass
+class WorkerSpec:
+    """The workers of one role; the same on every node of the role."""
+
+    role: str
+    local_world_size: int
+    """Workers on this node."""
+    rdzv_handler: RendezvousHandler | None
+    """Needed by `run`."""
+    fn: Callable[..., Any] | None = None
+    """Deprecated name of `entrypoint`, which it overrides."""
+    entrypoint: Callable[..., Any] | str | None = None
+    """A function, or a command."""
+    args: tuple[Any, ...] = ()
+    """For each worker; `${local_rank}` in text is filled in."""
+    max_restarts: int = 3
+    monitor_interval: float = 30.0
+    """Seconds after which the agent looks at its workers though nothing happened."""
+    master_port: int | None = None
+    master_addr: str | None = None
+    redirects: Std | dict[int, Std] = Std.NONE
+    tee: Std | dict[int, Std] = Std.NONE
+    local_addr: str | None = field(default=None, kw_only=True)
+    """The address of this node that is offered as MASTER_ADDR."""
+    event_log_handler: str = field(default="null", kw_only=True)
+    """The destination of events."""
+    numa_options: Any = field(default=None, kw_only=True)
+    duplicate_stdout_filters: list[str] | None = field(default=None, kw_only=True)
+    duplicate_stderr_filters: list[str] | None = field(default=None, kw_only=True)
+    virtual_local_rank: bool = field(default=False, kw_only=True)
+    """Each worker sees LOCAL_RANK 0 and one device."""
+
+    def __post_init__(self) -> None:
+        _require(self.local_world_size > 0, f"local_world_size is {self.local_world_size}; it must be above 0")
+        _require(self.monitor_interval > 0, f"monitor_interval is {self.monitor_interval} s; it must be above 0")
+        _require(self.max_restarts >= 0, f"max_restarts is {self.max_restarts}; it must be 0 or more")
+        if self.fn is not None:
+            warnings.warn("WorkerSpec.fn is deprecated, use entrypoint", DeprecationWarning, stacklevel=3)
+            self.entrypoint = self.fn
+        _require(bool(self.entrypoint), "a WorkerSpec needs an entrypoint: a function or a command")
+
+    def get_entrypoint_name(self) -> str:
+        """What events and messages call the entrypoint: a command's base name, a function's qualified name."""
+        entry: Any = self.entrypoint
+        if isinstance(entry, str):
+            return os.path.basename(entry)  # noqa: PTH119 - a command is no path: Path("a/") would drop what is there
+        while isinstance(entry, functools.partial):
+            entry = entry.func
+        return str(getattr(entry, "__qualname__", type(entry).__qualname__))
+
+
+def _require(holds: bool, sentence: str) -> None:  # noqa: FBT001 - reads as an assertion; `assert` is gone under -O
+    if not holds:
+        raise AssertionError(sentence)

@@ -1,0 +1,33 @@
+"""Workers that hang in the kernel (D state): no signal ends them, so a restart could never be clean.
+
+The kernel tells nobody when a process begins to hang, so it is looked at once in a while, and only if a limit is set.
+"""
+
+from collections.abc import Callable, Iterable
+
+import psutil
+
+
+def hangs_in_kernel(pid: int) -> bool:
+    """Whether this process is in uninterruptible sleep at this moment."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_DISK_SLEEP)
+    except psutil.Error:  # it has ended
+        return False
+
+
+class KernelWatch:
+    """Since when each process has hung without a break."""
+
+    def __init__(self, limit_s: float, *, clock: Callable[[], float], hangs: Callable[[int], bool]) -> None:
+        """`limit_s` is how long a process may hang."""
+        self.limit_s = limit_s
+        self._clock = clock
+        self._hangs = hangs
+        self._since_s: dict[int, float] = {}
+
+    def stuck(self, pids: Iterable[int]) -> list[int]:
+        """Look at these processes; those that hang for longer than the limit."""
+        now_s = self._clock()
+        self._since_s = {pid: self._since_s.get(pid, now_s) for pid in pids if self._hangs(pid)}
+        return [pid for pid, since_s in self._since_s.items() if now_s - since_s >= self.limit_s]

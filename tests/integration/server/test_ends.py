@@ -1,0 +1,61 @@
+"""How an agent ends: signals while its workers run, SIGKILL, a second signal; as a process of its own."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.waiting import eventually
+from tests.integration.server.fleet import ROOT, WITHIN_S, Fleet, fleet
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Fleet]:
+    with fleet(tmp_path) as made:
+        yield made
+
+
+def test_b_004_28_workers_that_handle_sigterm_may_save_their_work(agents: Fleet) -> None:
+    agent = agents.start("careful", nproc=2)
+    agents.await_running(2)
+    agent.signal(signal.SIGTERM)
+    assert agent.result() == {
+        "raised": "SignalException",
+        "text": f"Process {agent.process.pid} got signal: 15",
+        "sigval": signal.SIGTERM,
+    }
+    assert sorted(path.name for path in agents.said.glob("saved.*")) == ["saved.0", "saved.1"]
+    agents.await_none()
+
+
+def test_b_004_28_worker_that_ignores_sigterm_is_killed_after_the_shutdown_time_out(agents: Fleet) -> None:
+    agent = agents.start("stubborn", agent={"shutdown_timeout": 0.3})
+    agents.await_running(1)
+    agent.signal(signal.SIGTERM)
+    assert agent.result()["sigval"] == signal.SIGTERM
+    agents.await_none()
+
+
+def test_b_004_34_second_signal_kills_at_once(agents: Fleet) -> None:
+    agent = agents.start("stubborn", agent={"shutdown_timeout": 3600})
+    agents.await_running(1)
+    agent.signal(signal.SIGINT)
+    eventually(lambda: "the agent ends" in agent.log.read_text(), within_s=WITHIN_S, what="shutdown")
+    agent.signal(signal.SIGTERM)
+    assert agent.result()["sigval"] == signal.SIGINT
+    agents.await_none()
+
+
+def test_b_004_35_workers_of_an_agent_killed_by_sigkill_are_gone(agents: Fleet) -> None:
+    agent = agents.start("stubborn", nproc=2)
+    agents.await_running(2)
+    agent.signal(signal.SIGKILL)
+    agents.await_none()
+
+
+def test_k_004_14_command_line_ends_with_the_code_of_the_root_cause() -> None:
+    command = [sys.executable, "-m", "elasticjob_agent.cli", "--standalone", "--no-python", "sh", "-c", "exit 37"]
+    assert subprocess.run(command, cwd=ROOT, timeout=60, capture_output=True, check=False).returncode == 37

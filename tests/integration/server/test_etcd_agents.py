@@ -1,0 +1,142 @@
+"""Several local agents of one job over a real etcd: failures, losses, roles, and one end for all."""
+
+import random
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.waiting import eventually
+from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, fleet
+
+pytestmark = pytest.mark.etcd
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Fleet]:
+    with fleet(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def run_id() -> str:
+    return uuid.uuid4().hex
+
+
+def start(
+    agents: Fleet,
+    server: EtcdServer,
+    run_id: str,
+    *,
+    low: int = 2,
+    high: int = 2,
+    entrypoint: str = "waits_for",
+    **more: Any,
+) -> AgentProcess:
+    rendezvous = {
+        "backend": "etcd",
+        "endpoint": server.endpoint.targets[0],
+        "run_id": run_id,
+        "min_nodes": low,
+        "max_nodes": high,
+        "local_addr": "127.0.0.1",
+        "keep_alive": 2,
+        "last_call_timeout": 0.2,
+    }
+    return agents.start(entrypoint, rendezvous=rendezvous, **more)
+
+
+def test_b_004_06_agents_of_two_roles_have_contiguous_ranks_and_end_together(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    made = [start(agents, etcd_server, run_id, role=role, nproc=n) for role, n in (("ps", 1), ("trainer", 2))]
+    told = agents.await_running(3)
+    assert [worker["RANK"] for worker in told] == ["0", "1", "2"]
+    by_role = {role: [w["ROLE_RANK"] for w in told if w["ROLE_NAME"] == role] for role in ("ps", "trainer")}
+    assert by_role == {"ps": ["0"], "trainer": ["0", "1"]}
+    assert len({(w["MASTER_ADDR"], w["MASTER_PORT"]) for w in told}) == 1
+    agents.finish()
+    results = [agent.result() for agent in made]
+    assert [result["state"] for result in results] == ["SUCCEEDED"] * 2
+    assert sorted(value for result in results for value in result["values"].values()) == ["0", "1", "2"]
+
+
+def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    made = [start(agents, etcd_server, run_id, nproc=2) for _ in range(2)]
+    agents.await_running(4)
+    (agents.said / "fail.3").touch()
+    assert {worker["RANK"] for worker in agents.await_running(4, restart=1)} == {"0", "1", "2", "3"}
+    agents.finish()
+    assert [(r["state"], r["restarts"]) for r in (agent.result() for agent in made)] == [("SUCCEEDED", 1)] * 2
+
+
+def test_b_004_38_spent_budget_ends_both_agents(agents: Fleet, etcd_server: EtcdServer, run_id: str) -> None:
+    made = [start(agents, etcd_server, run_id, spec={"max_restarts": 0}) for _ in range(2)]
+    agents.await_running(2)
+    (agents.said / "fail.1").touch()
+    results = [agent.result() for agent in made]
+    assert [result["state"] for result in results] == ["FAILED"] * 2
+    assert sorted(list(result["failures"].items()) for result in results) == [[], [("1", 9)]]
+    agents.await_none()
+
+
+def test_k_004_02_killed_agent_costs_the_survivor_one_round_and_nothing_of_the_budget(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    victim, survivor = (start(agents, etcd_server, run_id, low=1) for _ in range(2))
+    agents.await_running(2)
+    victim.signal(signal.SIGKILL)
+    assert [worker["RANK"] for worker in agents.await_running(1)] == ["0"]
+    agents.finish()
+    result = survivor.result()
+    assert (result["state"], result["restarts"]) == ("SUCCEEDED", 0)
+
+
+def test_k_004_03_agent_told_by_sigterm_leaves_and_another_joins(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    leaver, survivor = (start(agents, etcd_server, run_id, low=1) for _ in range(2))
+    agents.await_running(2)
+    leaver.signal(signal.SIGTERM)
+    assert leaver.result()["sigval"] == signal.SIGTERM
+    agents.await_running(1)
+    joiner = start(agents, etcd_server, run_id, low=1)
+    agents.await_running(2)
+    agents.finish()
+    assert [agent.result()["state"] for agent in (survivor, joiner)] == ["SUCCEEDED"] * 2
+
+
+def test_b_004_24_command_missing_on_one_node_fails_the_job_with_that_reason(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    good = start(agents, etcd_server, run_id, spec={"max_restarts": 0})
+    bad = start(agents, etcd_server, run_id, spec={"max_restarts": 0}, entrypoint="no-such-trainer")
+    result = bad.result()
+    assert (result["raised"], "no-such-trainer" in result["text"]) == ("FileNotFoundError", True)
+    assert good.result()["state"] == "FAILED"
+    assert "no-such-trainer" in good.log.read_text()
+
+
+def test_b_004_46_agents_that_are_killed_and_come_back_never_leave_a_stale_worker(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    draw = random.Random(46)
+    roles = {0: "ps", 1: "trainer"}
+    living = {at: start(agents, etcd_server, run_id, low=1, role=role) for at, role in roles.items()}
+    for _ in range(3):
+        agents.await_running(2)
+        at = draw.randrange(2)
+        living[at].signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
+        agents.await_running(1)
+        living[at] = start(agents, etcd_server, run_id, low=1, role=roles[at])
+        told = agents.await_running(2)
+        assert [worker["RANK"] for worker in told] == ["0", "1"]
+        eventually(lambda: len(agents.running(0)) == 2, within_s=WITHIN_S, what="nobody of an older round")
+    agents.finish()
+    assert [agent.result()["state"] for agent in living.values()] == ["SUCCEEDED"] * 2

@@ -1,0 +1,48 @@
+"""Liveness over HTTP."""
+
+import http.client
+
+import pytest
+
+from elasticjob_agent.server import health
+
+
+def ask(port: int) -> int:
+    connection = http.client.HTTPConnection("localhost", port, timeout=20)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_answer_is_200_while_alive_503_after_and_none_when_stopped() -> None:
+    alive = [True]
+    server = health.HealthCheckServer(lambda: alive[0], 0)
+    server.start()
+    server.start()
+    assert ask(server.port) == 200
+    alive[0] = False
+    assert ask(server.port) == 503
+    server.stop()
+    server.stop()
+    with pytest.raises(OSError, match="refused"):
+        ask(server.port)
+
+
+@pytest.mark.parametrize("text", ["", "http", "-1", "70000"])
+def test_what_is_no_port_is_logged_and_ignored(
+    text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_HEALTH_CHECK_PORT", text)
+    assert health.from_environment(lambda: True) is None
+    assert "which is not a port" in caplog.text
+
+
+def test_port_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_HEALTH_CHECK_PORT", "0")
+    server = health.from_environment(lambda: True)
+    assert server is not None
+    assert server.port == 0
+    monkeypatch.delenv("TORCHELASTIC_HEALTH_CHECK_PORT")
+    assert health.from_environment(lambda: True) is None

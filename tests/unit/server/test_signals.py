@@ -1,0 +1,201 @@
+"""Signals reach an agent between its steps, in every phase; what it was doing is never left half done."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from elasticjob_agent.multiprocessing import SignalException
+from elasticjob_agent.server import RunResult, WorkerGroup, WorkerState
+from elasticjob_agent.server.interrupts import signals_to_handle
+from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, Rounds, ScriptedAgent, Seen, spec, watched
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    yield from watched("signals")
+
+
+def raise_now(number: int = signal.SIGTERM) -> None:
+    """This process gets a signal, and its handler has run when this returns in the main thread."""
+    os.kill(os.getpid(), number)
+
+
+def at(step: str, then: Callable[[], None], *, count: int = 1) -> Callable[[str], None]:
+    """Do something at the `count`-th time of a step."""
+    left = [count]
+
+    def on_step(now: str) -> None:
+        left[0] -= now == step
+        if left[0] == 0 and now == step:
+            then()
+
+    return on_step
+
+
+def ends_by(agent: ScriptedAgent, number: signal.Signals = signal.SIGTERM) -> None:
+    """The run ends by this signal: `_shutdown` once, with it; the rendezvous is not closed."""
+    with pytest.raises(SignalException) as raised:
+        agent.run()
+    assert raised.value.sigval is number
+    assert [sigval for sigval, _ in agent.shutdowns] == [number]
+    handler = agent.get_worker_group().spec.rdzv_handler
+    assert isinstance(handler, Rounds)
+    assert not handler.was_closed
+
+
+@pytest.mark.parametrize("round_", [1, 2])
+def test_b_004_25_and_30_signal_ends_a_rendezvous_that_does_not_answer(round_: int) -> None:
+    handler = Rounds()
+    handler.gates[round_] = threading.Event()
+    handler.on_round = lambda number: raise_now() if number == round_ else None
+    agent = ScriptedAgent(spec(handler), [FAILED])
+    ends_by(agent)
+    assert agent.did.count("start") == round_ - 1
+    handler.gates[round_].set()
+
+
+def test_b_004_26_signal_between_rendezvous_and_start_starts_no_worker() -> None:
+    agent = ScriptedAgent(spec())
+    original = agent._rendezvous
+
+    def and_then_a_signal(worker_group: WorkerGroup) -> None:
+        original(worker_group)
+        raise_now()
+
+    agent._rendezvous = and_then_a_signal  # type: ignore[method-assign]
+    ends_by(agent)
+    assert agent.did == ["shutdown"]
+
+
+def test_b_004_27_signal_during_the_start_is_acted_on_when_all_are_started() -> None:
+    agent = ScriptedAgent(spec())
+    agent.on_step = at("start", raise_now)
+    ends_by(agent)
+    assert agent.did == ["start", "shutdown"]
+    assert agent.get_worker_group().workers[1].id == "id 2"
+
+
+def test_b_004_28_and_k_004_06_signal_while_running_ends_the_wait_at_once() -> None:
+    agent = ScriptedAgent(spec(monitor_interval=3600), [HEALTHY])
+
+    def signal_then_wait(timeout: float) -> None:
+        raise_now()
+        agent._inbox.wait(timeout)
+
+    agent._wait_for_change = signal_then_wait  # type: ignore[method-assign]
+    ends_by(agent)
+    assert agent.did == ["start", "shutdown"]
+
+
+def test_b_004_29_signal_while_a_failed_group_is_stopped_is_followed_by_no_restart() -> None:
+    agent = ScriptedAgent(spec(), [FAILED])
+    agent.on_step = at("stop", raise_now)
+    ends_by(agent)
+    assert agent.did == ["start", "look", "stop", "shutdown"]
+
+
+def test_b_004_31_signal_in_the_exit_barrier_ends_it_and_the_success_is_told(seen: Seen) -> None:
+    class Waits(ScriptedAgent):
+        def _exit_barrier(self) -> None:
+            raise_now()
+            self._interruptibly(threading.Event().wait)
+
+    ends_by(Waits(spec(event_log_handler="signals"), [SUCCEEDED]))
+    assert seen.states("WORKER") == ["START", "START", "SUCCEEDED", "SUCCEEDED"]
+
+
+@pytest.mark.parametrize("step", ["metrics", "shutdown"])
+def test_b_004_32_signal_after_the_result_is_an_exception_and_not_lost(step: str) -> None:
+    class Late(ScriptedAgent):
+        def _record_metrics(self, result: RunResult) -> None:
+            super()._record_metrics(result)
+            self._note("metrics")
+
+    agent = Late(spec(), [SUCCEEDED])
+    agent.on_step = at(step, raise_now)
+    ends_by(agent)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_b_004_33_other_signals_end_the_agent_with_their_own_number(number: signal.Signals) -> None:
+    agent = ScriptedAgent(spec(), [HEALTHY])
+    agent.on_step = at("look", lambda: raise_now(number), count=2)
+    ends_by(agent, number)
+
+
+def test_b_004_33_stop_from_another_thread_is_like_the_signal() -> None:
+    agent = ScriptedAgent(spec(monitor_interval=3600), [HEALTHY])
+    agent.on_step = at("start", lambda: threading.Thread(target=agent.stop, args=(signal.SIGHUP,)).start())
+    ends_by(agent, signal.SIGHUP)
+
+
+def test_b_004_34_second_signal_hurries_the_shutdown() -> None:
+    hurried: list[str] = []
+
+    class Slow(ScriptedAgent):
+        def _hasten(self) -> None:
+            hurried.append(self.did[-1])
+
+    agent = Slow(spec(), [HEALTHY])
+    agent.on_step = lambda step: raise_now() if step in {"look", "shutdown"} else None
+    ends_by(agent)
+    assert hurried == ["shutdown"]
+
+
+def test_b_004_36_run_off_the_main_thread_works_with_one_warning_and_no_handlers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    agent, during, results = ScriptedAgent(spec(), [SUCCEEDED]), [], []
+    agent.on_step = lambda _: during.append(signal.getsignal(signal.SIGTERM))
+    thread = threading.Thread(target=lambda: results.append(agent.run().state))
+    thread.start()
+    thread.join(30)
+    assert results == [WorkerState.SUCCEEDED]
+    assert set(during) == {before}
+    assert [r.getMessage() for r in caplog.records if "main thread" in r.getMessage()] != []
+
+
+def test_k_004_08_handlers_stand_before_the_first_rendezvous_and_the_old_ones_are_back_after_the_run() -> None:
+    before = {number: signal.getsignal(number) for number in signals_to_handle()}
+    during: list[object] = []
+    handler = Rounds()
+    handler.on_round = lambda _: during.extend(signal.getsignal(number) for number in before)
+    ScriptedAgent(spec(handler)).run()
+    assert not set(during) & set(before.values())
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_k_004_09_signal_during_a_step_never_interrupts_it() -> None:
+    agent = ScriptedAgent(spec(), [HEALTHY])
+    finished: list[str] = []
+
+    def on_step(step: str) -> None:
+        if step == "look":
+            raise_now()
+            finished.append("the look after its signal")
+
+    agent.on_step = on_step
+    ends_by(agent)
+    assert finished == ["the look after its signal"]
+
+
+def test_signals_are_those_of_the_variable_and_a_warning_for_each_that_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM, NOPE,SIGKILL,SIGUSR1")
+    assert signals_to_handle() == [signal.SIGTERM, signal.SIGUSR1]
+    assert [r.getMessage().rpartition("names ")[2] for r in caplog.records] == [
+        "NOPE, which is unknown",
+        "SIGKILL, which cannot be caught",
+    ]
+
+
+def test_agent_runs_again_after_a_signal_ended_it() -> None:
+    agent = ScriptedAgent(spec(), [SUCCEEDED])
+    agent.stop()
+    ends_by(agent)
+    assert agent.run().state is WorkerState.SUCCEEDED

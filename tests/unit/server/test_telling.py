@@ -1,0 +1,193 @@
+"""What an agent tells of a run: events of workers and of itself, metrics of each turn and each run."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from elasticjob_agent import events, metrics
+from elasticjob_agent.events import Event, EventSource
+from elasticjob_agent.metrics import MetricData, MetricHandler
+from elasticjob_agent.server import RunResult, Worker
+from tests.unit.server.agents import (
+    FAILED,
+    HEALTHY,
+    SUCCEEDED,
+    UNHEALTHY,
+    ScriptedAgent,
+    Seen,
+    result,
+    spec,
+    watched,
+)
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    yield from watched("telling")
+
+
+def run(script: list[Any], **fields: Any) -> ScriptedAgent:
+    agent = ScriptedAgent(spec(event_log_handler="telling", **fields), script)
+    agent.run()
+    return agent
+
+
+def test_b_004_40_start_of_n_workers_is_told_in_n_plus_2_events(seen: Seen) -> None:
+    run([SUCCEEDED])
+    assert (seen.states("AGENT"), seen.states("WORKER")[:2]) == (["RENDEZVOUS", "ASSIGN_WORKER_RANKS"], ["START"] * 2)
+    durations = [event.metadata["duration_ms"] for event in seen.events if event.source is EventSource.AGENT]
+    assert all(isinstance(duration, int) for duration in durations)
+
+
+def test_b_004_40_success_has_all_keys_and_survives_json(seen: Seen) -> None:
+    begin_ms = time.time_ns() // 1_000_000
+    run([SUCCEEDED])
+    event = seen.events[-1]
+    assert event.name == "torchelastic.worker.status.SUCCEEDED"
+    assert begin_ms <= event.timestamp <= time.time_ns() // 1_000_000
+    inner = json.loads(str(event.metadata.pop("metadata")))
+    assert event.metadata == {
+        "run_id": "run",
+        "global_rank": 1,
+        "group_rank": 0,
+        "worker_id": "id 2",
+        "role": "trainer",
+        "hostname": socket.getfqdn(socket.gethostname()),
+        "state": "SUCCEEDED",
+        "total_run_time": 0,
+        "rdzv_backend": "rounds",
+        "raw_error": None,
+        "agent_restarts": 0,
+        "duration_ms": None,
+    }
+    assert inner == {
+        "group_world_size": 1,
+        "entry_point": "train.sh",
+        "local_rank": [1],
+        "role_rank": [1],
+        "role_world_size": [2],
+        "exit_code": [None],
+        "worker_pid": [None],
+    }
+    assert Event.deserialize(event.serialize()) == event
+
+
+def test_b_004_40_only_the_root_cause_failed_the_others_were_terminated(seen: Seen) -> None:
+    run([result(FAILED, 1)], max_restarts=0)
+    assert seen.states("WORKER")[-2:] == ["TERMINATED", "FAILED"]
+    failed = seen.events[-1].metadata
+    assert json.loads(str(failed["raw_error"])) == {"message": "<NONE>"}
+    inner = json.loads(str(failed["metadata"]))
+    assert (inner["exit_code"], inner["worker_pid"]) == ([1], [101])
+
+
+def test_b_004_40_agents_end_is_told_with_its_traceback() -> None:
+    agent = ScriptedAgent(spec())
+    try:
+        {"a": 1}["the reason"]
+    except KeyError:
+        failed = agent.get_event_failed()
+    assert (failed.name, failed.source) == ("torchelastic.worker.status.FAILED", EventSource.AGENT)
+    assert "KeyError: 'the reason'" in str(failed.metadata["raw_error"])
+    succeeded = agent.get_event_succeeded()
+    assert (succeeded.metadata["state"], succeeded.metadata["worker_id"], succeeded.metadata["global_rank"]) == (
+        "SUCCEEDED",
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen_of_group", "state"),
+    [
+        (result(FAILED, 0), "FAILED"),
+        (result(UNHEALTHY, 0), "UNHEALTHY"),
+        (result(FAILED, 1), "TERMINATED"),
+        (result(SUCCEEDED, 0), "SUCCEEDED"),
+    ],
+)
+def test_b_004_40_state_of_a_worker_in_a_result(seen_of_group: RunResult, state: str) -> None:
+    assert ScriptedAgent(spec())._get_worker_state(Worker(0, 0), seen_of_group) == state
+
+
+def test_k_004_11_worker_unknown_to_a_success_is_an_error_but_never_one_of_the_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = ScriptedAgent(spec(), [result(SUCCEEDED, 0)])
+    with pytest.raises(ValueError, match="global rank 1 is unknown"):
+        agent._get_worker_state(Worker(1, 1), result(SUCCEEDED, 0))
+    assert not agent.run().is_failed()
+    assert "could not record events or metrics" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        pytest.param([HEALTHY, SUCCEEDED], "run_success_no_retries", id="success"),
+        pytest.param([FAILED, SUCCEEDED], "run_success_with_retries", id="success after a restart"),
+        pytest.param([FAILED, FAILED], "run_failed_with_retries", id="failure after a restart"),
+    ],
+)
+def test_b_004_41_exactly_one_outcome_of_a_run_is_1(script: list[Any], outcome: str, seen: Seen) -> None:
+    run(script, max_restarts=1)
+    outcomes = {name: value for name, value in seen.values.items() if name.startswith("workers.trainer.run_")}
+    assert outcomes.pop("workers.trainer.run_total") == 1
+    assert [name for name, value in outcomes.items() if value == 1] == [f"workers.trainer.{outcome}"]
+    assert len(outcomes) == 4
+
+
+def test_b_004_41_failure_without_a_restart_is_an_outcome_too(seen: Seen) -> None:
+    run([FAILED], max_restarts=0)
+    assert seen.values["workers.trainer.run_failed_no_retries"] == 1
+    assert seen.values["workers.trainer.flakiness"] == 100
+
+
+@pytest.mark.parametrize(("most", "left", "percent"), [(10, 3, 63), (0, 0, 0), (3, 3, 0), (3, 0, 75)])
+def test_b_004_41_flakiness_is_the_used_share_of_the_budget(most: int, left: int, percent: int, seen: Seen) -> None:
+    agent = ScriptedAgent(spec(max_restarts=most))
+    agent._remaining_restarts = left
+    agent._record_flakiness_metric()
+    assert seen.values["workers.trainer.flakiness"] == percent
+
+
+def test_b_004_41_each_turn_tells_its_state_and_the_restarts_left(seen: Seen) -> None:
+    run([HEALTHY, FAILED, SUCCEEDED])
+    left = [data.value for data in seen.metrics if data.name == "workers.trainer.remaining_restarts"]
+    assert left == [3, 3, 2]
+    names = {data.name for data in seen.metrics}
+    assert {"workers.trainer.healthy", "workers.trainer.failed", "workers.trainer.succeeded"} <= names
+
+
+def test_b_004_41_profiled_methods_are_named_by_the_class_that_defines_them(seen: Seen) -> None:
+    run([FAILED, SUCCEEDED])
+    profiled = {
+        name.split(".")[1]
+        for name in seen.values
+        if name.startswith("SimpleElasticAgent.") and name.endswith(".success")
+    }
+    assert profiled == {"run", "_rendezvous", "_assign_worker_ranks", "_initialize_workers", "_restart_workers"}
+
+
+def test_b_004_41_handlers_that_raise_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(MetricHandler):
+        def emit(self, metric_data: MetricData) -> None:
+            raise OSError(f"no metrics today, no {metric_data.name}")
+
+    before = metrics.api._default[0]
+    metrics.configure(Broken())
+    try:
+        assert ScriptedAgent(spec(), [SUCCEEDED]).run().state is SUCCEEDED
+    finally:
+        metrics.configure(before)
+    assert "no metrics today" in caplog.text
+
+
+def test_run_time_is_in_whole_seconds(seen: Seen) -> None:
+    agent = run([SUCCEEDED])
+    assert agent._total_execution_time == int(agent._total_execution_time)
+    events.record(agent.get_event_succeeded(), "telling")
+    assert seen.events[-1].metadata["total_run_time"] == agent._total_execution_time
