@@ -1,6 +1,6 @@
 """Every kopf handler, and nothing else: what kopf sees goes into the feed, and the operator runs beside it.
 
-kopf gives discovery, watching, probes and shutdown. Handlers of events only: no finalizers, no annotations, no
+kopf gives discovery, watching and shutdown. Handlers of events only: no finalizers, no annotations, no
 progress of kopf's in anybody's object; the reconciler is level-triggered and ours. It is started only when the
 API server serves what it will watch: kopf itself does not wait for a CRD, nor for permission.
 """
@@ -38,6 +38,11 @@ class Running:
     failure: BaseException | None = None
     task: "asyncio.Task[None] | None" = None
 
+    @property
+    def alive(self) -> bool:
+        """It was started, and has not ended."""
+        return self.task is not None and not self.task.done()
+
     def ended(self, task: "asyncio.Task[None]") -> None:
         """The operator's task is over: by us, or by a fault that ends the process."""
         if not task.cancelled():
@@ -72,12 +77,6 @@ def register(registry: kopf.OperatorRegistry, running: Running) -> None:
     @kopf.on.event("", "v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)
     async def pod_changed(event: kopf.RawEvent, **_: Any) -> None:
         _tell(running.feed, Resource.POD, event)
-
-    @kopf.on.probe(id="operator", registry=registry)
-    async def alive(**_: Any) -> str:
-        if running.task is None or running.task.done():
-            raise kopf.PermanentError("the operator's task has ended")
-        return "running"
 
 
 def _configure(settings: kopf.OperatorSettings) -> None:

@@ -4,11 +4,14 @@ kopf tells every handled event, and while the API server is away every attempt t
 each watch. Of the attempts one line a minute is enough to see that it is so.
 """
 
+import json
 import logging
 import re
 import sys
 import time
 from collections.abc import Callable
+
+from elasticjob_operator.jobkey import JobKey
 
 _ATTEMPT = re.compile(r"Request attempt #\S+ failed; .*?: ([A-Z]+) (\S+?)(?:\?\S*)? -> (.*)", re.DOTALL)
 _ERROR_LIMIT = 300
@@ -36,10 +39,35 @@ class Seldom(logging.Filter):
         return True
 
 
-def log_to_stderr(*, verbose: bool) -> None:
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the job and namespace that the line is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line: dict[str, object] = {
+            "time": self.formatTime(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if (key := _about(record)) is not None:
+            line |= {"namespace": key.namespace, "job": key.name, "uid": key.uid}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _about(record: logging.LogRecord) -> JobKey | None:
+    """Every line about a job names its key first."""
+    args = record.args if isinstance(record.args, tuple) else ()
+    return next((arg for arg in args if isinstance(arg, JobKey)), None)
+
+
+def log_to_stderr(*, verbose: bool, as_json: bool = False) -> None:
     """Set up the whole process's logging."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if as_json else text)
     if not verbose:
         handler.addFilter(Seldom())
         for noisy in ("kopf", "aiohttp.access"):

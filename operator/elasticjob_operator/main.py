@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
@@ -17,8 +18,10 @@ from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
 from elasticjob_operator.logs import log_to_stderr
+from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
 from elasticjob_operator.operator import Operator
 from elasticjob_operator.settings import Settings
+from elasticjob_operator.web import Vitals, Web
 
 log = logging.getLogger("elasticjob_operator")
 
@@ -26,7 +29,7 @@ log = logging.getLogger("elasticjob_operator")
 def main() -> None:
     """Run until stopped; exit 0 after a signal, 1 after a fault."""
     options = _parser().parse_args()
-    log_to_stderr(verbose=options.verbose)
+    log_to_stderr(verbose=options.verbose, as_json=options.log_format == "json")
     try:
         asyncio.run(run(options))
     except asyncio.CancelledError:
@@ -47,7 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--cluster-id", help="first element of every key [uid of the kube-system namespace]")
     parser.add_argument("--operator-id", help="whose keys are whose, when two installations share an etcd [cluster id]")
-    parser.add_argument("--liveness", help="http://0.0.0.0:8080/healthz or the like: where to answer probes")
+    parser.add_argument(
+        "--liveness", help="http://0.0.0.0:8080/healthz or the like: /readyz and /metrics are there too"
+    )
+    parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--verbose", action="store_true", help="say more")
     return parser
 
@@ -66,9 +72,12 @@ async def run(options: argparse.Namespace) -> None:
             ", ".join(namespaces) or "all namespaces",
             settings.cluster_id,
         )
-        operator = Operator(cluster, etcd, settings)
+        meter = PrometheusMeter()
+        operator = Operator(cluster, etcd, settings, meter=meter)
+        meter.show(operator.phases, operator.depth)
         running = Running(operator.run, cluster.credentials, feed)
-        await _run_kopf(running, namespaces, options.liveness)
+        async with _answering(options.liveness, running, operator, meter):
+            await _run_kopf(running, namespaces)
         if running.failure is not None:
             raise running.failure
     finally:
@@ -97,7 +106,24 @@ async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settin
     )
 
 
-async def _run_kopf(running: Running, namespaces: tuple[str, ...], liveness: str | None) -> None:
+def _answering(
+    url: str | None, running: Running, operator: Operator, meter: PrometheusMeter
+) -> contextlib.AbstractAsyncContextManager[object]:
+    if url is None:
+        return contextlib.nullcontext()
+    return Web(
+        url,
+        Vitals(
+            running=lambda: running.alive,
+            ready=lambda: operator.ready,
+            ages=meter.ages,
+            metrics=meter.text,
+            metrics_type=CONTENT_TYPE,
+        ),
+    )
+
+
+async def _run_kopf(running: Running, namespaces: tuple[str, ...]) -> None:
     registry = kopf.OperatorRegistry()
     register(registry, running)
     try:
@@ -106,7 +132,6 @@ async def _run_kopf(running: Running, namespaces: tuple[str, ...], liveness: str
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,
-            liveness_endpoint=liveness,
             stop_flag=running.stop,
         )
     except Exception as error:

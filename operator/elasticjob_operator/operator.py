@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from elasticjob_etcd.protocol import Etcd
@@ -18,6 +19,7 @@ from elasticjob_operator.cluster.queue import WorkQueue
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.meter import Meter
 from elasticjob_operator.reconcile import Reconciler, Sources
 from elasticjob_operator.settings import Settings
 
@@ -38,20 +40,34 @@ class Operator:
         *,
         clock: Callable[[], float] = time.time,
         ids: Ids | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._cluster = cluster
+        self._meter = meter or Meter()
         self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
         self._jobs = JobCache(self._queue.add)
         self._pods = PodCache(self._queue.add, self._pod_deleted)
         self._rendezvous = Rendezvous(
-            etcd, settings.cluster_id, on_change=self._queue.add, on_listed=self._look_at_everything
+            etcd,
+            settings.cluster_id,
+            on_change=self._queue.add,
+            on_listed=self._look_at_everything,
+            on_report=self._meter.report,
         )
         self._health = EtcdHealth(etcd, self._look_at_everything)
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
         self._reconciler = Reconciler(
-            cluster=cluster, etcd=etcd, settings=settings, sources=sources, clock=clock, ids=ids or Ids()
+            cluster=cluster,
+            etcd=etcd,
+            settings=settings,
+            sources=sources,
+            clock=clock,
+            ids=ids or Ids(),
+            meter=self._meter,
         )
         self._etcd_known = asyncio.Event()
+        self.ready = False
+        """Jobs, pods and etcd were listed: it is at work."""
 
     async def run(self) -> None:
         """Operate until cancelled; raises what cannot heal (etcd refuses us, the cluster ends a watch)."""
@@ -65,6 +81,7 @@ class Operator:
                 for known in (jobs_listed, pods_listed, self._etcd_known):
                     await known.wait()
                 self._queue.open()
+                self.ready = True
                 tasks.create_task(self._sweep(), name="sweep")
         finally:
             await self._queue.close()
@@ -73,11 +90,27 @@ class Operator:
         async with contextlib.aclosing(self._cluster.watch(resource)) as stream:
             async for event in stream:
                 apply(event)
+                self._meter.heard(resource)
                 if event.change is Change.SYNCED:
                     listed.set()
 
+    def phases(self) -> Counter[tuple[str, str]]:
+        """How many jobs there are, by namespace and phase."""
+        return Counter((job.namespace, phase) for job, phase in self._jobs.phases())
+
+    def depth(self) -> int:
+        """Jobs that wait for their turn or have it."""
+        return self._queue.depth
+
     async def _reconcile(self, key: JobKey) -> float | None:
-        return await self._reconciler.reconcile(key)
+        began_s = time.monotonic()
+        failed = True
+        try:
+            delay_s = await self._reconciler.reconcile(key)
+            failed = False
+        finally:
+            self._meter.turned(took_s=time.monotonic() - began_s, failed=failed)
+        return delay_s
 
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)

@@ -25,6 +25,7 @@ from elasticjob_operator.errors import ClusterError, RenderError
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.meter import Meter
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.plan import plan
 from elasticjob_operator.pods import Pod, parse_pod
@@ -61,13 +62,15 @@ class Reconciler:
         sources: Sources,
         clock: Callable[[], float],
         ids: Ids,
+        meter: Meter | None = None,
     ) -> None:
+        self._meter = meter or Meter()
         self._settings = settings
         self._sources = sources
         self._clock = clock
         self._ids = ids
         self._actor = Actor(cluster=cluster, etcd=etcd, clock=clock)
-        self._speaker = Speaker(cluster=cluster, settings=settings, clock=clock)
+        self._speaker = Speaker(cluster=cluster, settings=settings, clock=clock, meter=self._meter)
         self._ledgers: dict[JobKey, Ledger] = {}
 
     def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
@@ -136,6 +139,7 @@ class Reconciler:
         ledger, nodes = seen.ledger, seen.view.nodes.values()
         if not seen.etcd_trouble and not seen.view.unclear:
             ledger.memory.note(seen.view, seen.pods)
+            self._measure(ledger, seen)
         with_agent = set(seen.view.agents())
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}
         ledger.note_agents(running=running, with_agent=with_agent, now_s=seen.now_s)
@@ -145,6 +149,11 @@ class Reconciler:
         here = {pod.uid for pod in seen.pods.values()}
         ledger.node_looked_s = {uid: at_s for uid, at_s in ledger.node_looked_s.items() if uid in here}
         ledger.forget(names=names, uids={node.record.pod_uid for node in nodes})
+
+    def _measure(self, ledger: Ledger, seen: Observed) -> None:
+        closed = ledger.rounds.note(seen.view.world, seen.now_s)
+        if closed is not None:
+            self._meter.round_closed(after_s=closed.after_s, resize=closed.resize)
 
     async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:
         """Do it; an error is kept until the status has been said, which must not depend on it."""

@@ -17,9 +17,11 @@ from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.event import Event
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
+from elasticjob_operator.meter import Meter
 from elasticjob_operator.policy.events import events
 from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
+from elasticjob_operator.timestamps import from_rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,8 @@ log = logging.getLogger(__name__)
 class Speaker:
     """The voice of the reconciler."""
 
-    def __init__(self, *, cluster: Cluster, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, *, cluster: Cluster, settings: Settings, clock: Callable[[], float], meter: Meter) -> None:
+        self._meter = meter
         self._settings = settings
         self._cluster = cluster
         self._clock = clock
@@ -43,8 +46,14 @@ class Speaker:
         if wait_s > 0:
             return wait_s
         await self._write(key, ledger, status)
+        self._measure(key, obj, before, status)
         await self._tell(key, obj, ledger, before, status)
         return None
+
+    def _measure(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
+        created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp"))
+        age_s = None if created_s is None else max(0.0, self._clock() - created_s)
+        self._meter.status_written(key, before, after, age_s=age_s)
 
     async def _correct(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
         """Write it again if something else stands there: a late write of a process that ended, or a hand.

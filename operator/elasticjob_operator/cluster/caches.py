@@ -5,7 +5,7 @@ may be older than the watch was. Only a DELETED event is, and it is told to `on_
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster import objects
@@ -44,6 +44,11 @@ class JobCache:
     def get(self, key: JobKey) -> Object | None:
         """The job as last shown."""
         return self._jobs.get(key)
+
+    def phases(self) -> Iterator[tuple[JobKey, str]]:
+        """`status.phase` of every job as last shown; empty while nothing was said of it."""
+        for key, obj in self._jobs.items():
+            yield key, str((obj.get("status") or {}).get("phase") or "")
 
     def keys(self) -> set[JobKey]:
         """Every job there is."""

@@ -7,7 +7,7 @@ in etcd may crash the operator.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from elasticjob_api import records, world
 from elasticjob_api.errors import RecordError
@@ -31,6 +31,17 @@ _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
 }
 
 
+class OnReport(Protocol):
+    """Is told of every report."""
+
+    def __call__(self, *, readable: bool) -> None:
+        """It came, and could be read or not."""
+
+
+def ignore_report(*, readable: bool) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Item:
     kv: KeyValue
@@ -41,8 +52,9 @@ class _Item:
 class JobRecords:
     """All keys below one job's prefix, as of the owner's revision."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, on_report: OnReport = ignore_report) -> None:
         self._keys = keys
+        self._on_report = on_report
         self._items: dict[str, _Item] = {}
         self._unreadable: dict[str, str] = {}
         self._raw: set[str] = set()
@@ -54,11 +66,16 @@ class JobRecords:
         at = self._keys.parse(kv.key)
         if at is None or at.kind not in _DECODERS:
             return
+        readable = False
         try:
             self._items[kv.key] = _Item(kv, at, _DECODERS[at.kind](kv.value))
         except RecordError as error:
             log.warning("ignoring %s: %s", kv.key, error)
             self._unreadable[kv.key] = f"{kv.key}: {error}"
+        else:
+            readable = True
+        if at.kind == "report":
+            self._on_report(readable=readable)
 
     def drop(self, key: str) -> None:
         """A key is gone."""

@@ -69,6 +69,11 @@ class WorkQueue(Generic[K]):
             entry.timer.cancel()
         entry.timer = loop.call_later(max(0.0, delay_s), self._ring, key, entry)
 
+    @property
+    def depth(self) -> int:
+        """Keys that wait or are worked on; those that only have a later moment are not counted."""
+        return sum(entry.dirty or entry.task is not None for entry in self._entries.values())
+
     def open(self) -> None:
         """Start working, first on all that was added before."""
         self._open = True

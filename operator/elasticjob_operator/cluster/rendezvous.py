@@ -12,7 +12,7 @@ from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator import jobkey
-from elasticjob_operator.cluster.job_records import JobRecords
+from elasticjob_operator.cluster.job_records import JobRecords, OnReport, ignore_report
 from elasticjob_operator.cluster.tap import Tap
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.view import View
@@ -24,8 +24,15 @@ class Rendezvous:
     """All jobs' keys in memory; `on_change` is told each job of which anything changed, `on_listed` a new list."""
 
     def __init__(
-        self, etcd: Etcd, cluster_id: str, *, on_change: Callable[[JobKey], None], on_listed: Callable[[], None]
+        self,
+        etcd: Etcd,
+        cluster_id: str,
+        *,
+        on_change: Callable[[JobKey], None],
+        on_listed: Callable[[], None],
+        on_report: OnReport = ignore_report,
     ) -> None:
+        self._on_report = on_report
         self._cluster_id = cluster_id
         self._on_change = on_change
         self._on_listed = on_listed
@@ -87,7 +94,7 @@ class Rendezvous:
         return changed
 
     def _set(self, key: JobKey, etcd_key: str) -> None:
-        known = self._jobs.setdefault(key, JobRecords(key.keys(self._cluster_id)))
+        known = self._jobs.setdefault(key, JobRecords(key.keys(self._cluster_id), self._on_report))
         if (kv := self._mirror.items.get(etcd_key)) is not None:
             known.put(kv)
         else:

@@ -95,6 +95,7 @@ def test_the_operators_flags_are_those_it_knows_and_its_probe_answers(rig: Rig) 
     rig.start_operator(*options)
     path = container["livenessProbe"]["httpGet"]["path"]
     rig.until("an answer", lambda: answer(f"http://127.0.0.1:{port}{path}") == {"operator": "running"})
+    rig.until("ready", lambda: answer(f"http://127.0.0.1:{port}/readyz") == {"ready": True})
 
 
 def free_port() -> int:

@@ -1,8 +1,11 @@
 """What is left of kopf's log lines."""
 
+import json
 import logging
+import sys
 
-from elasticjob_operator.logs import SAY_AGAIN_S, Seldom
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.logs import SAY_AGAIN_S, JsonLines, Seldom
 
 
 class Clock:
@@ -44,3 +47,25 @@ def test_a_very_long_error_is_cut() -> None:
     line = record(ATTEMPT.replace("'no'", "'" + "x" * 5000 + "'"))
     assert Seldom(Clock()).filter(line)
     assert len(line.getMessage()) < 500
+
+
+def test_a_line_about_a_job_is_an_object_that_names_it() -> None:
+    key = JobKey("team", "digits", "u1")
+    line = logging.LogRecord("elasticjob_operator.saying", logging.INFO, "file", 1, "%s: %s", (key, "Created"), None)
+    said = json.loads(JsonLines().format(line))
+    assert (said["namespace"], said["job"], said["uid"]) == ("team", "digits", "u1")
+    assert (said["level"], said["message"]) == ("INFO", "team/digits: Created")
+
+
+def test_a_line_about_nothing_in_particular_names_no_job() -> None:
+    assert "job" not in json.loads(JsonLines().format(record('a "word"')))
+
+
+def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
+    try:
+        int("oops")
+    except ValueError:
+        line = logging.LogRecord("x", logging.ERROR, "file", 1, "unexpected", None, sys.exc_info())
+    said = JsonLines().format(line)
+    assert "\n" not in said
+    assert "ValueError" in json.loads(said)["exception"]
