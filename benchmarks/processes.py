@@ -26,7 +26,7 @@ _SIDES = ("torch", "ours")
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured; its name is a function's in processes_sides.py."""
+    """What is measured; its name is that of a function in processes_sides.py."""
 
     name: str
     text: str
@@ -42,7 +42,7 @@ ROWS = (
     Row("spawn", "8 functions with torch, not preloaded", 2, math.inf),
     Row("preloaded", "8 functions with torch, preloaded", 3, 0.15),
     Row("commands", "64 × `true` started", 3, 0.15),
-    Row("exit", "worker killed → waiter runs", 1, 0.002),
+    Row("exits", "worker killed → `wait` returns", 1, 0.002),
     Row("tee", "tee of 1,000,000 lines, 2 ranks, whole process", 5, 1.2, whole=True),
     Row("silent", "64 silent workers, CPU", 2, 0.001, unit="s per s"),
 )

@@ -79,7 +79,7 @@ class FunctionProcess:
         if self._code is None and self._child.exit.done() and self._child.outcome.done():
             exit_, outcome = self._child.exit.result(), self._child.outcome.result()
             self.ended_at_s = exit_.at_s
-            self.traceback = outcome.words["traceback"] if outcome and outcome.kind in _RAISED else ""
+            self.traceback = _traceback(outcome)
             self._code = self._judged(exit_, outcome)
             os.eventfd_write(self.sentinel, 1)
 
@@ -87,6 +87,15 @@ class FunctionProcess:
         """Its exit code."""
         del outcome
         return exit_.code
+
+
+def _traceback(outcome: Outcome | None) -> str:
+    if outcome is None or outcome.kind not in _RAISED:
+        return ""
+    try:
+        return outcome.words["traceback"]
+    except (ValueError, KeyError):  # somebody else has written to its channel; the exit code still says enough
+        return ""
 
 
 class QuietProcess(FunctionProcess):
