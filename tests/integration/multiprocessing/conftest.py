@@ -1,0 +1,49 @@
+"""What these tests share: the background and fork server made beforehand, a census around each test, a starter."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.multiprocessing import PContext, start_processes
+from elasticjob_agent.multiprocessing.logs import FlatLogsSpecs
+from tests.integration.multiprocessing import functions
+from tests.integration.supervisor.census import MARKER, Census
+
+Start = Callable[..., PContext]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The starter and the fork server live as long as the process: they are no leftovers of a test."""
+    specs = FlatLogsSpecs(str(tmp_path_factory.mktemp("warm")))
+    start_processes("warm", functions.nothing, {0: ()}, None, specs, start_method="forkserver").wait()
+
+
+@pytest.fixture(autouse=True)
+def census(_warm: None) -> Iterator[Census]:
+    """Nothing may be left when the test has ended."""
+    with Census() as census:
+        yield census
+        assert census.found() == []
+
+
+@pytest.fixture
+def start(tmp_path: Path, census: Census) -> Iterator[Start]:
+    """`start_processes` with a log_dir of its own and without signal handlers' noise; closes what it started."""
+    contexts: list[PContext] = []
+
+    def start(entrypoint: Any, args: dict[int, Any], envs: Any = None, **options: Any) -> PContext:
+        if "logs_specs" not in options and "log_dir" not in options:
+            options["log_dir"] = tempfile.mkdtemp(dir=tmp_path)
+        envs = envs or {rank: {} for rank in args}
+        envs = {rank: {MARKER: census.token, **env} for rank, env in envs.items()}
+        context = start_processes("w", entrypoint, args, envs, **options)
+        contexts.append(context)
+        return context
+
+    yield start
+    for context in contexts:
+        context.close(timeout=0)

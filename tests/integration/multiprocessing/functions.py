@@ -1,0 +1,167 @@
+"""What the workers of these tests run; module level, so that each start method finds it."""
+
+import atexit
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+
+def echo(*values: Any) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def big(size: int) -> bytes:
+    return b"x" * size
+
+
+def nothing() -> None:
+    return
+
+
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def fail(text: str = "failed") -> None:
+    raise ValueError(text)
+
+
+def fail_at(wall_s: float) -> None:
+    while time.time() < wall_s:
+        time.sleep(0.001)
+    raise ValueError(str(wall_s))
+
+
+def sleep() -> None:
+    time.sleep(600)
+
+
+class _Own(BaseException):
+    pass
+
+
+def end(how: str, value: Any = None) -> Any:
+    """End in the way that is named."""
+    if how == "unpicklable":
+        return lambda: None
+    if how == "base":
+        raise _Own
+    if how == "generator":
+        raise GeneratorExit
+    if how == "sys.exit":
+        sys.exit(value)
+    if how == "os._exit":
+        os._exit(value)
+    if how == "ctrl-c":
+        raise KeyboardInterrupt
+    if how == "kill":
+        os.kill(os.getpid(), value)
+        time.sleep(600)
+    if how == "crash at exit":
+        atexit.register(os._exit, 5)
+    return value
+
+
+class BrokenText(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def fail_strangely(how: str) -> None:
+    if how == "recursion":
+        fail_strangely(how)
+    if how == "group":
+        raise ExceptionGroup("many", [ValueError("one"), ValueError("two")])
+    if how == "broken text":
+        raise BrokenText
+    if how == "socket":
+        raise ValueError(socket.socket())
+    if how == "long":
+        raise ValueError("x" * 5_000_000)
+
+
+def slow_to_leave(how: str) -> int:
+    if how == "atexit":
+        atexit.register(time.sleep, 0.5)
+    else:
+        threading.Thread(target=time.sleep, args=(0.5,)).start()
+    return os.getpid()
+
+
+def write_everywhere(lines: int) -> None:
+    for number in range(lines):
+        print(f"python {number}")
+    sys.stdout.flush()
+    libc = ctypes.CDLL(None)
+    for number in range(lines):
+        libc.printf(b"c %d\n", number)
+    libc.fflush(None)
+    os.write(1, b"descriptor\n")
+    os.system("echo shell")
+    print("to stderr", file=sys.stderr)
+
+
+def raw(data: bytes) -> None:
+    os.write(1, data)
+
+
+def in_pieces(data: bytes) -> None:
+    for place in range(len(data)):
+        os.write(1, data[place : place + 1])
+
+
+def many_bytes(size: int) -> None:
+    view = memoryview(b"y" * size)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def shared(value: Any) -> Any:
+    """For partials."""
+    return value * 2
+
+
+class CallMe:
+    def __call__(self, value: Any) -> Any:
+        return value + 1
+
+
+def ignore_and_sleep(ready: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(ready).touch()
+    time.sleep(600)
+
+
+def family(kind: str, ready: str) -> None:
+    """Start a grandchild of this kind that would live for ever, then return."""
+    script = f"touch {ready}; exec sleep 600"
+    if kind == "same session":
+        subprocess.Popen(["sh", "-c", script], stdout=subprocess.DEVNULL)
+    elif kind == "own session":
+        subprocess.Popen(["sh", "-c", script], stdout=subprocess.DEVNULL, start_new_session=True)
+    else:
+        subprocess.run(["sh", "-c", f"setsid sh -c '{script}' >/dev/null 2>&1 &"], check=True)
+    while not Path(ready).exists():
+        time.sleep(0.01)
+
+
+class MissingInTheChild:
+    """Unpickling it fails, as an import error in the child would."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _explode, ()
+
+
+def _explode() -> None:
+    raise ImportError("no such module in the child")
+
+
+def forked_surroundings() -> tuple[bool, bool]:
+    return signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, threading.current_thread() is threading.main_thread()
