@@ -41,7 +41,7 @@ def census(background: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Census
     with Census() as census:
         monkeypatch.setenv(MARKER, census.token)
         yield census
-        eventually(lambda: not census.found(), what=f"nothing left; but {census.found()}")
+        eventually(lambda: not census.found(), within_s=30, what=f"nothing left; but {census.found()}")
 
 
 @pytest.fixture

@@ -186,4 +186,4 @@ def test_b_002_20_a_killed_main_process_takes_its_workers_along(tmp_path: Path, 
     program = script(f"launch(functions.with_tree, folder, 2, start_method={method!r})")
     eventually(lambda: len(list(tmp_path.glob("tree ?"))) == 2, within_s=30, what="2 workers")
     program.kill()
-    eventually(lambda: not _alive(tmp_path), within_s=20, what="workers that are gone")
+    eventually(lambda: not _alive(tmp_path), within_s=30, what="workers that are gone")

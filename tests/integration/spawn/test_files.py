@@ -29,7 +29,7 @@ def test_b_003_28_no_temporary_file_is_left_by_a_context_that_nobody_joined(tmp_
         "from tests.integration.spawn import functions\n"
         "start_processes(functions.raise_if, args=(0,), join=False, start_method='spawn')"
     )
-    assert program.wait(30) == 0
+    assert program.wait(60) == 0
     assert list(tmp_path.iterdir()) == []
 
 

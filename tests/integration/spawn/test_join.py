@@ -89,7 +89,7 @@ def test_k_003_07_a_negative_number_of_processes_is_a_value_error() -> None:
 def test_b_003_27_pids_are_those_of_the_processes_by_index_also_after_the_end(tmp_path: Path) -> None:
     context = _started(functions.hang_known, tmp_path, nprocs=3)
     pids = context.pids()
-    eventually(lambda: len(list(tmp_path.glob("leaf ?"))) == 3, what="three processes")
+    eventually(lambda: len(list(tmp_path.glob("leaf ?"))) == 3, within_s=30, what="three processes")
     assert pids == [int((tmp_path / f"leaf {index}").read_text()) for index in range(3)]
     os.kill(pids[1], signal.SIGKILL)
     with pytest.raises(Exception, match="process 1 terminated with signal SIGKILL"):
