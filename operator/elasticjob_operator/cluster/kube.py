@@ -9,6 +9,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
@@ -88,6 +89,8 @@ class KubeCluster:
         self._namespaces = namespaces or ("",)
         self._page = page
         self._clock = clock
+        self._undeclared: set[str] = set()
+        """Fields of the status that the CRD does not know; asked again after each list, it may be a new one."""
 
     @classmethod
     async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
@@ -124,7 +127,24 @@ class KubeCluster:
         return await self._apply(path, body, force=False)
 
     async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        """Apply the status; fields that we said before and do not say now go."""
+        """Apply the status; fields that we said before and do not say now go.
+
+        An older CRD does not know all of them, and apply refuses those: the others are written all the same.
+        """
+        while True:
+            known = {field: value for field, value in status.items() if field not in self._undeclared}
+            try:
+                await self._apply_status(resource, namespace, name, known)
+            except ClusterUnavailable as error:
+                field = _undeclared_field(error)
+                if field not in known:
+                    raise
+                self._undeclared.add(field)
+                log.warning("this cluster's CRD has no status.%s: apply crds/elasticjob.yaml of this version", field)
+            else:
+                return
+
+    async def _apply_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
         kind = _KINDS[resource]
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "status": dict(status)}
         try:
@@ -171,6 +191,7 @@ class KubeCluster:
         with self._feed.subscribed(resource) as changes:
             changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
+                self._undeclared.clear()
                 listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")
                 _require_told(resource, freshness.never_told(listed, self._clock()))
                 for item in listed:
@@ -264,6 +285,15 @@ def _require_told(resource: Resource, never_told: list[str]) -> None:
     if never_told:
         example, count = never_told[0], len(never_told)
         raise WatchDied(f"the watch of {resource.value} has not told of {count} for {PATIENCE_S:g} s: {example}, …")
+
+
+_UNDECLARED = re.compile(r"\.status\.(\w+)\S*: field not declared in schema")
+
+
+def _undeclared_field(error: ClusterError) -> str:
+    """The top-level field of the status that the API server does not know, if that is its complaint."""
+    found = _UNDECLARED.search(str(error))
+    return found.group(1) if found else ""
 
 
 class _NotFound(ClusterError):
