@@ -194,7 +194,7 @@ class Drill(Fleet):
 
 
 async def _view(endpoint: str, of: Keys) -> View:
-    client = EtcdClient(Endpoint((endpoint,)))
+    client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
     try:
         return parse_view(of, (await client.range(of.all)).kvs)
     finally:
@@ -202,7 +202,7 @@ async def _view(endpoint: str, of: Keys) -> View:
 
 
 async def _put(endpoint: str, key: str, value: bytes) -> None:
-    client = EtcdClient(Endpoint((endpoint,)))
+    client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
     try:
         await client.txn(Txn((), (Put(key, value),)))
     finally:
@@ -211,7 +211,7 @@ async def _put(endpoint: str, key: str, value: bytes) -> None:
 
 def _closer(endpoint: str, of: Keys) -> str:
     async def ask() -> str:
-        client = EtcdClient(Endpoint((endpoint,)))
+        client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
         try:
             found = await client.get(of.closer)
             return "" if found is None else found.value.decode()

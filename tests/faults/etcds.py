@@ -1,0 +1,182 @@
+"""An etcd of a test's own, to be stalled, killed and compacted; and three that elect a leader.
+
+What etcd's clients of this project do not offer (status, compaction) goes through its JSON gateway.
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from elasticjob_etcd import tether
+from elasticjob_etcd.binary import find_binary
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.waiting import eventually
+
+_HOST = "127.0.0.1"
+_PATIENCE_S = 60.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says of proxies
+
+
+def ask(endpoint: str, path: str, **question: Any) -> dict[str, Any]:
+    """One call of etcd's gateway; raises URLError, HTTPError."""
+    request = urllib.request.Request(f"http://{endpoint}/v3/{path}", json.dumps(question).encode())
+    with _DIRECT.open(request, timeout=10) as answer:
+        said: dict[str, Any] = json.loads(answer.read())
+    return said
+
+
+def b64(text: str) -> str:
+    """As the gateway wants keys and values."""
+    return base64.b64encode(text.encode()).decode()
+
+
+class OwnEtcd:
+    """One server in a folder; it always comes back at the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: EtcdServer
+        self.start(port=_free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port`."""
+        return self._server.endpoint.targets[0]
+
+    @property
+    def port(self) -> int:
+        """Of its clients."""
+        return self._server.port
+
+    def start(self, *, port: int | None = None) -> None:
+        """Start it, on the data that is there."""
+        where = self._server.port if port is None else port
+        starting = EtcdServer.start(self._folder / "etcd", client_port=where, timeout_s=_PATIENCE_S)
+        self._server = asyncio.run(starting)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._server.kill()
+
+    def stop(self) -> None:
+        """The end."""
+        asyncio.run(self._server.stop())
+
+    def freeze(self) -> None:
+        """It stands still from now on: connections stay, nothing is answered."""
+        os.kill(self._server.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on."""
+        os.kill(self._server.pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        """It stands still meanwhile."""
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.thaw()
+
+    def compact(self) -> None:
+        """Forget every revision but the last."""
+        revision = ask(self.endpoint, "kv/range", key=b64("-"))["header"]["revision"]
+        ask(self.endpoint, "kv/compaction", revision=revision, physical=True)
+
+
+@contextlib.contextmanager
+def own_etcd(folder: Path) -> Iterator[OwnEtcd]:
+    """A server that is stopped at the end."""
+    made = OwnEtcd(folder)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+class ThreeEtcds:
+    """A cluster of three on the loopback interface."""
+
+    def __init__(self, folder: Path) -> None:
+        ports = _free_ports(6)
+        self._clients, self._peers = ports[:3], ports[3:]
+        self._members = [self._start(folder, number) for number in range(3)]
+        eventually(lambda: self.leader is not None, within_s=_PATIENCE_S, what="a leader", pause_s=0.1)
+
+    def _start(self, folder: Path, number: int) -> "subprocess.Popen[bytes]":
+        client, peer = (f"http://{_HOST}:{port}" for port in (self._clients[number], self._peers[number]))
+        options = {
+            "name": f"m{number}",
+            "data-dir": str(folder / f"m{number}"),
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": ",".join(f"m{i}=http://{_HOST}:{port}" for i, port in enumerate(self._peers)),
+        }
+        flags = [f"--{name}={value}" for name, value in options.items()]
+        command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), str(find_binary()), *flags]
+        with (folder / f"m{number}.log").open("wb") as log:
+            return subprocess.Popen([*command, "--unsafe-no-fsync"], stdout=log, stderr=log, start_new_session=True)
+
+    @property
+    def endpoints(self) -> list[str]:
+        """`host:port` of each."""
+        return [f"{_HOST}:{port}" for port in self._clients]
+
+    @property
+    def leader(self) -> int | None:
+        """The number of the member that leads, as the living ones agree; None when they do not."""
+        said = [_status(endpoint) for endpoint in self.endpoints]
+        leading = {status["leader"] for status in said if status}
+        if len(leading) != 1 or leading == {"0"}:
+            return None
+        ids = [status["header"]["member_id"] if status else None for status in said]
+        (leader,) = leading
+        return ids.index(leader) if leader in ids else None
+
+    def kill(self, number: int) -> None:
+        """SIGKILL of one."""
+        self._members[number].kill()
+        self._members[number].wait()
+
+    def stop(self) -> None:
+        """The end of all."""
+        for number in range(3):
+            self.kill(number)
+
+
+def _status(endpoint: str) -> dict[str, Any] | None:
+    try:
+        return ask(endpoint, "maintenance/status")
+    except OSError:
+        return None
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@contextlib.contextmanager
+def three_etcds(folder: Path) -> Iterator[ThreeEtcds]:
+    """A cluster that is stopped at the end."""
+    made = ThreeEtcds(folder)
+    try:
+        yield made
+    finally:
+        made.stop()

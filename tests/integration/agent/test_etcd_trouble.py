@@ -1,0 +1,149 @@
+"""Whatever befalls etcd: healthy workers never notice, nothing is charged, and the job can go on afterwards.
+
+Each node has a host name of its own: many hosts that fall silent at once are held for a fault of the way to etcd.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_api.world import State
+from tests.faults.drill import Drill, drill
+from tests.faults.etcds import OwnEtcd, own_etcd, three_etcds
+from tests.faults.proxy import proxy
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+LOST = "lost the lease of this stay"
+
+
+def begin(job: Drill, *, way: str | None = None) -> None:
+    """Three nodes on three hosts run round 1; the last one's way is its own."""
+    job.want()
+    for slot in range(3):
+        job.obey_on(f"host-{slot}", slot, way=way if slot == 2 else None)
+    job.await_round(1, 3)
+
+
+def is_whole(job: Drill) -> bool:
+    """Every node is in etcd, and somebody closes rounds."""
+    try:
+        return len(job.view().nodes) == 3 and job.slot_of_closer() >= 0
+    except Exception:  # noqa: BLE001 -- etcd may still be away: ask again
+        return False
+
+
+def goes_on(job: Drill, at: str | None = None) -> None:
+    """Nobody noticed, and the next failure costs exactly one restart, with everybody there."""
+    job.endpoint = at or job.endpoint
+    eventually(lambda: is_whole(job), within_s=60, what="all nodes in etcd", pause_s=0.2)
+    assert job.rounds() == {1}
+    assert all(psutil.pid_exists(pid) for pid in job.pids(1))
+    job.order(1, {"1": {"exit": 1}})
+    job.await_round(2, 3)
+    world = job.await_world(State.ACTIVE, 2)
+    assert (world.restarts, world.losses) == (1, 0)
+    job.all_finish()
+    assert job.rounds() == {1, 2}
+
+
+def all_lose_their_lease(job: Drill) -> None:
+    eventually(lambda: all(job.said(agent, LOST) for agent in range(3)), within_s=90, what="all leases lost")
+
+
+def test_a_node_comes_back_from_a_stall_of_etcd_that_outlived_its_lease_and_its_workers_never_know(
+    tmp_path: Path,
+) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "1", 2) as job:
+        job.begin(1)
+        with etcd.stalled():
+            job.await_said(0, LOST)
+        job.await_said(0, "the workers were not touched")
+        job.all_finish()
+        assert job.rounds() == {1}
+
+
+def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(tmp_path: Path) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
+        begin(job)
+        with etcd.stalled():
+            job.order(1, {"0": {"exit": 1}})
+            teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
+            job.await_said(teller, "could not open a round: a worker failed, trying again")
+        job.await_round(2, 3)
+        world = job.await_world(State.ACTIVE, 2)
+        assert (world.restarts, world.losses) == (1, 0)
+        job.all_finish()
+        assert job.rounds() == {1, 2}
+
+
+def test_etcd_is_killed_and_comes_back_on_its_data(tmp_path: Path) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
+        begin(job)
+        etcd.kill()
+        etcd.start()
+        goes_on(job)
+
+
+def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_again(tmp_path: Path) -> None:
+    with (
+        own_etcd(tmp_path) as etcd,
+        drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=30) as job,
+        proxy("127.0.0.1", etcd.port) as way,
+    ):
+        begin(job, way=way.endpoint)
+        way.refuse()
+        job.want(max_restarts=7)
+        job.order(1, {"0": {"exit": 1}})
+        job.await_world(State.FORMING, 2)
+        job.want(max_restarts=8)
+        etcd.compact()
+        way.restore()
+        job.await_round(2, 3)
+        assert job.restarts(2) == {"1"}
+        job.all_finish()
+
+
+def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
+    with three_etcds(tmp_path) as etcds, drill(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=60) as job:
+        begin(job)
+        leader = etcds.leader
+        assert leader is not None
+        etcds.kill(leader)
+        eventually(lambda: etcds.leader is not None, within_s=60, what="another leader", pause_s=0.1)
+        goes_on(job)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_etcd_stands_still_for_30_seconds(tmp_path: Path) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
+        begin(job)
+        with etcd.stalled():
+            time.sleep(30)
+        goes_on(job)
+
+
+def cpu_s(job: Drill) -> float:
+    """Of the agents themselves, so far; not of their workers."""
+    return sum(sum(psutil.Process(agent.pid).cpu_times()[:2]) for agent in job.agents)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("away", [OwnEtcd.kill, OwnEtcd.freeze], ids=["killed", "standing still"])
+def test_without_etcd_an_agent_takes_less_than_one_percent_of_a_core(
+    away: Callable[[OwnEtcd], None], tmp_path: Path
+) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1) as job:
+        begin(job)
+        away(etcd)
+        all_lose_their_lease(job)
+        before_s, start_s = cpu_s(job), time.monotonic()
+        time.sleep(30)
+        share = (cpu_s(job) - before_s) / (time.monotonic() - start_s) / len(job.agents)
+        assert share < 0.01, f"{share:.2%} of a core"
