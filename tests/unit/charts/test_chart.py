@@ -103,7 +103,8 @@ def test_three_members_are_kept_apart_and_never_two_of_them_disturbed(render: Re
 
 def test_an_etcd_of_the_users_takes_the_place_of_ours(render: Render) -> None:
     rendered = render(*EXTERNAL)
-    assert not {"StatefulSet", "Service", "NetworkPolicy", "PodDisruptionBudget"} & kinds(rendered)
+    assert not {"StatefulSet", "NetworkPolicy", "PodDisruptionBudget"} & kinds(rendered)
+    assert not [o for o in rendered if o["kind"] == "Service" and o["metadata"]["name"].endswith("-etcd")]
     assert "--etcd-endpoints=a:2379,b:2379" in container(only(rendered, "Deployment"))["args"]
 
 
@@ -130,12 +131,21 @@ def test_metrics_are_gathered_only_where_somebody_does_so(render: Render) -> Non
     assert "ServiceMonitor" not in kinds(render("serviceMonitor.enabled=false", options=there))
 
 
-def test_what_is_watched_for_metrics_is_what_the_service_offers(render: Render) -> None:
+@pytest.mark.parametrize("component", ["-operator", "-etcd"])
+def test_what_is_watched_for_metrics_is_what_the_service_offers(render: Render, component: str) -> None:
     rendered = render("serviceMonitor.enabled=true", "serviceMonitor.labels.team=x")
-    monitor, service = only(rendered, "ServiceMonitor"), only(rendered, "Service")
+    monitor, service = only(rendered, "ServiceMonitor", component), only(rendered, "Service", component)
     assert monitor["metadata"]["labels"]["team"] == "x"
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_what_the_operator_says_and_pulls_is_the_users_choice(render: Render) -> None:
+    values = ("operator.logFormat=json", "operator.verbose=true", "agent.imagePullSecrets={a,b}")
+    args = container(only(render(*values), "Deployment"))["args"]
+    added = set(args) - set(container(only(render(), "Deployment"))["args"])
+    secrets = {"--agent-image-pull-secret=a", "--agent-image-pull-secret=b"}
+    assert added == {"--log-format=json", "--verbose", *secrets}
 
 
 def test_two_releases_share_no_name_but_the_crds(render: Render) -> None:
