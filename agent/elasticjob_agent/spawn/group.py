@@ -1,18 +1,23 @@
 """Functions that were started together: started all or none, and ended with everything that they have started.
 
 Groups that still run when the interpreter exits are taken care of there, as the standard library does with its
-processes: daemons are killed, the others waited for.
+processes: daemons are killed, the others waited for. An interpreter that ends by Ctrl-C ends all of them: the
+standard library's would have got the terminal's signal themselves, ours are in sessions of their own.
 """
 
 import atexit
 import concurrent.futures
 import multiprocessing
 import os
+import sys
 from collections.abc import Awaitable, Sequence
 
 from elasticjob_agent.spawn.process import FunctionProcess
 from elasticjob_agent.supervisor.background import Background, background
 from elasticjob_agent.supervisor.functions import Function, FunctionChild, spawn_functions, stop_functions
+
+INTERRUPTED_GRACE_S = 5.0
+"""What processes are given between SIGTERM and SIGKILL when their parent is interrupted while it waits for them."""
 
 
 class Group:
@@ -94,7 +99,10 @@ def _remember(group: Group) -> None:
 
 def _finish_at_exit() -> None:
     groups = list(_living)
-    for ending in [group.end(grace_s=0) for group in groups if group.processes[0].daemon]:
+    interrupted = getattr(sys, "last_type", None) is KeyboardInterrupt
+    grace_s = INTERRUPTED_GRACE_S if interrupted else 0.0
+    endings = [group.end(grace_s=grace_s) for group in groups if interrupted or group.processes[0].daemon]
+    for ending in endings:
         ending.result()
     for group in groups:
         for process in group.processes:

@@ -7,7 +7,8 @@ from multiprocessing import forkserver
 from typing import Any
 
 from elasticjob_agent.spawn.context import ProcessContext
-from elasticjob_agent.spawn.group import Group
+from elasticjob_agent.spawn.errors import ProcessException
+from elasticjob_agent.spawn.group import INTERRUPTED_GRACE_S, Group
 from elasticjob_agent.spawn.process import QuietProcess
 from elasticjob_agent.supervisor.functions import Function
 from elasticjob_agent.supervisor.records import Inherit
@@ -102,8 +103,15 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     context = FunctionContext(group)
     if not join:
         return context
-    while not context.join():
-        pass
+    try:
+        while not context.join():
+            pass
+    except ProcessException:
+        raise
+    except BaseException:
+        # As Ctrl-C: nobody has the context to join them later, and a terminal's reaches no session but its own.
+        group.end(grace_s=INTERRUPTED_GRACE_S).result()
+        raise
     return None
 
 

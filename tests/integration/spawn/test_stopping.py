@@ -79,7 +79,8 @@ def test_b_003_18_processes_of_a_process_go_with_it(tmp_path: Path, signum: sign
 
 def test_b_003_19_a_parent_that_dies_as_it_starts_processes_leaves_none(tmp_path: Path, script: Script) -> None:
     body = (
-        "threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGKILL)).start()\n    "
+        "die = lambda: (functions.wait_for((folder / 'leaf 0').exists), os.kill(os.getpid(), signal.SIGKILL))\n    "
+        "threading.Thread(target=die).start()\n    "
         "while True: start_processes(functions.hang_known, args=(folder,), nprocs=4, join=False, start_method='fork')"
     )
     program = script(_program(tmp_path, body))
@@ -118,6 +119,17 @@ def test_b_003_33_an_exit_without_a_join_kills_daemons(tmp_path: Path, script: S
     program = script(_program(tmp_path, call))
     assert program.wait(60) == 0
     assert [_alive(leaf) for leaf in tmp_path.glob("leaf ?")] == [False, False]
+
+
+@pytest.mark.parametrize("join", [True, False])
+def test_b_003_30_a_program_that_ctrl_c_ends_leaves_no_process(tmp_path: Path, script: Script, join: bool) -> None:  # noqa: FBT001 - a parameter
+    call = f"start_processes(functions.hang_known, args=(folder,), nprocs=2, join={join}, start_method='fork')"
+    program = script(_program(tmp_path, call if join else f"{call}.join()"))
+    leaves = [tmp_path / f"leaf {index}" for index in range(2)]
+    eventually(lambda: all(leaf.exists() for leaf in leaves), within_s=30, what="two processes")
+    program.send_signal(signal.SIGINT)
+    assert program.wait(60) == -signal.SIGINT
+    assert not any(map(_alive, leaves))
 
 
 def test_b_003_32_a_frozen_sibling_does_not_block_the_cleanup(tmp_path: Path) -> None:
