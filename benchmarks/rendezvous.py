@@ -42,6 +42,9 @@ class Measured:
     nodes: int
     join_s: float
     next_s: float
+    join_cpu_s: tuple[float, float]
+    """Processor time of etcd and of all members, from `go` to the last start."""
+    next_cpu_s: tuple[float, float]
     etcd_percent: float
     member_percent: float
     etcd_mb: float
@@ -95,10 +98,18 @@ def children(endpoint: str, prefix: str, nodes: int) -> Iterator[list[Child]]:
             child.process.wait()
 
 
-async def write_spec(endpoint: str, prefix: str, nodes: int) -> None:
+async def write_spec(endpoint: str, prefix: str, nodes: int, lease_s: float) -> None:
     """What is wanted, as an operator writes it: a slot for every node."""
     owners = {f"{slot:04x}": SlotOwner(pod=f"pod-{slot}") for slot in range(nodes)}
-    spec = Slots(min=nodes, max=nodes, desired=nodes, slots=owners, operator="benchmark", max_restarts=100)
+    spec = Slots(
+        min=nodes,
+        max=nodes,
+        desired=nodes,
+        slots=owners,
+        operator="benchmark",
+        max_restarts=100,
+        keep_alive_s=lease_s,
+    )
     etcd = EtcdClient(Endpoint((endpoint,)))
     try:
         await etcd.txn(Txn((), (Put(Keys(prefix).spec, records.encode(spec)),)))
@@ -106,24 +117,30 @@ async def write_spec(endpoint: str, prefix: str, nodes: int) -> None:
         await etcd.close()
 
 
-def one_job(server: EtcdServer, nodes: int, idle_s: float) -> Measured:
+def one_job(server: EtcdServer, nodes: int, idle_s: float, lease_s: float) -> Measured:
     """Join, fail once, be idle."""
     endpoint, prefix = server.endpoint.targets[0], f"/elasticjob/bench/default/job/{uuid.uuid4()}"
-    asyncio.run(write_spec(endpoint, prefix, nodes))
+    asyncio.run(write_spec(endpoint, prefix, nodes, lease_s))
     with children(endpoint, prefix, nodes) as crowd:
+        before = costs(server, crowd)
         begin_us = time.time_ns() // 1000
         for child in crowd:
             child.order("go")
         joined_us = max(child.started_us(1) for child in crowd)
+        joined = costs(server, crowd)
         time.sleep(2.0)  # what belongs to joining is over
+        settled = costs(server, crowd)
         crowd[0].order("fail")
         failed_us = int(crowd[0].hear("failed_us")["failed_us"])
         next_us = max(child.started_us(2) for child in crowd)
+        next_cpu_s = less(costs(server, crowd), settled)
         etcd_percent, member_percent = idle(server, crowd, nodes, idle_s)
         return Measured(
             nodes=nodes,
             join_s=(joined_us - begin_us) / 1e6,
             next_s=(next_us - failed_us) / 1e6,
+            join_cpu_s=less(joined, before),
+            next_cpu_s=next_cpu_s,
             etcd_percent=etcd_percent,
             member_percent=member_percent,
             etcd_mb=psutil.Process(server.pid).memory_info().rss / 1e6,
@@ -133,11 +150,20 @@ def one_job(server: EtcdServer, nodes: int, idle_s: float) -> Measured:
 def idle(server: EtcdServer, crowd: list[Child], nodes: int, idle_s: float) -> tuple[float, float]:
     """Percent of a core that etcd, and one member, take while nothing happens."""
     time.sleep(2.0)
-    pids = [server.pid, *(child.process.pid for child in crowd)]
-    before = [cpu_s(pid) for pid in pids]
+    before = costs(server, crowd)
     time.sleep(idle_s)
-    etcd_s, *members_s = [cpu_s(pid) - first for pid, first in zip(pids, before, strict=True)]
-    return 100 * etcd_s / idle_s, 100 * sum(members_s) / idle_s / nodes
+    etcd_s, members_s = less(costs(server, crowd), before)
+    return 100 * etcd_s / idle_s, 100 * members_s / idle_s / nodes
+
+
+def costs(server: EtcdServer, crowd: list[Child]) -> tuple[float, float]:
+    """Processor time so far: etcd's, and all members'."""
+    return cpu_s(server.pid), sum(cpu_s(child.process.pid) for child in crowd)
+
+
+def less(after: tuple[float, float], before: tuple[float, float]) -> tuple[float, float]:
+    """What came between."""
+    return after[0] - before[0], after[1] - before[1]
 
 
 def cpu_s(pid: int) -> float:
@@ -149,23 +175,39 @@ def cpu_s(pid: int) -> float:
 def show(measured: list[Measured]) -> None:
     """One line a job size, medians over its repetitions."""
     print(
-        f"{platform.machine()}, Python {platform.python_version()}, {PROCESSES} processes of members, etcd beside them"
+        f"{platform.machine()}, Python {platform.python_version()}, {PROCESSES} processes of members, etcd beside them;"
+        " seconds, and processor seconds of etcd + members"
     )
-    heads = ("active s", "aim", "next s", "aim", "etcd %", "member %", "etcd MB")
-    widths = (9, 5, 8, 5, 7, 9, 8)
-    named = " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True))
-    print(f"{'nodes':>6} {'runs':>5} {named}")
+    print(row("nodes", "runs", "active", "aim", "cpu", "next", "aim", "cpu", "idle: etcd %", "member %", "etcd MB"))
     for nodes in sorted({each.nodes for each in measured}):
         same = [each for each in measured if each.nodes == nodes]
-        middle = [
-            statistics.median(getattr(each, name) for each in same)
-            for name in ("join_s", "next_s", "etcd_percent", "member_percent", "etcd_mb")
-        ]
-        aims = AIMS_S.get(nodes, (0.0, 0.0))
+        join_aim, next_aim = AIMS_S.get(nodes, (0.0, 0.0))
         print(
-            f"{nodes:>6} {len(same):>5} {middle[0]:>9.3f} {aims[0]:>5.2f} {middle[1]:>8.3f} {aims[1]:>5.2f} "
-            f"{middle[2]:>7.2f} {middle[3]:>9.3f} {middle[4]:>8.0f}"
+            row(
+                *(str(nodes), str(len(same))),
+                *(f"{median(same, 'join_s'):.3f}", f"{join_aim:.2f}", pair([each.join_cpu_s for each in same])),
+                *(f"{median(same, 'next_s'):.3f}", f"{next_aim:.2f}", pair([each.next_cpu_s for each in same])),
+                f"{median(same, 'etcd_percent'):.2f}",
+                f"{median(same, 'member_percent'):.3f}",
+                f"{median(same, 'etcd_mb'):.0f}",
+            )
         )
+
+
+def row(*cells: str) -> str:
+    """Columns."""
+    widths = (6, 5, 8, 6, 13, 8, 6, 13, 13, 9, 8)
+    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def median(same: list[Measured], name: str) -> float:
+    """Of one number over the repetitions."""
+    return float(statistics.median(getattr(each, name) for each in same))
+
+
+def pair(costs_s: list[tuple[float, float]]) -> str:
+    """Processor time of etcd and of the members, medians."""
+    return " + ".join(f"{statistics.median(column):.2f}" for column in zip(*costs_s, strict=True))
 
 
 def main() -> None:
@@ -174,6 +216,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="*", default=sorted(AIMS_S))
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--idle-seconds", type=float, default=20.0)
+    parser.add_argument("--lease-seconds", type=float, default=6.0, help="more on a machine that is busy otherwise")
     options = parser.parse_args()
     measured = []
     for _ in range(options.repetitions):
@@ -181,7 +224,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
                 server = asyncio.run(EtcdServer.start(Path(folder) / "etcd", timeout_s=30))
                 try:
-                    measured.append(one_job(server, nodes, options.idle_seconds))
+                    measured.append(one_job(server, nodes, options.idle_seconds, options.lease_seconds))
                 finally:
                     server.kill()
     show(measured)
