@@ -1,0 +1,108 @@
+"""Whole lives of a job, round after round through the real plan: what is charged, what waits, what ends it."""
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_agent.rendezvous.backoff import delay_s
+from elasticjob_agent.rendezvous.budget import ChargeClock
+from elasticjob_agent.rendezvous.plan import Wait, WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.verdict import PORT_RETRIES
+from elasticjob_api.records import GoneReason, Slots
+from elasticjob_api.world import Cause, State, World, encode_world
+from tests.unit.rendezvous.views import KEYS, AView, member, seen
+
+MEMBERS = (member(0), member(1))
+TENTH_S = 0.1
+
+
+@dataclass
+class Life:
+    """A job of two nodes and one closer that sees everything."""
+
+    spec: Slots
+    now_s: float = 0.0
+    charged_s: list[float] = field(default_factory=list)
+    clock: ChargeClock = field(default_factory=ChargeClock)
+    strikes: int = 0
+    ports: int = 0
+
+    def __post_init__(self) -> None:
+        self.world = World(state=State.ACTIVE, round=1, nonce="n", members=MEMBERS)
+
+    def end_of_round(self, how: str, after_s: float) -> None:
+        """The round ends so, and the closer does what is to be done until the next one stands, or the job ends."""
+        self.now_s += after_s
+        cause = {"lost": Cause.NODE_LOST, "planned": Cause.NODE_JOINED}.get(how, Cause.WORKER_FAILED)
+        before, start_s = self.world, self.now_s
+        self.world = forming(before, "opened", cause, "")
+        for _ in range(4):
+            if self.world.state is not State.FORMING:
+                break
+            self._act(self._view(how), start_s)
+        assert self.world.state in {State.ACTIVE, State.FAILED}, "the closer does not come to an end"
+        self._check(how, before, start_s)
+
+    def _view(self, how: str) -> AView:
+        job = AView(self.spec).raw(KEYS.world, encode_world(self.world)).members(self.world.round - 1, 0, 1)
+        job.nodes(0, 1, ready=self.world.round)
+        if how == "lost":
+            return job.gone(1, GoneReason.LEFT).lost(1).node(1, incarnation="f" * 8)
+        if how == "planned":
+            return job
+        words = {"startup": how == "startup", "port_taken": how == "port", "message": how}
+        return job.failure(self.world.round - 1, 0, 0, **words)
+
+    def _act(self, job: AView, start_s: float) -> None:
+        charges_s = self.clock.note(self.world.charges, self.now_s)
+        decision = plan(job.build(), seen(self.now_s, forming_since_s=start_s, charges_seen_s=charges_s), "n")
+        if isinstance(decision, Wait):
+            assert decision.until_s is not None
+            self.now_s = decision.until_s
+        else:
+            assert isinstance(decision, WriteWorld)
+            self.world = replace(decision.world, nonce="n")
+            self.clock.note(self.world.charges, self.now_s)
+
+    def _check(self, how: str, before: World, start_s: float) -> None:
+        self.ports = self.ports + 1 if how == "port" else 0
+        free = how in {"lost", "planned"} or (how == "port" and self.ports <= PORT_RETRIES)
+        self.strikes = self.strikes + 1 if how == "startup" else 0
+        if self.world.state is State.FAILED:
+            assert not free, f"{how} has ended the job"
+            assert self._young(start_s, TENTH_S) >= self.spec.max_restarts, "ended within the budget"
+            return
+        assert self.world.restarts - before.restarts == (0 if free else 1)
+        assert self.world.strikes == self.strikes
+        assert self.now_s - start_s == delay_s(self.spec, self.strikes) or self.strikes <= 1
+        if not free:
+            assert self._young(start_s, -TENTH_S) < self.spec.max_restarts, "went on over the budget"
+            self.charged_s.append(start_s)
+
+    def _young(self, now_s: float, slack_s: float) -> int:
+        """Charged failures within the window; ages are written in tenths of a second, so its edge is not sharp."""
+        window_s = self.spec.restart_window_s
+        edge_s = slack_s * (len(self.charged_s) + 1)
+        return sum(window_s == 0 or now_s - at_s < window_s + edge_s for at_s in self.charged_s)
+
+
+ENDS = st.tuples(st.sampled_from(["startup", "failure", "port", "lost", "planned"]), st.floats(0.5, 90))
+SPECS = st.builds(
+    Slots,
+    min=st.just(1),
+    max=st.just(2),
+    desired=st.just(2),
+    max_restarts=st.integers(0, 6),
+    restart_window_s=st.sampled_from([0.0, 30.0, 100.0]),
+    backoff_initial_s=st.sampled_from([0.0, 1.0, 20.0]),
+    backoff_max_s=st.sampled_from([0.0, 5.0, 300.0]),
+)
+
+
+@given(SPECS, st.lists(ENDS, max_size=25))
+def test_charges_waits_and_the_end_are_what_they_should_be(spec: Slots, ends: list[tuple[str, float]]) -> None:
+    life = Life(spec)
+    for how, after_s in ends:
+        if life.world.state is State.ACTIVE:
+            life.end_of_round(how, after_s)
