@@ -172,3 +172,15 @@ def fail_beside_graceful(folder: Path) -> None:
 
 def note_parent(folder: Path) -> None:
     write(folder / "parent", str(os.getppid()))
+
+
+def launch_inside(args: tuple[Path, str]) -> None:
+    from elasticjob_agent.launch import launch  # noqa: PLC0415 - the others need it not, and start faster
+
+    folder, method = args
+    launch(note_nested, (folder, local_rank()), 2, start_method=method)
+
+
+def note_nested(args: tuple[Path, int]) -> None:
+    folder, outer = args
+    write(folder / f"{outer}.{local_rank()}")

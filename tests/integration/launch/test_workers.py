@@ -149,6 +149,12 @@ def test_b_002_10_any_number_of_workers_may_succeed(tmp_path: Path, nprocs: int)
     assert len(list(tmp_path.iterdir())) == nprocs
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_worker_may_launch_workers_of_its_own(tmp_path: Path, method: str) -> None:
+    launch(functions.launch_inside, (tmp_path, method), 2, start_method=method)
+    assert [(tmp_path / f"{outer}.{inner}").exists() for outer in range(2) for inner in range(2)] == [True] * 4
+
+
 def test_k_002_03_no_second_is_lost_to_polling(tmp_path: Path) -> None:
     took_s = []
     for number in range(5):

@@ -49,6 +49,19 @@ def test_numpy_whose_threads_give_way_to_a_fork_can_be_preloaded_and_computes(sc
     assert _run(script, call) == ""
 
 
+def test_a_fork_server_that_died_is_made_anew(tmp_path: Path, script: Script) -> None:
+    call = "start_processes(functions.note_parent, args=(folder,), start_method='forkserver')"
+    server = "int((folder / 'parent of 0').read_text())"
+    assert (
+        _run(
+            script,
+            f"import os\nfolder = Path({str(tmp_path)!r})\n{call}\nfirst = {server}\nos.kill(first, 9)\n"
+            f"functions.wait_for(lambda: not Path('/proc', str(first)).exists())\n{call}\nassert {server} != first",
+        )
+        == ""
+    )
+
+
 def test_a_module_that_starts_a_thread_is_refused_by_name(modules: Path) -> None:
     del modules
     with pytest.raises(StartError, match=r"starts_a_thread there are 2 threads \(mine\)"):
