@@ -72,15 +72,22 @@ class _Worker:
 class NodeWorkers:
     """The workers of one node; implements `rendezvous.ports.WorkersPort`."""
 
-    def __init__(self, *, supervisor: Supervisor, job: Job, port: MasterPort, wall_ns: Callable[[], int]) -> None:
-        """`wall_ns` is the wall clock in nanoseconds, for reports only."""
+    def __init__(
+        self,
+        *,
+        supervisor: Supervisor,
+        job: Job,
+        port: MasterPort,
+        wall_ns: Callable[[], int],
+        memory: OomCounter | None = None,
+    ) -> None:
+        """`wall_ns` is the wall clock in nanoseconds, for reports only; `memory` counts kills: this container's."""
         self._supervisor = supervisor
         self._job = job
         self._port = port
         self._wall_ns = wall_ns
-        self._autopsy = Autopsy(
-            pod=job.pod, host=job.host, port=port, memory=OomCounter(find_folder()), progress=job.told
-        )
+        counter = memory or OomCounter(find_folder())
+        self._autopsy = Autopsy(pod=job.pod, host=job.host, port=port, memory=counter, progress=job.told)
         self._workers: list[_Worker] = []
         self._place: Assignment | None = None
         self._ending: set[asyncio.Task[None]] = set()

@@ -1,5 +1,6 @@
 """The group of one node's workers over a real supervisor: what it records of ends that come while it stops them."""
 
+import os
 import signal
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.oom import OomCounter
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.supervisor import Supervisor
@@ -56,7 +58,13 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             stderr=lambda _: None,
             told=told,
         )
-        return NodeWorkers(supervisor=supervisor, job=job, port=MasterPort("127.0.0.1"), wall_ns=time.time_ns)
+        return NodeWorkers(
+            supervisor=supervisor,
+            job=job,
+            port=MasterPort("127.0.0.1"),
+            wall_ns=time.time_ns,
+            memory=OomCounter(tmp_path),
+        )
 
     yield made
     await supervisor.close()
@@ -110,6 +118,20 @@ async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
     assert failure.stderr.endswith("xxx\nValueError: boom")
     assert len(failure.stderr) <= 4096
     assert await stopped(workers) == [failure]
+
+
+@pytest.mark.parametrize("kills", [0, 1])
+async def test_a_worker_that_the_kernel_kills_for_memory_says_so(make: Make, tmp_path: Path, kills: int) -> None:
+    counter = tmp_path / "memory.events"
+    counter.write_text("oom_kill 0\n")
+    workers = make(READY)
+    await started(workers, tmp_path)
+    counter.write_text(f"oom_kill {kills}\n")
+    os.kill(workers.reports()[0].pid, signal.SIGKILL)
+    await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
+    failure = workers.failures[0].failure
+    assert (failure.signal, failure.oom) == ("SIGKILL", kills == 1)
+    await stopped(workers)
 
 
 async def test_a_stop_that_comes_before_they_are_started_stops_them_all_the_same(make: Make) -> None:
