@@ -8,10 +8,26 @@ import elasticjob_agent
 import elasticjob_etcd
 
 WALL = {"time.time", "time.time_ns", "time.localtime", "time.gmtime", "datetime.now", "datetime.utcnow", "time.ctime"}
-PROTOCOL = (
-    "acts backoff budget closer election hold joining member membership opening plan ranks sightings stay steps"
-    " txns verdict view"
-).split()
+PROTOCOL = {
+    "acts",
+    "backoff",
+    "budget",
+    "closer",
+    "election",
+    "hold",
+    "joining",
+    "member",
+    "membership",
+    "opening",
+    "plan",
+    "ranks",
+    "sightings",
+    "stay",
+    "steps",
+    "txns",
+    "verdict",
+    "view",
+}
 ROOM = Path(elasticjob_agent.__path__[0])
 DECIDES = [
     *(ROOM / "rendezvous" / f"{name}.py" for name in PROTOCOL),
