@@ -205,10 +205,42 @@ class Rig:
         self.until(f"round {round_} with {nodes} nodes", holds)
         return self.status(name)
 
+    # What a user does, without the price of kubectl.
+
+    def create_job(self, manifest: Mapping[str, Any]) -> None:
+        """`kubectl create`."""
+        self._request("POST", self._jobs_path, manifest)
+
+    def patch_job(self, name: str, spec: Mapping[str, Any]) -> None:
+        """`kubectl patch`."""
+        self._request("PATCH", f"{self._jobs_path}/{name}", {"spec": spec})
+
+    def fail_pod(self, name: str) -> None:
+        """As a kubelet whose container ended badly."""
+        self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": {"phase": "Failed"}})
+
+    def delete_pod(self, name: str) -> None:
+        """`kubectl delete pod`."""
+        self._request("DELETE", f"{self._pods_path}/{name}", {})
+
+    @property
+    def _jobs_path(self) -> str:
+        return f"/apis/elasticjob.io/v1alpha1/namespaces/{self.namespace.name}/elasticjobs"
+
+    @property
+    def _pods_path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace.name}/pods"
+
     def _get(self, path: str) -> dict[str, Any]:
+        return self._request("GET", path)
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         server = self.namespace.server
         self._trust = self._trust or ssl.create_default_context(cafile=server.certificate)
-        request = urllib.request.Request(server.url + path, headers={"Authorization": f"Bearer {_ADMIN}"})
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {_ADMIN}", "Content-Type": kind}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(server.url + path, method=method, data=data, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=10, context=self._trust) as response:
                 found: dict[str, Any] = json.load(response)

@@ -1,0 +1,85 @@
+"""Random histories of jobs on a real API server, many side by side, and how each must stand in the end.
+
+No agent takes part: pods are created, fail and are deleted as their statuses say, which is what the operator alone
+decides about. `expected` is what an operator that never died would come to.
+"""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+MOST = 4
+STEPS = 4
+
+
+@dataclass(slots=True)
+class History:
+    """One job; `rng` decides what happens to it."""
+
+    rig: Rig
+    name: str
+    rng: random.Random
+    replicas: int = 2
+    suspended: bool = False
+    failed: int = 0
+    told: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """The job is made."""
+        spec = {"minReplicas": 1, "maxReplicas": MOST, "backoffLimit": 99}
+        self.rig.create_job(waiting_job(self.rig, self.name, replicas=self.replicas, **spec))
+
+    def step(self) -> None:
+        """Something happens to it; it stands as it should, so what follows is known."""
+        what = self.rng.choice(["scale", "suspend", "fail", "delete", "nothing"])
+        self.told.append(what)
+        pods = [pod["metadata"]["name"] for pod in self.live_pods()]
+        if what == "scale":
+            self.replicas = self.rng.randint(1, MOST)
+            self.rig.patch_job(self.name, {"replicas": self.replicas})
+        elif what == "suspend":
+            self.suspended = not self.suspended
+            self.rig.patch_job(self.name, {"suspend": self.suspended})
+        elif what == "fail" and pods:
+            self.failed += 1
+            self.rig.fail_pod(self.rng.choice(pods))
+        elif what == "delete" and pods:
+            self.rig.delete_pod(self.rng.choice(pods))
+
+    def live_pods(self) -> list[dict[str, Any]]:
+        """Its pods that have not failed and are not being deleted."""
+        return [pod for pod in self.pods() if is_live(pod)]
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All its pods."""
+        label = "elasticjob.io/job-name"
+        return [pod for pod in self.rig.pods() if pod["metadata"]["labels"][label] == self.name]
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """How it must stand at rest."""
+        slots = 0 if self.suspended else self.replicas
+        return {"pods": slots, "dead": 0, "slots": Counter(map(str, range(slots))), "counted": self.failed}
+
+    def stands(self) -> bool:
+        """It does."""
+        return self.standing() == self.expected
+
+    def standing(self) -> dict[str, Any]:
+        """How it stands."""
+        pods, live = self.pods(), self.live_pods()
+        return {
+            "pods": len(live),
+            "dead": len(pods) - len(live),
+            "slots": Counter(pod["metadata"]["labels"]["elasticjob.io/slot"] for pod in live),
+            "counted": self.rig.status(self.name).get("podReplacements", 0),
+        }
+
+
+def is_live(pod: dict[str, Any]) -> bool:
+    """It may run, and nobody has asked for its end."""
+    return "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") != "Failed"
