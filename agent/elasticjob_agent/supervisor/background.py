@@ -13,6 +13,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import logging
 import os
 import selectors
 import threading
@@ -22,6 +23,7 @@ from typing import Any, Generic, TypeVar
 from elasticjob_agent.supervisor import descriptors
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -29,6 +31,7 @@ class Background:
     """A thread with an event loop, and its supervisor; ask `background()` for the one of this process."""
 
     def __init__(self) -> None:
+        _occupy_standard_descriptors()
         selector = selectors.DefaultSelector()
         descriptors.own_object(selector)
         self._loop = asyncio.SelectorEventLoop(selector)
@@ -78,6 +81,17 @@ class Background:
         """End everything that still runs, and the supervisor. Bounded."""
         if self._supervisor:
             self.run(self._supervisor.close())
+
+
+def _occupy_standard_descriptors() -> None:
+    """What is opened next would become our stdout if that is closed, and workers would inherit it as theirs."""
+    while True:
+        fd = os.open(os.devnull, os.O_RDWR)
+        if fd > 2:  # noqa: PLR2004 - stderr
+            os.close(fd)
+            return
+        os.set_inheritable(fd, True)
+        logger.warning("descriptor %s of this process is closed: it is %s from now on", fd, os.devnull)
 
 
 class _Call(Generic[T]):

@@ -223,4 +223,16 @@ def _prepare(handover: Any) -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     os.environb.clear()
     os.environb.update(handover.env)
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        _rebind(fd, name)
     os.close(handover.handshake)
+
+
+def _rebind(fd: int, name: str) -> None:
+    """Have `sys.stdout` write to descriptor 1: in the parent it may have been an object of somebody's own."""
+    try:
+        if getattr(sys, name).fileno() == fd:
+            return
+    except (AttributeError, OSError, ValueError):  # None, no file, or closed
+        pass
+    setattr(sys, name, open(fd, "w", buffering=1, errors="backslashreplace", closefd=False))  # noqa: SIM115 - a descriptor

@@ -1,7 +1,9 @@
 """What these tests share: the background and fork server made beforehand, a census around each test, a starter."""
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,8 @@ def start(tmp_path: Path, census: Census) -> Iterator[Start]:
             options["log_dir"] = tempfile.mkdtemp(dir=tmp_path)
         envs = envs or {rank: {} for rank in args}
         envs = {rank: {MARKER: census.token, **env} for rank, env in envs.items()}
-        context = start_processes("w", entrypoint, args, envs, **options)
+        with redirect_stdout(options.pop("console", sys.stdout)):
+            context = start_processes("w", entrypoint, args, envs, **options)
         contexts.append(context)
         return context
 

@@ -152,6 +152,21 @@ def family(kind: str, ready: str) -> None:
         time.sleep(0.01)
 
 
+def catch_in_two(signum: int, folder: str) -> None:
+    """This process and a child of its own note the signal and end."""
+
+    def note(*_: object) -> None:
+        with (Path(folder) / "got").open("a") as file:
+            file.write("x")
+        os._exit(0)
+
+    signal.signal(signum, note)
+    if not os.fork():
+        (Path(folder) / "ready").touch()
+    while True:
+        time.sleep(600)
+
+
 class MissingInTheChild:
     """Unpickling it fails, as an import error in the child would."""
 

@@ -1,0 +1,249 @@
+"""The life of a context: waiting, closing, whole trees, and that nothing is left behind."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.multiprocessing import PContext, Std
+from elasticjob_agent.multiprocessing.api import MultiprocessContext, SignalException, _wrap
+from tests.faults.waiting import eventually
+from tests.integration.multiprocessing import functions
+from tests.integration.multiprocessing.conftest import Start
+from tests.integration.supervisor.census import Census
+
+
+def _sh(*scripts: str) -> dict[int, tuple[str, str]]:
+    return {rank: ("-c", script) for rank, script in enumerate(scripts)}
+
+
+def _ready(path: Path) -> None:
+    eventually(path.exists, within_s=30, what=str(path))
+
+
+def test_b_000_26_and_k_000_04_waiting_is_bounded_by_the_timeout_not_the_period(start: Start, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    context = start("sh", _sh(f"while ! [ -e {go} ]; do sleep 0.02; done"))
+    assert context.wait(0) is None
+    before_s = time.monotonic()
+    assert context.wait(0.1, period=600) is None
+    assert context.wait(timeout=0.1) is None
+    threading.Timer(0.1, go.touch).start()
+    assert context.wait(-1, period=600)
+    # Only a wait of a whole period would take this long.
+    assert time.monotonic() - before_s < 300
+
+
+def test_b_000_27_the_wall_clock_has_no_say(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = start("sleep", {0: ("600",)})
+    for step_s in (3600, -3600):
+        wall_s = time.time() + step_s
+        monkeypatch.setattr("time.time", lambda wall_s=wall_s: wall_s)
+        assert context.wait(0.05) is None
+
+
+def test_b_000_28_a_result_is_final(start: Start) -> None:
+    context = start("sh", _sh("exit 3"))
+    first = context.wait(60)
+    context.close()
+    context.shutdown()
+    assert first is not None
+    assert context.wait() == first == context.wait(0)
+    with pytest.raises(ValueError, match="started already"):
+        context.start()
+
+
+def test_b_000_29_and_k_000_16_eight_that_ignore_sigterm_share_one_grace(start: Start, tmp_path: Path) -> None:
+    ready = [tmp_path / str(rank) for rank in range(8)]
+    context = start("sh", _sh(*(f"trap '' TERM; touch {path}; while :; do sleep 600; done" for path in ready)))
+    for path in ready:
+        _ready(path)
+    before_s = time.monotonic()
+    context.close(timeout=2)
+    assert time.monotonic() - before_s < 12  # eight times two would be sixteen
+    result = context.wait(0)
+    assert result
+    assert {each.exitcode for each in result.failures.values()} == {-signal.SIGKILL}
+    assert all(each.stopped_by_us for each in result.failures.values())
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGUSR1])
+def test_b_000_30_exactly_that_signal_reaches_the_whole_group(
+    start: Start, tmp_path: Path, sig: signal.Signals
+) -> None:
+    context = start(functions.catch_in_two, {0: (int(sig), str(tmp_path))}, start_method="fork")
+    _ready(tmp_path / "ready")
+    context.close(sig, timeout=20)
+    assert (tmp_path / "got").read_text() == "xx"
+
+
+FAMILIES = ["same session", "own session", "double fork"]
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_b_000_31_and_k_000_07_grandchildren_go_after_a_success(
+    start: Start, tmp_path: Path, kind: str, census: Census
+) -> None:
+    context = start(functions.family, {0: (kind, str(tmp_path / "ready"))}, start_method="fork")
+    result = context.wait(60)
+    assert result
+    assert not result.is_failed()
+    assert census.found() == []
+
+
+@pytest.mark.parametrize("how", ["close", "failure"])
+def test_b_000_31_grandchildren_of_dead_leaders_go_too(start: Start, tmp_path: Path, how: str, census: Census) -> None:
+    ready = tmp_path / "ready"
+    leader = f"setsid sh -c 'touch {ready}; sleep 600' & sleep 600 & while ! [ -e {ready} ]; do sleep 0.02; done"
+    scripts = (
+        leader,
+        f"while ! [ -e {ready} ]; do sleep 0.02; done; sleep 0.2; exit 1" if how == "failure" else "sleep 600",
+    )
+    context = start("sh", _sh(*scripts))
+    if how == "close":
+        _ready(ready)
+        context.close(timeout=5)
+    assert context.wait(60)
+    assert census.found() == []
+
+
+def test_b_000_32_and_k_000_08_a_worker_that_dies_meanwhile_is_no_error(start: Start) -> None:
+    context = start("sh", _sh("sleep 600", "sleep 600"))
+    os.kill(context.pids()[0], signal.SIGKILL)
+    context.close(timeout=5)
+    assert context.wait(0)
+
+
+def test_b_000_39_a_frozen_worker_is_removed(start: Start) -> None:
+    context = start("sh", _sh("sleep 600"))
+    os.kill(context.pids()[0], signal.SIGSTOP)
+    context.close(timeout=10)
+    result = context.wait(0)
+    assert result
+    assert result.failures[0].exitcode == -signal.SIGTERM
+
+
+def test_b_000_39_a_worker_that_cannot_be_killed_is_reported(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """Simulated: a stopped starter cannot reap."""
+    context = start("sleep", {0: ("600",)})
+    assert context._crew
+    starter = context._crew._background.run(context._crew._background.supervisor()).starter_pid
+    os.kill(starter, signal.SIGSTOP)
+    try:
+        with caplog.at_level(logging.ERROR):
+            context.close(timeout=1)
+    finally:
+        os.kill(starter, signal.SIGCONT)
+    assert str(context.pids()[0]) in caplog.text
+    result = context.wait(0)
+    assert result
+    assert result.failures[0].stopped_by_us
+    context._crew._children[0].wedged = False
+    context._crew.stop(signal.SIGKILL, grace_s=0, interrupted=[])
+
+
+def test_b_000_40_many_contexts_leave_nothing(start: Start) -> None:
+    def count() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+    start("true", {0: ()}).wait()
+    before = count()
+    for number in range(60):
+        start("echo", {0: ("x",)}, tee=Std.NONE if number % 2 else Std.OUT).wait(60)
+    for _ in range(10):
+        start(functions.nothing, {0: ()}, start_method="fork").wait(60)
+    assert count() == before
+
+
+def test_close_from_another_thread_ends_a_wait(start: Start) -> None:
+    context = start("sleep", {0: ("600",)})
+    threading.Timer(0.1, context.close).start()
+    result = context.wait(60)
+    assert result
+    assert result.failures[0].stopped_by_us
+    eventually(lambda: threading.active_count() <= 2, within_s=20)
+
+
+def test_b_000_40_closing_before_the_start_is_nothing(tmp_path: Path) -> None:
+    from elasticjob_agent.multiprocessing import DefaultLogsSpecs, SubprocessContext  # noqa: PLC0415 - only here
+
+    SubprocessContext("w", "true", {0: ()}, {0: {}}, DefaultLogsSpecs(str(tmp_path))).close()
+
+
+def test_the_childs_side_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Queue(list[Any]):
+        put = list.append
+
+    monkeypatch.delenv("A", raising=False)
+    values, event = Queue(), threading.Event()
+    event.set()
+    out = str(tmp_path / "out")
+    _wrap(0, functions.variable, {0: ("A",)}, {0: {"A": "1"}}, {0: out}, {0: ""}, {0: values}, event)
+    assert values == ["1"]
+    assert Path(out).exists()
+    monkeypatch.delenv("A")
+
+
+def test_an_error_of_join_becomes_a_failure(tmp_path: Path) -> None:
+    from elasticjob_agent.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415 - only here
+
+    class Process:
+        exitcode = -1
+
+    class Failed(Exception):
+        error_index, error_pid = 0, 77
+
+    class Processes:
+        processes = (Process,)
+
+        def join(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - its signature
+            raise Failed
+
+    context = MultiprocessContext("w", functions.nothing, {0: ()}, {0: {}}, "spawn", DefaultLogsSpecs(str(tmp_path)))
+    context._pc = Processes()
+    result = context._poll()
+    assert result
+    assert (result.failures[0].pid, result.failures[0].exitcode) == (77, -1)
+    assert result.failures[0].message == "Signal 1 (SIGHUP) received by PID 77"
+
+
+def test_a_context_that_only_has_a_poll_is_asked_each_period() -> None:
+    class Own(PContext):
+        def __init__(self) -> None:
+            self.looks, self._crew = 0, None
+
+        def _start(self) -> None: ...
+        def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None: ...
+        def pids(self) -> dict[int, int]:
+            return {}
+
+        def _poll(self) -> Any:
+            self.looks += 1
+            return "done" if self.looks == 3 else None
+
+    assert Own().wait(60, period=0.01) == "done"  # type: ignore[comparison-overlap]
+
+
+def test_signal_exceptions_pickle() -> None:
+    import pickle  # noqa: PLC0415 - only here
+
+    copy = pickle.loads(pickle.dumps(SignalException("text", signal.SIGTERM)))
+    assert (str(copy), copy.sigval) == ("text", signal.SIGTERM)
+
+
+def test_importing_touches_nothing() -> None:
+    script = (
+        "import sys, threading, signal, os; before = dict(os.environ);"
+        "import elasticjob_agent.multiprocessing, elasticjob_agent.multiprocessing.tail_log;"
+        "assert threading.active_count() == 1; assert dict(os.environ) == before;"
+        "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL;"
+        "assert not {'torch', 'numpy'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,156 @@
+"""Signals to the parent, and its death: raised in order, nobody left."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.multiprocessing.parents import gone, parent
+
+LOOP = """
+ctx = sh("sleep 600", "trap '' TERM INT; sleep 600 & while :; do sleep 600; done", redirects=Std.ALL)
+try:
+    say(*ctx.pids().values())
+    ctx.wait()
+except SignalException as e:
+    say(e.sigval.name, e)
+    ctx.close(e.sigval, timeout=1)
+say(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, ctx.wait(0).is_failed())
+"""
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_b_000_33_and_b_000_36_a_signal_is_raised_out_of_wait(tmp_path: Path, sig: signal.Signals) -> None:
+    with parent(LOOP, tmp_path) as one:
+        pids = list(map(int, one.line().split()))
+        os.kill(one.process.pid, sig)
+        assert one.line() == f"{sig.name} Process {one.process.pid} got signal: {int(sig)}"
+        gone(pids)
+        assert one.line() == "True True"
+        assert one.end()[0] == 0
+
+
+def test_b_000_34_and_b_001_21_a_signal_during_the_start(tmp_path: Path) -> None:
+    script = """
+threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        ctx = sh(*["sleep 600"] * 8)
+        ctx.close(timeout=0)
+except (SignalException, KeyboardInterrupt) as e:
+    say(type(e).__name__)
+import psutil
+say([p for p in psutil.Process().children(recursive=True) if p.name() == "sleep"])
+"""
+    with parent(script, tmp_path) as one:
+        assert one.line() in {"SignalException", "KeyboardInterrupt"}
+        assert one.line() == "[]"
+
+
+def test_b_000_35_and_k_000_14_a_second_signal_ends_the_grace(tmp_path: Path) -> None:
+    script = """
+ready = os.environ["FOLDER"] + "/ready"
+ctx = sh(f"trap '' TERM; touch {ready}; while :; do sleep 600; done")
+while not os.path.exists(ready):
+    time.sleep(0.01)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+try:
+    ctx.close(timeout=600)
+except SignalException as e:
+    say("raised", ctx.wait(0).failures[0].exitcode, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
+"""
+    with parent(script, tmp_path) as one:
+        assert one.line() == "raised -9 True"
+
+
+def test_b_000_36_the_signals_are_configured(tmp_path: Path) -> None:
+    script = """
+def mine(*_): pass
+signal.signal(signal.SIGUSR1, mine)
+ctx = sh("sleep 600")
+say(signal.getsignal(signal.SIGUSR1) is mine, signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
+other = sh("sleep 600")
+ctx.close()
+say(signal.getsignal(signal.SIGUSR1) is mine)
+other.close()
+say(signal.getsignal(signal.SIGUSR1) is mine)
+"""
+    with parent(script, tmp_path, TORCHELASTIC_SIGNALS_TO_HANDLE="SIGTERM,NOPE,SIGKILL,SIGUSR1") as one:
+        assert [one.line(), one.line(), one.line()] == ["False True", "False", "True"]
+        code, _, err = one.end()
+        assert (code, err.count("NOPE,"), err.count("SIGKILL,")) == (0, 2, 2)
+
+
+def test_b_000_37_off_the_main_thread(tmp_path: Path) -> None:
+    script = """
+made = []
+thread = threading.Thread(target=lambda: made.append(sh("sleep 0.3; exit 4")))
+thread.start()
+thread.join()
+say(made[0].wait().failures[0].exitcode)
+"""
+    with parent(script, tmp_path) as one:
+        assert one.line() == "4"
+        assert one.end()[2].count("not on the main thread") == 1
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_b_000_38_and_k_000_15_the_parent_is_killed(tmp_path: Path, method: str) -> None:
+    script = f"""
+if __name__ == "__main__":
+    folder = os.environ["FOLDER"]
+    ctx = start_processes("w", functions.ignore_and_sleep, {{0: (folder + "/ready",)}}, None,
+                          log_dir=tempfile.mkdtemp(dir=folder), start_method={method!r})
+    other = sh("trap '' INT TERM; setsid sleep 600 & sleep 600 & while :; do sleep 600; done")
+    while not os.path.exists(folder + "/ready"):
+        time.sleep(0.01)
+    import psutil
+    say(*[p.pid for p in psutil.Process().children(recursive=True)])
+    time.sleep(600)
+"""
+    with parent(script, tmp_path) as one:
+        pids = list(map(int, one.line().split()))
+        assert len(pids) >= 5
+        one.process.kill()
+        gone(pids)
+
+
+def test_b_000_38_workers_end_with_a_parent_that_never_waits(tmp_path: Path) -> None:
+    with parent('ctx = sh("sleep 600")\nsay(ctx.pids()[0])\n', tmp_path) as one:
+        pid = int(one.line())
+        assert one.end()[0] == 0
+        gone([pid])
+
+
+def test_b_001_25_functions_of_the_main_module(tmp_path: Path) -> None:
+    script = """
+def own(): return 5
+if __name__ == "__main__":
+    def run(method):
+        ctx = start_processes("w", own, {0: ()}, None, log_dir=tempfile.mkdtemp(dir=os.environ["FOLDER"]),
+                              start_method=method, redirects=Std.ALL)
+        return ctx.wait()
+    say(run("fork").return_values)
+    result = run("spawn")
+    say(result.return_values or result.failures[0].message)
+"""
+    with parent(script, tmp_path) as one:
+        assert one.line() == "{0: 5}"
+        assert "never began" in one.line()  # there is no file to import `own` from
+
+
+def test_b_001_25_functions_of_a_guarded_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("""
+from elasticjob_agent.multiprocessing import start_processes
+def own(): return 5
+if __name__ == "__main__":
+    import tempfile
+    ctx = start_processes("w", own, {0: ()}, None, log_dir=tempfile.mkdtemp())
+    print(ctx.wait().return_values, flush=True)
+""")
+    with parent(
+        f"import runpy; sys.argv = [{str(script)!r}]; runpy.run_path({str(script)!r}, run_name='__main__')", tmp_path
+    ) as one:
+        assert one.line() in {"{0: 5}", ""}
