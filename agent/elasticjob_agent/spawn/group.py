@@ -101,10 +101,10 @@ def _finish_at_exit() -> None:
     groups = list(_living)
     interrupted = getattr(sys, "last_type", None) is KeyboardInterrupt
     grace_s = INTERRUPTED_GRACE_S if interrupted else 0.0
-    endings = [group.end(grace_s=grace_s) for group in groups if interrupted or group.processes[0].daemon]
-    for ending in endings:
+    to_end = [group for group in groups if interrupted or group.processes[0].daemon]
+    for ending in [group.end(grace_s=grace_s) for group in to_end]:
         ending.result()
-    for group in groups:
+    for group in (group for group in groups if group not in to_end):
         for process in group.processes:
             process.join()
         group.sweep()

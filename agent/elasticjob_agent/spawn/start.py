@@ -98,7 +98,7 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     """
     if nprocs < 0:
         raise ValueError(f"nprocs is {nprocs}; it must be 0 or more")
-    functions = [_function(fn, index, tuple(args), daemon=daemon) for index in range(nprocs)]
+    functions = _functions(fn, tuple(args), nprocs, daemon=daemon)
     group = Group.start(functions, start_method, kind=QuietProcess, preload=tuple(preload) or configured_preload())
     context = FunctionContext(group)
     if not join:
@@ -115,18 +115,22 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     return None
 
 
-def _function(fn: Callable[..., object], index: int, args: tuple[Any, ...], *, daemon: bool) -> Function:
-    return Function(
-        name=f"process {index}",
-        fn=fn,
-        args=(index, *args),
-        env=dict(os.environ),
-        stdout=Inherit(),
-        stderr=Inherit(),
-        daemon=daemon,
-        quiet=True,
-        discard=True,
-    )
+def _functions(fn: Callable[..., object], args: tuple[Any, ...], nprocs: int, *, daemon: bool) -> list[Function]:
+    env = dict(os.environ)
+    return [
+        Function(
+            name=f"process {index}",
+            fn=fn,
+            args=(index, *args),
+            env=env,
+            stdout=Inherit(),
+            stderr=Inherit(),
+            daemon=daemon,
+            quiet=True,
+            discard=True,
+        )
+        for index in range(nprocs)
+    ]
 
 
 def configured_preload() -> tuple[str, ...]:

@@ -65,6 +65,11 @@ def test_b_003_04_the_index_comes_first_then_the_args(tmp_path: Path) -> None:
     assert [(tmp_path / str(i)).read_text() for i in range(2)] == ["(0, ('a', 1, None))", "(1, ('a', 1, None))"]
 
 
+def test_args_may_be_an_iterator(tmp_path: Path) -> None:
+    start_processes(functions.note, args=iter([tmp_path, "a"]), nprocs=2, start_method="fork")
+    assert [(tmp_path / str(i)).read_text() for i in range(2)] == ["(0, ('a',))", "(1, ('a',))"]
+
+
 @pytest.mark.parametrize("start_method", METHODS)
 def test_b_003_04_args_may_hold_queues_and_events_of_the_same_context(start_method: str) -> None:
     kind = multiprocessing.get_context(start_method)
