@@ -55,6 +55,7 @@ def test_failures_that_repeat_before_any_progress_wait_and_the_last_sentence_say
         assert "maxRestarts 2 is used up: 3 failures in a row before any progress" in said.splitlines()[-1]
 
 
+@pytest.mark.nightly
 def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpoint: str, tmp_path: Path) -> None:
     with drill(endpoint, tmp_path, "1", 1) as job:
         job.begin(1)
@@ -66,6 +67,7 @@ def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpo
         job.all_finish()
 
 
+@pytest.mark.nightly
 def test_old_failures_are_forgiven_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
     """Each life is longer than the window, so that three failures pass a budget of one."""
     script = 'sleep 1.2; [ "$ELASTICJOB_ROUND" -gt 3 ]'

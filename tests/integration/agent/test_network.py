@@ -45,7 +45,10 @@ def pid_of(job: Drill, agent: int, round_: int) -> int:
     return next(int(p["pid"]) for p in job.running(round_) if p["of"] == agent)
 
 
-@pytest.mark.parametrize("fault", ["cut", "refuse", "stall"])
+@pytest.mark.parametrize(
+    "fault",
+    ["cut", pytest.param("refuse", marks=pytest.mark.nightly), pytest.param("stall", marks=pytest.mark.nightly)],
+)
 def test_a_short_cut_is_missed_by_nobody(endpoint: str, way: Proxy, tmp_path: Path, fault: str) -> None:
     with drill(endpoint, tmp_path, "3", 1, keep_alive_s=30) as job:
         behind = begin_with_one_behind(job, way)
