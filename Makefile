@@ -40,6 +40,7 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
 	$(BIN)/pytest -m nightly tests/integration/agent
 	$(MAKE) test-torch
+	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 
 ##@ Measurements
 .PHONY: bench-recovery bench-rendezvous bench-payload bench-processes

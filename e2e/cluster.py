@@ -1,17 +1,20 @@
 """The kind cluster that the tests share: made if it is not there, with our images on its nodes and all installed.
 
 A cluster that was there before stays there; so does one that `--keep-cluster` asks for, and docker likewise. What is
-installed comes from the files a user applies, `crds/` and `deploy/`, and from nothing else.
+installed is the Helm chart, with the values of e2e/values.yaml: the operator and etcd are on the control plane's node,
+so that the tests may break any of the others.
 """
 
 import json
+import time
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.programs import ROOT, run, show, succeeds
 
-IMAGES = ("elasticjob/operator:dev", "elasticjob/etcd:dev", "elasticjob/digits:local")
+SYSTEM_IMAGES = ("elasticjob/operator:dev", "elasticjob/etcd:dev")
+JOB_IMAGES = ("elasticjob/agent:dev", "elasticjob/digits:local", "elasticjob/digits-plain:local")
 SYSTEM = "elasticjob-system"
 OPERATOR = "deployment/elasticjob-operator"
 ETCD = "statefulset/elasticjob-etcd"
@@ -19,7 +22,8 @@ ETCD_SERVICE = "elasticjob-etcd:2379"
 
 _COLD_LIMIT_S = 2400.0
 """The node image and Kubernetes' programs may have to be built."""
-_READY_LIMIT = "--timeout=120s"
+_WAIT = ("--wait", "--timeout", "120s")
+RELEASE = "elasticjob"
 _KUBECTL_LIMIT_S = 180.0
 
 
@@ -29,7 +33,12 @@ class Cluster:
 
     name: str
     keep: bool = False
+    installed_s: float = 0.0
+    """Seconds from the command to an operator and an etcd that are ready."""
+    was_installed: bool = False
+    """There was an older installation."""
     _kubectl: Path = field(default_factory=Path)
+    _helm: Path = field(default_factory=Path)
     _was_up: bool = False
     _docker_was_up: bool = False
 
@@ -39,9 +48,10 @@ class Cluster:
         self._was_up = self._docker_was_up and self.name in _clusters()
         show("hack/kind/up", self.name, limit_s=_COLD_LIMIT_S)
         show("images/build", limit_s=_COLD_LIMIT_S)
-        self._kubectl = Path(run("hack/kube-tools", "kubectl", limit_s=_COLD_LIMIT_S).strip().removeprefix("KUBECTL="))
+        tools = run("hack/kube-tools", "kubectl", "helm", limit_s=_COLD_LIMIT_S).split()
+        self._kubectl, self._helm = (Path(line.partition("=")[2]) for line in tools)
         self._load()
-        self._install()
+        self.install()
 
     def down(self) -> None:
         """Leave the machine as it was found, but for what caches have."""
@@ -67,20 +77,44 @@ class Cluster:
         keys = [b64decode(kv["key"]).decode() for kv in json.loads(answer).get("kvs", [])]
         return [key for key in keys if part in key]
 
-    def _load(self) -> None:
-        """Put the images on the nodes that take pods; kind leaves out those that have them."""
-        nodes = run("kind", "get", "nodes", "--name", self.name).split()
-        workers = ",".join(node for node in nodes if "control-plane" not in node)
-        run("kind", "load", "docker-image", *IMAGES, "--name", self.name, "--nodes", workers, limit_s=600)
+    def helm(self, *arguments: str) -> str:
+        """Standard output of helm, which must succeed, for the namespace of the release."""
+        place: list[str | Path] = [self._helm, "--kube-context", f"kind-{self.name}", "--namespace", SYSTEM]
+        return run(*place, *arguments, limit_s=_KUBECTL_LIMIT_S)
 
-    def _install(self) -> None:
-        was_there = self.kubectl("get", "deployment", "-n", SYSTEM, "-o", "name", "--ignore-not-found")
-        self.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"), "-f", str(ROOT / "deploy"))
-        if was_there:  # the tag is the same: only new pods run the new image
-            self.kubectl("rollout", "restart", "-n", SYSTEM, OPERATOR)
-        self.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.elasticjob.io", _READY_LIMIT)
-        for workload in (ETCD, OPERATOR):
-            self.kubectl("rollout", "status", "-n", SYSTEM, workload, _READY_LIMIT)
+    def workers(self) -> list[str]:
+        """The nodes that take pods of jobs; docker's containers have the same names."""
+        return [node for node in self._nodes() if "control-plane" not in node]
+
+    def control_plane(self) -> str:
+        """The node of the API server, the operator and etcd."""
+        [found] = set(self._nodes()) - set(self.workers())
+        return found
+
+    def upgrade(self, *values: str) -> None:
+        """`helm upgrade --install` with more values, as --set takes them; waits until all is ready."""
+        sets = [word for value in values for word in ("--set", value)]
+        files = ("--values", str(ROOT / "e2e" / "values.yaml"), "--take-ownership")
+        self.helm("upgrade", RELEASE, str(ROOT / "charts" / "elasticjob"), "--install", *files, *sets, *_WAIT)
+
+    def install(self) -> None:
+        """The release, from nothing or over an older one."""
+        self.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy" / "00-namespace.yaml"))
+        self.was_installed = RELEASE in self.helm("list", "--short").split()
+        image = run("docker", "image", "inspect", "--format", "{{.Id}}", SYSTEM_IMAGES[0]).strip()
+        start = time.monotonic()
+        # The tag is always the same, so the image's id is what tells Kubernetes of another one.
+        self.upgrade(f"operator.podAnnotations.image={image}")
+        self.installed_s = time.monotonic() - start
+
+    def _nodes(self) -> list[str]:
+        return sorted(self.kubectl("get", "nodes", "-o", "name").replace("node/", "").split())
+
+    def _load(self) -> None:
+        """Put the images on the nodes that need them; kind leaves out those that have them."""
+        for images, nodes in ((SYSTEM_IMAGES, [self.control_plane()]), (JOB_IMAGES, self.workers())):
+            on = ("--name", self.name, "--nodes", ",".join(nodes))
+            run("kind", "load", "docker-image", *images, *on, limit_s=600)
 
 
 def _clusters() -> list[str]:

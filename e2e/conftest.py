@@ -4,24 +4,27 @@ The cluster is made before the first test's time-out runs, since a cold one take
 test fails with the reason; none is skipped.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from e2e import artifacts
+from e2e import artifacts, latencies
 from e2e.cluster import Cluster
 from e2e.programs import ProgramFailed
 from e2e.space import Space
 
 _CLUSTER = pytest.StashKey[Cluster]()
 _FAULT = pytest.StashKey[str]()
-_MEASURED = pytest.StashKey[list[str]]()
+_MEASURED = pytest.StashKey[list[tuple[str, float]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--keep-cluster` and `--cluster NAME`."""
     group = parser.getgroup("e2e")
     group.addoption("--keep-cluster", action="store_true", help="leave the kind cluster there at the end")
+    group.addoption("--latencies", help="file to write what was measured to, as a table in Markdown")
     group.addoption(
         "--cluster", default="e2e", help="name of the kind cluster [e2e]; one that is there is used and kept"
     )
@@ -51,12 +54,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         cluster.down()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print what was measured; nothing is asserted about it."""
-    if config.stash[_MEASURED]:
-        terminalreporter.section("measured, s")
-        for line in config.stash[_MEASURED]:
-            terminalreporter.write_line(line)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """Print what was measured; after a run without a failure write it where that was asked for. None is asserted."""
+    measured = config.stash[_MEASURED]
+    if not measured:
+        return
+    terminalreporter.section("measured, s")
+    for what, seconds in measured:
+        terminalreporter.write_line(f"{seconds:7.2f}  {what}")
+    if config.option.latencies and exitstatus == 0:
+        Path(config.option.latencies).write_text(latencies.page(measured))
 
 
 @pytest.fixture(scope="session")
@@ -67,11 +74,29 @@ def cluster(pytestconfig: pytest.Config) -> Cluster:
     return pytestconfig.stash[_CLUSTER]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _installation(cluster: Cluster, pytestconfig: pytest.Config) -> None:
+    """How long the installation took is measured too."""
+    what = "helm upgrade -> ready, over an older one" if cluster.was_installed else "helm install -> ready"
+    pytestconfig.stash[_MEASURED].append((what, cluster.installed_s))
+
+
 @pytest.fixture(scope="module")
 def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Space]:
     """A namespace for the one job of a module; what is in it is kept in files if one of its tests failed."""
+    yield from _namespace(cluster, request, request.module.__name__.rpartition(".")[2])
+
+
+@pytest.fixture
+def own_space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Space]:
+    """The same for one test, when each test of a module has a job of its own."""
+    digest = hashlib.sha256(request.node.name.encode()).hexdigest()[:6]
+    yield from _namespace(cluster, request, f"{request.module.__name__.rpartition('.')[2]}-{digest}")
+
+
+def _namespace(cluster: Cluster, request: pytest.FixtureRequest, name: str) -> Iterator[Space]:
     failed_before = request.session.testsfailed
-    made = Space(cluster, request.module.__name__.rpartition(".")[2].replace("_", "-"))
+    made = Space(cluster, name.replace("_", "-"))
     cluster.kubectl("delete", "namespace", made.name, "--ignore-not-found")
     cluster.kubectl("create", "namespace", made.name)
     yield made
@@ -85,6 +110,6 @@ def measured(pytestconfig: pytest.Config) -> Callable[[str, float], None]:
     """Tell what took how many seconds, for the summary."""
 
     def tell(what: str, seconds: float) -> None:
-        pytestconfig.stash[_MEASURED].append(f"{seconds:7.2f}  {what}")
+        pytestconfig.stash[_MEASURED].append((what, seconds))
 
     return tell

@@ -7,6 +7,10 @@ import yaml
 from e2e.programs import ROOT
 
 STEPS_PER_EPOCH = 15
+PLAIN_IMAGE = "elasticjob/digits-plain:local"
+"""The example in an image that has nothing of ours."""
+ENDLESS = 4000
+"""Epochs of a job that a test ends by deleting it."""
 
 
 def digits(*, epochs: int, step_seconds: float = 0.05, **spec: Any) -> dict[str, Any]:
@@ -14,6 +18,25 @@ def digits(*, epochs: int, step_seconds: float = 0.05, **spec: Any) -> dict[str,
     manifest: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "digits" / "job.yaml").read_text())
     manifest["spec"] |= spec
     trainer(manifest)["command"] = ["python", "train.py", "--epochs", str(epochs), "--step-seconds", str(step_seconds)]
+    return manifest
+
+
+def injected(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same job, in an image that has nothing of ours: the operator puts the agent there."""
+    manifest["spec"]["agent"] = {"mode": "Inject"}
+    trainer(manifest)["image"] = PLAIN_IMAGE
+    return manifest
+
+
+def spread(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same job, with its pods on as many nodes as there are."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"elasticjob.io/job-name": manifest["metadata"]["name"]}},
+    }
+    manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = [constraint]
     return manifest
 
 

@@ -19,6 +19,8 @@ from tests.faults.waiting import eventually
 JOB = "digits"
 _OF_JOB = f"--selector=elasticjob.io/job-name={JOB}"
 _WAIT_S = 120.0
+KINDS = "pods,services,poddisruptionbudgets"
+"""All that the operator makes for a job."""
 
 # A worker is found by its environment, as the job's author could: RANK is what torchrun sets.
 _KILL = r"""
@@ -87,6 +89,12 @@ class Space:
         """Wait until rank 0 has reported this step of its training."""
         self.log(self.status()["masterPod"], until=rf"^\[rank0\] step {step}/")
 
+    def reached_more(self) -> None:
+        """Wait until rank 0 has trained on from here."""
+        pod = self.status()["masterPod"]
+        steps = [int(found[1]) for _, text in self.log(pod) if (found := re.match(r"\[rank0\] step (\d+)/", text))]
+        self.log(pod, until=rf"^\[rank0\] step {steps[-1] + 30}/")
+
     def kill_worker(self, rank: int) -> float:
         """SIGKILL this worker, inside its container; the moment."""
         status = self.status()
@@ -105,8 +113,8 @@ class Space:
 
         def holds() -> dict[str, Any] | None:
             status = self.status()
-            complete = status["readyReplicas"] == status["desiredReplicas"] and status["phase"] == "Running"
-            return status if complete and pod not in {node["podName"] for node in status["nodes"]} else None
+            running = {node["podName"] for node in status["nodes"] if "rank" in node and node["state"] == "Running"}
+            return status if len(running) == status["desiredReplicas"] and pod not in running else None
 
         found = eventually(holds, within_s=_WAIT_S, what=f"{pod} replaced")
         assert found is not None
@@ -116,19 +124,38 @@ class Space:
         """`kubectl delete`, and wait until nothing of it is there for Kubernetes; its keys go last."""
         uid = self.job()["metadata"]["uid"]
         self.kubectl("delete", "ejob", JOB)
-        self.kubectl("wait", "pods,services", _OF_JOB, "--for=delete", f"--timeout={_WAIT_S:g}s")
+        self.kubectl("wait", KINDS, _OF_JOB, "--for=delete", f"--timeout={_WAIT_S:g}s")
         eventually(lambda: not self.cluster.etcd_keys(uid), within_s=_WAIT_S, what=f"no key of {uid} in etcd")
+
+    def counts(self, status: Mapping[str, Any] | None = None) -> tuple[int, int, int]:
+        """What was charged: rounds, restarts, losses of nodes."""
+        found = self.status() if status is None else status
+        return found["rendezvousRound"], found["restarts"], found["nodeLosses"]
+
+    def nodes(self, status: Mapping[str, Any]) -> list[str]:
+        """Where the nodes of the job run, in the order of their ranks: names of the cluster's nodes."""
+        places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in self.pods()}
+        ranked = sorted(status["nodes"], key=lambda node: int(node["rank"]))
+        return [places[node["podName"]] for node in ranked]  # of a status that is still true
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The job's pods as they are."""
+        found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", _OF_JOB, "-o", "json"))["items"]
+        return found
 
     def running(self, round_: int) -> float:
         """The moment when the last node of this round, which must be the present one, said that its workers run."""
-        pods = [node["podName"] for node in self.status()["nodes"]]
+        status = self.status()
+        assert status["rendezvousRound"] == round_, status
+        pods = [node["podName"] for node in status["nodes"] if "rank" in node]
+        assert len(pods) == status["readyReplicas"], status
         said = rf"elasticjob-agent: round {round_}: .* are running"
         return max(self.log(pod, until=said)[-1][0] for pod in pods)
 
 
 def pod_of(status: Mapping[str, Any], node_rank: int) -> str:
     """The pod of the node that has this rank."""
-    return next(str(node["podName"]) for node in status["nodes"] if node["rank"] == node_rank)
+    return next(str(node["podName"]) for node in status["nodes"] if node.get("rank") == node_rank)
 
 
 def _moment(stamp: str) -> float:

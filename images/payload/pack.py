@@ -3,7 +3,7 @@
 `python pack.py SITE_PACKAGES` is run in a build stage (images/Dockerfile.agent) that has patchelf, strip, ldd and
 musl-gcc; SITE_PACKAGES has the agent and what it depends on. The result depends on nothing outside its folder: paths
 are absolute, since the folder's is fixed, and what an image could interfere with by a file or a variable is cut off.
-docs/payload.md has the list of what that is.
+README.md beside this file has the list of what that is.
 """
 
 import compileall

@@ -1,0 +1,65 @@
+"""A node goes: dead, frozen, cut off or emptied. The job goes on with the other one, and is whole again without it.
+
+Every job has one pod on each of the two nodes, and can do with one. The node comes back at the end: what wakes up there
+belongs to the past and must not disturb the job.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from e2e import nodes
+from e2e.manifests import ENDLESS, digits, spread
+from e2e.space import KINDS, Space, pod_of
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+Measured = Callable[[str, float], None]
+
+
+def _start(space: Space) -> dict[str, Any]:
+    """Two pods on two nodes, training."""
+    spec = {"replicas": 2, "minReplicas": 1, "maxReplicas": 2, "lostPodTimeoutSeconds": 10}
+    space.apply(spread(digits(epochs=ENDLESS, **spec)))
+    first = space.wait(phase="Running", readyReplicas=2)
+    space.reached(30)
+    assert len(set(space.nodes(first))) == 2
+    return first
+
+
+def _end(space: Space, *gone: str) -> None:
+    """Nothing of the pods that are gone is left, nor of the job when it is deleted."""
+    eventually(lambda: not {pod["metadata"]["name"] for pod in space.pods()} & set(gone), within_s=90, what="no zombie")
+    before = space.counts()
+    space.reached_more()
+    assert space.counts() == before
+    space.delete_job()
+    assert space.objects(KINDS) == []
+
+
+@pytest.mark.parametrize("fault", [nodes.killed, nodes.frozen, nodes.cut_off], ids=["killed", "frozen", "cut off"])
+def test_a_node_that_is(own_space: Space, measured: Measured, fault: Any) -> None:
+    first = _start(own_space)
+    (stays, node), lost = own_space.nodes(first), pod_of(first, 1)
+    name = fault.__name__.replace("_", " ")
+    with fault(own_space.cluster, node) as moment:
+        own_space.wait(rendezvousRound=2, readyReplicas=1)
+        measured(f"node {name} -> every worker of the survivors started", own_space.running(2) - moment)
+        after = own_space.replaced(lost)
+        measured(f"node {name} -> replaced, every worker started", own_space.running(3) - moment)
+        assert set(own_space.nodes(after)) == {stays}
+    assert own_space.counts(after) == (3, 0, 1)
+    _end(own_space, lost)
+
+
+def test_a_node_that_is_drained(own_space: Space, measured: Measured) -> None:
+    first = _start(own_space)
+    (stays, node), lost = own_space.nodes(first), pod_of(first, 1)
+    with nodes.drained(own_space.cluster, node) as moment:
+        after = own_space.replaced(lost)
+        measured("kubectl drain -> replaced, every worker started", own_space.running(2) - moment)
+        assert set(own_space.nodes(after)) == {stays}
+    assert own_space.counts(after) == (2, 0, 0)
+    _end(own_space, lost)

@@ -1,0 +1,47 @@
+"""A pod of a job goes, but not its node: the others go on in one more round, and another pod takes its place."""
+
+from collections.abc import Callable
+
+import pytest
+
+from e2e.manifests import ENDLESS, digits, injected
+from e2e.space import KINDS, Space, pod_of
+
+pytestmark = pytest.mark.timeout(240)
+
+# PID 1 of the pod is its init, whose one child is the agent.
+_KILL_THE_AGENT = "date +%s.%N; kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)"
+
+
+def test_the_pod_of_rank_0_is_deleted(own_space: Space, measured: Callable[[str, float], None]) -> None:
+    own_space.apply(digits(epochs=ENDLESS))
+    first = own_space.wait(phase="Running", readyReplicas=3)
+    own_space.reached(45)
+    lost = pod_of(first, 0)
+    deleted_at = own_space.delete_pod(lost)
+    after = own_space.replaced(lost)
+    measured("kubectl delete pod of rank 0 -> replaced, every worker started", own_space.running(2) - deleted_at)
+    assert own_space.counts(after) == (2, 0, 0)
+    assert pod_of(after, 0) == after["masterPod"] != lost
+    survivors = {pod_of(first, rank) for rank in (1, 2)}
+    assert survivors < {node["podName"] for node in after["nodes"]}
+    own_space.delete_job()
+    assert own_space.objects(KINDS) == []
+
+
+def test_an_agent_that_is_killed_is_proved_gone_at_once_and_its_pod_replaced(
+    own_space: Space, measured: Callable[[str, float], None]
+) -> None:
+    own_space.apply(injected(digits(epochs=ENDLESS)))
+    first = own_space.wait(phase="Running", readyReplicas=3)
+    own_space.reached(45)
+    lost = pod_of(first, 1)
+    killed_at = float(own_space.kubectl("exec", lost, "--", "sh", "-c", _KILL_THE_AGENT).split()[0])
+    after = own_space.replaced(lost)
+    measured(
+        "agent SIGKILLed -> replaced, every worker started", own_space.running(after["rendezvousRound"]) - killed_at
+    )
+    assert (after["restarts"], after["nodeLosses"], after["podReplacements"]) == (0, 1, 1)
+    assert after["lastFailure"]["podName"] == lost
+    own_space.delete_job()
+    assert own_space.objects(KINDS) == []
