@@ -20,7 +20,7 @@ from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api.records import Gone
 from elasticjob_api.world import State
-from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 
@@ -42,13 +42,15 @@ class ClosingLoop:
         nonce: Callable[[], str],
         trace: Trace,
         charges: ChargeClock | None = None,
+        quiet_until_s: float = 0.0,
     ) -> None:
+        """Nothing is written before `quiet_until_s`: etcd was wiped, and others are still coming back."""
         self._etcd = etcd
         self._me = me
         self._clock = clock
         self._nonce = nonce
         self._trace = trace
-        self._sightings = Sightings(charges)
+        self._sightings = Sightings(charges, quiet_until_s=quiet_until_s)
         self._wake = asyncio.Event()
         self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
         self._complained: set[str] = set()
@@ -83,7 +85,7 @@ class ClosingLoop:
                 await self._evict(view, decision)
             else:
                 await self._write(view, decision)
-        except Unavailable as error:
+        except (Unavailable, Wiped) as error:
             # Whether the write took place is unknown; the watch will show it. Nothing is decided from here.
             log.warning("closer could not write, trying again from what the watch shows: %s", error)
         return self._clock() + _RETRY_S

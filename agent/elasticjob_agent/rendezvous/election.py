@@ -41,9 +41,11 @@ class Election:
     ) -> None:
         """`jitter` gives a number from 0 to 1; `wake` asks for an `update`: the closing loop has failed.
 
-        `link`, to be set before the first `update`, is where members find this node's listener.
+        `link`, to be set before the first `update`, is where members find this node's listener. Nothing is opened or
+        closed before `quiet_until_s`.
         """
         self.link = ""
+        self.quiet_until_s = 0.0
         self._etcd = etcd
         self._clock = clock
         self._nonce = nonce
@@ -94,6 +96,7 @@ class Election:
             nonce=self._nonce,
             trace=self._trace,
             charges=self._charges,
+            quiet_until_s=self.quiet_until_s,
         )
         self._closing = asyncio.create_task(self._loop.run(), name="closer")
         self._closing.add_done_callback(lambda _: self._wake())

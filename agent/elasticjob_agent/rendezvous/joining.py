@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.recall import outranks
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records
@@ -18,6 +19,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import Gone, GoneReason, Node, Slots
 from elasticjob_api.world import Member, State, World, decode_world
+from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
 _BANNED = {GoneReason.SUPERSEDED, GoneReason.POD_DELETED, GoneReason.POD_FAILED}
@@ -156,11 +158,19 @@ def _refusal(view: View, profile: Profile) -> str:
 
 
 async def come_back(
-    etcd: Etcd, me: Identity, node: Node, *, spec: Slots, started: tuple[int, str] | None, lease_ttl_s: float
+    etcd: Etcd,
+    me: Identity,
+    node: Node,
+    *,
+    spec: Slots,
+    started: tuple[int, str] | None,
+    lease_ttl_s: float,
+    remembered: World | None = None,
 ) -> tuple[Identity, NodeAt] | None:
     """The same stay again, under a new lease if need be, its workers untouched; None when the job went on without it.
 
-    Raises Superseded when the stay was evicted for good, EtcdError when etcd does not answer.
+    Raises Superseded when the stay was evicted for good, EtcdError when etcd does not answer, and Wiped when there
+    is less than what is `remembered` of the world: the watch tells soon whether the store was wiped or the job deleted.
     """
     proof = await etcd.get(me.keys.gone(me.member.slot, me.member.incarnation))
     if proof is not None and (gone := records.decode(Gone, proof.value)).reason in _BANNED:
@@ -170,14 +180,18 @@ async def come_back(
         # Nothing was lost but answers. Nobody else writes this key: it holds what was said last, and whose lease it is.
         return replace(me, lease=key.lease), NodeAt(records.decode(Node, key.value), key.mod_revision)
     found = await etcd.get(me.keys.world)
-    if found is None or proof is not None or not _still_named(decode_world(found.value), me.member, started):
+    world = None if found is None else decode_world(found.value)
+    if outranks(remembered, world):
+        raise Wiped(f"{me.keys.world} is not what it was; either etcd was wiped or the job was deleted")
+    if found is None or world is None or proof is not None or not is_still_named(world, me.member, started):
         return None
     return await _put_back(
         etcd, me, node, world_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=spec.operator is not None
     )
 
 
-def _still_named(world: World, member: Member, started: tuple[int, str] | None) -> bool:
+def is_still_named(world: World, member: Member, started: tuple[int, str] | None) -> bool:
+    """Nothing has changed for this member: its workers are those of the round that runs."""
     return world.state is State.ACTIVE and started == (world.round, world.nonce) and member in world.members
 
 

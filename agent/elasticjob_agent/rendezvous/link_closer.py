@@ -5,7 +5,6 @@ while one forms, nodes and closer have better things to do. A link that cannot s
 """
 
 import asyncio
-import contextlib
 import logging
 import resource
 from collections.abc import Callable, Iterable
@@ -43,6 +42,8 @@ class CloserLinks:
         self._trace = trace
         self._on_proof = on_proof
         self._tasks: dict[Member, asyncio.Task[None]] = {}
+        self._all: set[asyncio.Task[None]] = set()
+        """Also those whose node is gone and that are just ending."""
         self._turns = asyncio.Semaphore(DIALS_AT_ONCE)
         self.proved: frozenset[Member] = frozenset()
 
@@ -55,8 +56,14 @@ class CloserLinks:
             return
         for node in _those_with_a_listener(view.nodes.values()):
             if node.member not in self._tasks and node.member != self._me.member and self._has_room():
-                coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port))
-                self._tasks[node.member] = asyncio.create_task(coroutine, name=f"link to {node.record.pod}")
+                self._begin(node)
+
+    def _begin(self, node: LiveNode) -> None:
+        coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port))
+        task = asyncio.create_task(coroutine, name=f"link to {node.record.pod}")
+        self._tasks[node.member] = task
+        self._all.add(task)
+        task.add_done_callback(self._all.discard)
 
     def _has_room(self) -> bool:
         return len(self._tasks) + _SPARE_FILES < raised_file_limit()
@@ -92,11 +99,12 @@ class CloserLinks:
 
     async def close(self) -> None:
         """End all links; idempotent."""
-        tasks, self._tasks = list(self._tasks.values()), {}
+        tasks = list(self._all)
+        self._tasks.clear()
         for task in tasks:
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # for the transports' own last turn
 
 
 def _those_with_a_listener(nodes: Iterable[LiveNode]) -> list[LiveNode]:

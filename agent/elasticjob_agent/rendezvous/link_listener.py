@@ -20,6 +20,8 @@ MOST_STRANGERS = 32
 """Connections that have not said who they are; one more is dropped at once."""
 MOST_LINKS = 64
 """There is one closer; a few may have been it within a short time."""
+_ACCEPTING = 3
+"""Turns of the event loop that an accepted connection takes to arrive."""
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ class LinkListener:
         self._on_end = on_end
         self._me: tuple[str, Member] | None = None
         self._server: asyncio.Server | None = None
-        self._strangers: set[asyncio.Task[None]] = set()
+        self._strangers: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.address: Address | None = None
 
@@ -59,11 +61,11 @@ class LinkListener:
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="link")
-        self._strangers.add(task)
+        self._strangers[task] = writer
         task.add_done_callback(self._forget)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
-        self._strangers.discard(task)
+        self._strangers.pop(task, None)
         self._links.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,8 +75,7 @@ class LinkListener:
                 return
             task = asyncio.current_task()
             if task is not None:
-                self._strangers.discard(task)
-                self._links[task] = writer
+                self._links[task] = self._strangers.pop(task)
             me = self._me
             writer.write(link_hello.encode(Hello(*me, self._draw())))
             await link_dial.ended(reader)
@@ -93,12 +94,18 @@ class LinkListener:
 
     async def close(self) -> None:
         """Stop listening and end all links; idempotent."""
+        self._me = None
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
             self._server = None
-        tasks = [*self._strangers, *self._links]
-        for task in tasks:
+            for _ in range(_ACCEPTING):
+                await asyncio.sleep(0)  # what was being accepted comes to its end as well
+        open_now = {**self._strangers, **self._links}
+        for task, writer in open_now.items():
+            writer.transport.abort()  # also of a task that never began
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*open_now, return_exceptions=True)
+        for writer in open_now.values():
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()

@@ -82,3 +82,4 @@ class CloserMind:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._asking
             self._asking = None
+            await asyncio.sleep(0)  # for the transport's own last turn

@@ -17,19 +17,18 @@ from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.link_listener import LinkListener
 from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.ports import Outcome, WorkersPort
-from elasticjob_agent.rendezvous.stay import RETRY_S, Entrance, Stay
+from elasticjob_agent.rendezvous.recall import Recall
+from elasticjob_agent.rendezvous.stay import PASSING, RETRY_S, Entrance, Stay
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, from_worker
-from elasticjob_api.world import Cause, World, decode_world
-from elasticjob_etcd.errors import LeaseNotFound, Unavailable
+from elasticjob_api.world import Cause, World
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
 
 log = logging.getLogger(__name__)
-_NO_WORLD = 0
 
 
 class RendezvousMember:
@@ -61,10 +60,12 @@ class RendezvousMember:
         self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
         self._closer_mind = CloserMind(etcd=etcd, draw=draw, trace=trace)
         self._leave_requested = False
-        self._world: World | None = None
-        self._world_revision = _NO_WORLD
-        self._stale_revision = -1
-        self._world_was_seen = False
+        self._clock = clock
+        self._recall = Recall()
+        self._stale_revision: int | None = None
+        self._wipes = 0
+        self._wiped = False
+        self._quiet_until_s = 0.0
         self.stay: Stay | None = None
         self.on_world: Callable[[World], None] = lambda _world: None
         workers.on_change = self._wake.set
@@ -134,11 +135,12 @@ class RendezvousMember:
             if self._mirror.failure is not None:
                 raise self._mirror.failure
             stay = self.stay
-            if stay.keeper.lost.is_set():
+            self._note_wipe(stay)
+            self._look()
+            if stay.keeper.lost.is_set() and not self._recall.ended:
                 if not await self._recover(stay):
                     return Outcome(ExitCode.LEFT, "left while etcd did not answer")
                 continue
-            self._look()
             closer = self._mirror.items.get(self._keys.closer)
             self._closer_mind.update(stay.me, closer_in(closer), closer.lease if closer else 0)
             await self._election.update(stay.me, closer, may_stand=not self._leave_requested)
@@ -147,7 +149,7 @@ class RendezvousMember:
                 return await self._exit(stay, step)
             if step.do is Do.DEPART:
                 return await self._depart(stay)
-            if step.do is Do.WAIT or self._world_revision == self._stale_revision:
+            if step.do is Do.WAIT or self._recall.revision == self._stale_revision:
                 await self._wake.wait()
                 continue
             await self._perform(stay, step)
@@ -155,41 +157,50 @@ class RendezvousMember:
 
     def _look(self) -> None:
         """Take in the newest world of the watch; an unreadable one is as if unchanged."""
-        kv = self._mirror.items.get(self._keys.world)
-        revision = _NO_WORLD if kv is None else kv.mod_revision
-        if revision == self._world_revision:
-            return
-        self._world_revision = revision
         try:
-            self._world = None if kv is None else decode_world(kv.value)
+            is_news = self._recall.look(self._mirror.items.get(self._keys.world))
         except RecordError as error:
             log.warning("ignored %s: %s", self._keys.world, error)
             return
-        if self._world is not None:
-            self._world_was_seen = True
-            self._election.note(self._world)
-            self._trace.point(f"saw {self._world.state.value}", self._world.round)
-            self.on_world(self._world)
+        if is_news and (world := self._recall.world) is not None:
+            self._election.note(world)
+            self._trace.point(f"saw {world.state.value}", world.round)
+            self.on_world(world)
+
+    def _note_wipe(self, stay: Stay) -> None:
+        """After a wipe everybody first comes back: nothing is opened or closed for one lease period."""
+        if self._mirror.wiped == self._wipes:
+            return
+        self._wipes = self._mirror.wiped
+        self._recall.wiped()
+        self._stale_revision = None
+        self._quiet_until_s = self._election.quiet_until_s = self._clock() + stay.spec.keep_alive_s
+        asyncio.get_running_loop().call_later(stay.spec.keep_alive_s, self._wake.set)
+        log.warning("etcd was wiped or restored; writing back what this node knows")
+        self._trace.point("wiped", self._recall.world.round if self._recall.world else 0)
+        self._wiped = True
+        stay.keeper.lost.set()
 
     def _situation(self, stay: Stay) -> Situation:
-        stay.note(self._world)
+        stay.note(self._recall.world)
         return Situation(
             me=stay.me.member,
-            world=self._world,
-            deleted=self._world is None and self._world_was_seen and not self._mirror.wiped,
+            world=self._recall.world,
+            deleted=self._recall.deleted,
             workers=self._workers.phase,
             started=stay.started,
             unsaid_failures=len(self._workers.failures) > stay.failures_said,
             ready=stay.node.ready,
             done_round=stay.done_round,
+            quiet=self._clock() < self._quiet_until_s,
             leave_requested=self._leave_requested,
             leave_said=stay.leave_said,
         )
 
     async def _perform(self, stay: Stay, step: Step) -> None:
         try:
-            result = await self._acts.perform(Scene(stay, self._world, self._world_revision), step)
-        except (Unavailable, LeaseNotFound) as error:
+            result = await self._acts.perform(Scene(stay, self._recall.world, self._recall.revision), step)
+        except PASSING as error:
             log.warning("could not %s, trying again: %s", step.do.value, error)
             if self._leave_requested:
                 stay.leave_said = True  # peers learn it when the lease ends; the workers are stopped all the same
@@ -199,23 +210,28 @@ class RendezvousMember:
         if result is Result.KEY_LOST:
             stay.keeper.lost.set()
         if result is Result.WORLD_MOVED:
-            self._stale_revision = self._world_revision  # nothing is decided again before the watch shows the new one
+            self._stale_revision = self._recall.revision  # nothing is decided again before the watch shows the new one
 
     # -- a lost lease ----------------------------------------------------------------------------
 
     async def _recover(self, stay: Stay) -> bool:
         """Come back, or stop the workers and begin anew; False when told to leave meanwhile."""
         log.warning("lost the lease of this stay (%s); coming back", stay.keeper.reason or "own key is gone")
-        self._trace.point("lost", self._world.round if self._world else 0)
+        self._trace.point("lost", self._recall.world.round if self._recall.world else 0)
         await self._election.close()
         while not self._leave_requested:
+            self._note_wipe(stay)
+            self._look()
+            if self._recall.deleted:
+                return True  # the loop goes on to the end
             try:
-                if await self._entrance.come_back(stay):
+                if await self._entrance.come_back(stay, self._recall, wiped=self._wiped):
+                    self._wiped = False
                     stay.call_when_lost(self._wake.set)
                     log.info("came back under a new lease; the workers were not touched")
                     return True
                 break
-            except (Unavailable, LeaseNotFound) as error:
+            except PASSING as error:
                 log.warning("etcd does not answer; the workers go on: %s", error)
                 await asyncio.sleep(RETRY_S)
         await self._stop_workers(soon=False)
@@ -224,7 +240,8 @@ class RendezvousMember:
         if self._leave_requested:
             return False
         # In a wiped store there is nothing to come back to: there the job begins again.
-        return await self._enter(again=not self._mirror.wiped) is not None
+        again, self._wiped = not self._wipes, False
+        return await self._enter(again=again) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:
         """Stop them all and wait for it; whoever calls this has no step to take until then."""
@@ -240,19 +257,19 @@ class RendezvousMember:
         await self._election.close()
         try:
             await self._etcd.txn(txns.farewell(stay.me))
-        except (Unavailable, LeaseNotFound) as error:
+        except PASSING as error:
             log.warning("could not say farewell; this node will count as lost when its lease ends: %s", error)
         await self._entrance.leave_nothing(stay)
         self.stay = None
         return Outcome(ExitCode.LEFT, "left in order")
 
     async def _exit(self, stay: Stay, step: Step) -> Outcome:
-        world = self._world
+        world = self._recall.world
         await self._election.close()
         await self._entrance.leave_nothing(stay)
         self.stay = None
         if self._profile.own_spec is not None and world is not None:
-            await self._clear_away(self._world_revision)
+            await self._clear_away(self._recall.revision)
         if step.code is not None:
             return Outcome(step.code, "the job was deleted" if world is None else world.cause.value, world)
         if world is None:
@@ -266,7 +283,7 @@ class RendezvousMember:
                 await self._etcd.txn(
                     Txn((unchanged(self._keys.world, revision),), (Delete(self._keys.all, prefix=True),))
                 )
-        except Unavailable as error:
+        except PASSING as error:
             log.warning("could not clear the finished run away: %s", error)
 
 

@@ -56,10 +56,12 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
         return Wait(why="no spec yet")
     if idle := _idle(spec, world):
         return Wait(why=idle)
+    if seen.now_s < seen.quiet_until_s:
+        return Wait(seen.quiet_until_s, "etcd was wiped: all get time to come back")
     if (condemned := _condemned(view, seen)) is not None:
         return condemned
     if world is None:
-        return Wait(why="the world cannot be read") if view.world_revision else WriteWorld(_first(spec, nonce))
+        return _plan_first(view, spec, seen, nonce)
     plan_state = _plan_active if world.state is State.ACTIVE else _plan_forming
     return plan_state(view, spec, world, seen, nonce)
 
@@ -71,6 +73,12 @@ def _idle(spec: Slots, world: World | None) -> str | None:
     if spec.suspended or (world is not None and world.state is State.SUSPENDED):
         return "suspended"
     return None
+
+
+def _plan_first(view: View, spec: Slots, seen: Seen, nonce: str) -> Decision:
+    if view.world_revision:
+        return Wait(why="the world cannot be read")
+    return Wait(why="the job was deleted") if seen.world_was_seen else WriteWorld(_first(spec, nonce))
 
 
 def _first(spec: Slots, nonce: str) -> World:

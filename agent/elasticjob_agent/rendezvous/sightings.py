@@ -16,8 +16,10 @@ from elasticjob_api.world import Member, State
 class Sightings:
     """Since when things are as they are."""
 
-    def __init__(self, charges: ChargeClock | None = None) -> None:
-        """`charges` is its node's, fed with the worlds from before it became the closer."""
+    def __init__(self, charges: ChargeClock | None = None, *, quiet_until_s: float = 0.0) -> None:
+        """`charges` is its node's, fed with the worlds from before it became the closer; see `Seen.quiet_until_s`."""
+        self._quiet_until_s = quiet_until_s
+        self._world_was_seen = self._spec_was_seen = False
         self._charges = charges or ChargeClock()
         self._round: tuple[int, bool] | None = None
         self._round_since_s = 0.0
@@ -30,6 +32,7 @@ class Sightings:
     def update(self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset()) -> Seen:
         """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""
         self._update_round(view, now_s)
+        self._update_quiet(view, now_s)
         nodes = frozenset(view.nodes)
         if nodes - self._nodes:
             self._newest_key_s = now_s
@@ -45,7 +48,17 @@ class Sightings:
             charges_seen_s=self._charges.note(view.world.charges if view.world else "", now_s),
             proved=proved,
             hold=self._hold.note(view, now_s),
+            quiet_until_s=self._quiet_until_s,
+            world_was_seen=self._world_was_seen,
         )
+
+    def _update_quiet(self, view: View, now_s: float) -> None:
+        first = view.spec is not None and not self._spec_was_seen
+        self._spec_was_seen = self._spec_was_seen or view.spec is not None
+        self._world_was_seen = self._world_was_seen or bool(view.world_revision)
+        if first and view.spec is not None and view.spec.first_round > 1 and not view.world_revision:
+            # The operator says that there were rounds before: those who remember them may be about to come back.
+            self._quiet_until_s = max(self._quiet_until_s, now_s + view.spec.keep_alive_s)
 
     def _update_round(self, view: View, now_s: float) -> None:
         # A verdict written into forming(r) is the same round still: its clock goes on.

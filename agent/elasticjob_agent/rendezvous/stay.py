@@ -10,16 +10,20 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from elasticjob_agent.rendezvous import joining
+from elasticjob_agent.rendezvous import joining, wipe
 from elasticjob_agent.rendezvous.errors import Unreachable
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
+from elasticjob_agent.rendezvous.wipe import Kept
 from elasticjob_api.records import Node, Slots
 from elasticjob_api.world import World
-from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable
+from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.protocol import Etcd, Lease, Range
 
+PASSING = (Unavailable, LeaseNotFound, Wiped)
+"""Trouble with etcd after which an act is tried again, from what the watch shows then."""
 RETRY_S = 0.25
 SAY_AGAIN_S = 10.0
 
@@ -54,6 +58,24 @@ class Stay:
         nonce, told = self.opening
         if world is not None and nonce and world.nonce == nonce:
             self.failures_said = max(self.failures_said, told)
+
+    def kept(self, recall: Recall) -> Kept:
+        """What is written back after a wipe."""
+        return Kept(
+            me=self.me,
+            node=self.node,
+            spec=self.spec,
+            recall=recall,
+            started=self.started,
+            done_round=self.done_round,
+        )
+
+    def go_on_as(self, back: tuple[Identity, NodeAt], *, wiped: bool) -> None:
+        """The same stay under a new lease."""
+        self.me, self.last = back
+        if wiped:
+            # The round that runs is still the one in which they happened: what was said of them is forgotten.
+            self.failures_said, self.opening = 0, ("", 0)
 
     def call_when_lost(self, wake: Callable[[], None]) -> None:
         """Call `wake` once the lease is lost."""
@@ -95,7 +117,7 @@ class Entrance:
         while not give_up():
             try:
                 return await self._enter_once(master_port, profile)
-            except (Unavailable, LeaseNotFound) as error:
+            except PASSING as error:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
                     raise Unreachable(f"etcd did not answer within {timeout_s:g} s: {error}") from error
@@ -110,20 +132,24 @@ class Entrance:
         keeper = LeaseKeeper(self.etcd, joined.lease, self.clock)
         return Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
 
-    async def come_back(self, stay: Stay) -> bool:
+    async def come_back(self, stay: Stay, recall: Recall, *, wiped: bool) -> bool:
         """Put a lost stay back under a new lease, its workers untouched; False when it has to begin anew."""
-        back = await joining.come_back(
-            self.etcd,
-            stay.me,
-            stay.node,
-            spec=stay.spec,
-            started=stay.started,
-            lease_ttl_s=stay.spec.keep_alive_s,
-        )
+        if wiped:
+            back = await wipe.come_back(self.etcd, stay.kept(recall))
+        else:
+            back = await joining.come_back(
+                self.etcd,
+                stay.me,
+                stay.node,
+                spec=stay.spec,
+                started=stay.started,
+                lease_ttl_s=stay.spec.keep_alive_s,
+                remembered=recall.world,
+            )
         if back is None:
             return False
         await stay.close()
-        stay.me, stay.last = back
+        stay.go_on_as(back, wiped=wiped)
         stay.keeper = LeaseKeeper(self.etcd, Lease(stay.me.lease, stay.keeper.lease.ttl_s), self.clock)
         return True
 

@@ -45,6 +45,8 @@ class Situation:
     """What the own node key says."""
     done_round: int = 0
     """The last round for which `done` is written."""
+    quiet: bool = False
+    """Etcd was wiped or restored a moment ago: nothing is opened until all have had time to come back."""
     leave_requested: bool = False
     leave_said: bool = False
 
@@ -101,7 +103,7 @@ def _stop_then(s: Situation, then: Step, *, soon: bool) -> Step:
 
 def _leave(s: Situation) -> Step:
     if not s.leave_said:
-        return Step(Do.OPEN_LEAVING if _runs_its_round(s) else Do.SAY_LEAVING)
+        return Step(Do.OPEN_LEAVING if _runs_its_round(s) and not s.quiet else Do.SAY_LEAVING)
     return _stop_then(s, Step(Do.DEPART), soon=False)
 
 
@@ -134,7 +136,7 @@ def _run(s: Situation, world: World) -> Step:
     if not current:
         return Step(Do.START, group_rank=rank)
     if s.workers is Workers.FAILED and s.unsaid_failures:
-        return Step(Do.OPEN_FAILED)
+        return WAIT if s.quiet else Step(Do.OPEN_FAILED)
     if s.workers is Workers.SUCCEEDED and s.done_round != world.round:
         return Step(Do.SAY_DONE)
     return WAIT

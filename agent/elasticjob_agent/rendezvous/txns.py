@@ -87,6 +87,13 @@ def put_back(me: Identity, node: Node, world_revision: int) -> Txn:
     return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
+def recollect(me: Identity) -> Txn:
+    """Read what a store that was wiped or restored knows: world, members, proof against this stay, and all nodes."""
+    gone = Get(me.keys.gone(me.member.slot, me.member.incarnation))
+    reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.members), gone, Get(me.keys.nodes, prefix=True))
+    return Txn((), reads)
+
+
 def ready(me: Identity, last: NodeAt, node: Node) -> Txn:
     """`ready` stays true for ever, so it needs no fence but the own record."""
     return Txn(me.still(last), (me.put_node(node),), me.learn)

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
@@ -74,8 +74,7 @@ async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> No
     assert await crew.finish(closer) == [0]
     assert other.workers.phase is Workers.RUNNING
     connect(other)
-    with pytest.raises(Superseded, match="has ended"):
-        await other.task
+    assert await other.end() == ExitCode.JOB_DELETED
     assert store.range("").kvs == ()
     await crew.close()
 

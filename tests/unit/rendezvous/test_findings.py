@@ -121,6 +121,97 @@ def test_finding_12_a_joiner_does_not_interrupt_a_job_that_is_about_to_end() -> 
     )
 
 
+WIPED = {
+    "7: one that lags writes its round back, and another that is further on writes over it": """
+        restart; look; close; go 0; stopped 0; go 0   # 1 has not seen that round 2 forms
+        wipe; see 1; turn 1; turn 1; is active 1; runs 1 1
+        go 0; is forming 2; settle; is active 2 restarts=0
+    """,
+    "a job that is healthy goes on as it was": """
+        wipe; go 0; go 1; key 0; key 1; runs 0 1; runs 1 1; is active 1 members=0,1
+        settle; is active 1 members=0,1; runs 0 1; runs 1 1
+    """,
+    "nothing is opened because one has not come back yet": """
+        wipe; go 0; stand 0; go 0; look; close; is active 1; nokey 1
+        wait 5; close; is active 1; go 1; key 1
+        wait 2; look; close; is active 1; settle; is active 1 members=0,1 losses=0
+    """,
+    "but it is when the time to come back is over": """
+        kill 1; wipe; go 0; stand 0; go 0; look; close; is active 1
+        wait 7; look; close; is forming 2 cause=NodeLost
+    """,
+    "success that was said is said again": """
+        finish 0; go 0; wipe; settle; finish 1; settle; is succeeded 1 restarts=0 losses=0
+    """,
+    "a failure that was said, and whose round nobody has seen, is said again and charged once": """
+        fail 0; turn 0; is forming 2; wipe; settle; is active 2 restarts=1
+    """,
+    "a worker that fails right after it opens the round when all have had time to come back": """
+        wipe; go 0; go 1; fail 0; go 0; is active 1; wait 7; go 0; is forming 2 cause=WorkerFailed
+        settle; is active 2 members=0,1 restarts=1
+    """,
+    "who leaves right after it opens nothing itself, and is not lost": """
+        wipe; go 0; go 1; sigterm 1; go 1; stopped 1; go 1; nokey 1; is active 1; runs 0 1
+        settle; is active 2 members=0 losses=0
+    """,
+    "what had been charged stays charged, and is not charged again": """
+        fail 0; go 0; settle; is active 2 restarts=1; wipe; settle; is active 2 restarts=1
+    """,
+    "a round that formed goes on to form": """
+        restart; look; close; go 0; is forming 2; wipe; settle; is active 2 members=0,1 restarts=0
+    """,
+    "in a restored store an older round is there, and the newer one is written over it": """
+        backup; fail 0; settle; is active 2; restore; is active 1; settle; is active 2 members=0,1 restarts=1
+        runs 0 2; runs 1 2
+    """,
+    "who waits for the watch to tell whether etcd was wiped or the job deleted does not stop its workers": """
+        wipe; notice 1; turn 1; turn 1; turn 1; turn 1; runs 1 1; nokey 1; go 1; key 1; runs 1 1
+    """,
+    "nothing is lost if the store is restored to what it is": """
+        backup; restore; settle; is active 1 members=0,1; runs 0 1; runs 1 1
+    """,
+    "a restored store that does not know of a success is told": """
+        backup; finish 0; go 0; restore; settle; finish 1; settle; is succeeded 1
+    """,
+    "a call that was given up before takes no place after": """
+        arm 0 LATE; fail 0; turn 0; wipe; land 0; settle; is active 2 restarts=1
+    """,
+}
+
+
+@pytest.mark.parametrize("history", WIPED.values(), ids=WIPED)
+def test_after_a_wipe(history: str) -> None:
+    play(history)
+
+
+def test_after_a_wipe_with_an_operator_the_map_is_kept_and_its_pods_go_on() -> None:
+    play("wipe; settle; is active 1 members=0,1 losses=0; runs 0 1; runs 1 1", operator=OPERATOR)
+
+
+def test_finding_7_agents_without_memory_wait_before_they_begin_far_beyond_what_was() -> None:
+    history = """
+        kill 0; kill 1; wipe; operate; operate; go 2; go 3; stand 2; go 2; look; close; wait 5; close
+    """
+    made = play(history, operator=OPERATOR)
+    assert made.job.world is None
+    made.run("wait 2; close; is forming 1001; settle; is active 1001 members=2,3")
+
+
+def test_finding_14_a_watch_of_another_life_is_not_trusted() -> None:
+    play("backup; fail 0; settle; is active 2; restore; is active 1; go 0; is active 2; settle; is active 2 restarts=1")
+
+
+def test_finding_15_a_job_that_was_deleted_is_not_begun_again_by_its_agents() -> None:
+    made = play("delete; settle")
+    assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED] * 2
+    assert made.job.store.range("").kvs == ()
+
+
+def test_a_job_that_was_deleted_after_a_wipe_is_known_to_be() -> None:
+    made = play("wipe; settle; is active 1; delete; settle")
+    assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED] * 2
+
+
 def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
     history = """
         expire 1; look; close; go 0; stopped 0; go 0; look; close; is active 2 members=0

@@ -192,6 +192,24 @@ class JobMachine(RuleBasedStateMachine):
         if node := self.pick(index):
             self.disturb(happened=self.job.condemn(node, reason))
 
+    # -- the store -------------------------------------------------------------------------------
+
+    @rule(afterwards=afterwards, index=whichever)
+    def etcd_is_wiped(self, index: int, afterwards: tuple[int, int]) -> None:
+        self.disturb(happened=self.job.wipe())
+        if node := self.pick(index):
+            self.follow(node, afterwards)
+
+    @rule()
+    def etcd_is_backed_up(self) -> None:
+        self.job.back_up()
+
+    @rule(afterwards=afterwards, index=whichever)
+    def etcd_is_restored(self, index: int, afterwards: tuple[int, int]) -> None:
+        self.disturb(happened=self.job.restore())
+        if node := self.pick(index):
+            self.follow(node, afterwards)
+
     # -- wishes ----------------------------------------------------------------------------------
 
     @rule(desired=st.integers(1, 4), index=whichever, afterwards=afterwards, fails=st.booleans())
@@ -228,7 +246,7 @@ class JobMachine(RuleBasedStateMachine):
             job.finish()
         job.settle()
         job.check_ends()
-        if job.world is not None and job.world.state is not State.FAILED:
+        if job.world is not None and job.world.state is not State.FAILED and not job.ledger.wipes:
             assert job.world.round <= 1 + job.disturbances, f"7: {job.world.round} rounds"
 
 

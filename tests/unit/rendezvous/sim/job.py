@@ -16,11 +16,14 @@ from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
 from elasticjob_api.world import Cause, Member, State, World
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import Op, Put, Txn, absent, unchanged
+from tests.unit.rendezvous.sim.backup import Backup
 from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
 
 _PAUSES_S = (0.5, 1.5, 15.0, 60.0)
 _MOST_PASSES = 600
+_CATCHING_UP = 2
+"""Passes in which somebody may still be evicted for the time that passed before the fair run."""
 _MOST_TURNS = 60
 
 
@@ -33,6 +36,10 @@ class SimJob:
         self.ledger = Ledger(self.store, self.keys)
         self.nodes: list[SimNode] = []
         self.now_s = 0.0
+        self.backup: Backup | None = None
+        self.unsettled = False
+        """The store was wiped, and not everybody has come back yet."""
+        self._last_spec = spec
         self.disturbances = 0
         """How often a round may have become necessary since the beginning."""
         self._draws = 0
@@ -51,9 +58,7 @@ class SimJob:
     @property
     def spec(self) -> Slots:
         """The spec as it is."""
-        spec = self.view().spec
-        assert spec is not None
-        return spec
+        return self.view().spec or self._last_spec
 
     @property
     def world(self) -> World | None:
@@ -84,6 +89,9 @@ class SimJob:
 
     def check_running(self) -> None:
         """3: nobody runs an older round unless its key is gone, it is proved gone, or it is wedged."""
+        self.unsettled = self.unsettled and not all(self._has_come_back(node) for node in self.running())
+        if self.unsettled:
+            return
         busy = [node for node in self.running() if node.workers.alive and node.workers.place is not None]
         newest = max((node.workers.place.round for node in busy if node.workers.place), default=0)
         for node in busy:
@@ -92,6 +100,10 @@ class SimJob:
             if node.workers.place.round < newest and not node.workers.wedged:
                 said = f"3: {node.pod} still runs round {node.workers.place.round} beside {newest}"
                 assert self.ledger.is_excused(node.running_as), said
+
+    def _has_come_back(self, node: SimNode) -> bool:
+        knows = node.wipes == self.ledger.wipes and not node.lost
+        return knows and (not node.workers.alive or node.recall.revision == self.view().world_revision)
 
     def check_write(self, view: View, new: World) -> None:
         """What the closer is about to write, against all that it has seen."""
@@ -148,6 +160,7 @@ class SimJob:
             ops.append(Put(self.keys.world, world.encode_world(new_world)))
         fences = (unchanged(self.keys.spec, view.spec_revision), unchanged(self.keys.world, view.world_revision))
         assert self.store.txn(Txn(fences, tuple(ops))).succeeded
+        self._last_spec = spec
         self._follow_map(spec)
         return True
 
@@ -177,7 +190,35 @@ class SimJob:
         spec = self.spec
         if spec.operator is None or self.ended:
             return False
+        if self.view().spec is None:
+            return self._write_spec(self._after_a_wipe(spec))
         return self._evict_dead() or self._replace_dead(spec)
+
+    def _after_a_wipe(self, spec: Slots) -> Slots:
+        """The map goes on naming the living; rounds begin far beyond those that took place."""
+        known = max(world.round for world in self.ledger.worlds) if self.ledger.worlds else 0
+        restarts = self.ledger.worlds[-1].restarts if self.ledger.worlds else 0
+        return replace(spec, first_round=known + 1000, first_restarts=restarts)
+
+    def wipe(self) -> bool:
+        """Etcd loses everything; a job that has ended has nothing to lose."""
+        if self.ended:
+            return False
+        self.unsettled = True
+        self.store.wipe()
+        return True
+
+    def back_up(self) -> None:
+        """Somebody takes a snapshot of etcd."""
+        self.backup = Backup.of(self.store)
+
+    def restore(self) -> bool:
+        """Etcd is what it was at the last snapshot."""
+        if self.ended or self.backup is None:
+            return False
+        self.unsettled = True
+        self.backup.restore(self.store)
+        return True
 
     def _evict_dead(self) -> bool:
         here = {node.pod for node in self.running()}
@@ -269,11 +310,12 @@ class SimJob:
         for node in self.nodes:
             node.etcd.faults.clear()
         pauses = 0
-        for _ in range(_MOST_PASSES):
+        for count in range(_MOST_PASSES):
             proved = self.view().gone
             if self.fair_pass() or self._run_out():
                 pauses = 0
-                self._check_proofs(proved)
+                if count >= _CATCHING_UP:
+                    self._check_proofs(proved)
             elif pauses == len(_PAUSES_S):
                 return
             else:

@@ -25,6 +25,8 @@ class Ledger:
     keys: Keys
     revision: int = 1
     worlds: list[World] = field(default_factory=list)
+    life: list[World] = field(default_factory=list)
+    """Those of the store as it is, since it was wiped or restored."""
     membership: Membership | None = None
     """The members of the last active round, as of the last world."""
     nodes: dict[Member, Node] = field(default_factory=dict)
@@ -41,28 +43,55 @@ class Ledger:
     genuine: set[int] = field(default_factory=set)
     """Rounds that an agent ended because its worker failed."""
 
+    deleted: bool = False
+    """The test has deleted the job."""
+    wipes: int = 0
+    """Lives of the store that are over; each is counted anew, but for what no wipe excuses."""
+    nonces: set[str] = field(default_factory=set)
+    """Of every world that ever was: what comes again was written back."""
+
+    _cluster_id: int = 0
     _view: View = field(default_factory=View)
     _view_at: int = 0
 
     def __post_init__(self) -> None:
+        self._cluster_id = self.store.cluster_id
         self.store.listeners.add(self.observe)
 
     @property
     def world(self) -> World | None:
         """The world as it is."""
-        return self.worlds[-1] if self.worlds else None
+        return self.life[-1] if self.life else None
 
     def observe(self) -> None:
         """Called after every revision."""
+        if self._cluster_id != self.store.cluster_id:
+            self._begin_a_life()
+            return
         for event in self.store.events_since(self.revision + 1, self.keys.control):
             parsed = self.keys.parse(event.kv.key)
             assert parsed is not None, f"a key outside the layout: {event.kv.key}"
             if parsed.kind == "node" and not event.deleted:
                 self._saw_node(Member(parsed.slot or 0, parsed.incarnation or ""), event.kv)
             elif parsed.kind == "world":
-                assert not event.deleted, "the job was deleted, or begun again"
+                if event.deleted:
+                    assert self.deleted, "the job was deleted"
+                    continue
+                assert not self.deleted, "15: a deleted job was begun again"
                 self._saw_world(world.decode_world(event.kv.value))
+            elif parsed.kind == "members" and self.wipes:
+                self.membership = self.view().membership  # written back
         self.revision = self.store.revision
+
+    def _begin_a_life(self) -> None:
+        """The store is another one; what it holds already was restored."""
+        self._cluster_id, self.revision = self.store.cluster_id, self.store.revision
+        self.wipes += 1
+        self._view_at = -1
+        view = self.view()
+        self.life = [] if view.world is None else [view.world]
+        self.membership = view.membership
+        self.verdicts.clear()
 
     def view(self) -> View:
         """Everything as it is now; not to be changed."""
@@ -96,10 +125,14 @@ class Ledger:
     # -- worlds ----------------------------------------------------------------------------------
 
     def _saw_world(self, new: World) -> None:
-        old = self.world
+        old, view = self.world, self.view()
+        if new.nonce in self.nonces:
+            self._check_written_back(old, new)
+            self.membership = view.membership
+            self._note(new)
+            return
         if old is not None:
             self._check_order(old, new)
-        view = self.view()
         if new.state is State.FORMING and new.cause is Cause.WORKER_FAILED and (not old or new.round > old.round):
             self.genuine.add(new.round - 1)
         if old is not None and old.state is State.FORMING:
@@ -110,7 +143,19 @@ class Ledger:
         if new.state is State.SUCCEEDED:
             missing = [member for member in new.members if (new.round, member) not in self.succeeded]
             assert not missing, f"6: succeeded although {missing} did not exit 0"
+        assert new.restarts <= len(self.genuine), "5: more restarts than rounds that failed"
+        self._note(new)
+
+    def _note(self, new: World) -> None:
         self.worlds.append(new)
+        self.life.append(new)
+        self.nonces.add(new.nonce)
+
+    def _check_written_back(self, old: World | None, new: World) -> None:
+        """11: only after a wipe, as it was, and only over none or a lower one."""
+        assert self.wipes, "4: a world was written twice"
+        assert new in self.worlds, f"11: {new} never was"
+        assert old is None or (new.order, new.judged) > (old.order, old.judged), f"11: {new.order} over {old.order}"
 
     @staticmethod
     def _check_order(old: World, new: World) -> None:
@@ -141,6 +186,8 @@ class Ledger:
         missing = missing_members(view, self.membership)
         if lost:
             assert any(not has_left(view, member) for member in missing), "5: a loss without one"
+        if self.wipes:
+            return  # what an agent had said of its failures is not written back
         if round_ in self.genuine and not missing and new.cause is not Cause.OPERATOR:
             assert added == 1 or over, f"5: round {round_} failed with everybody there, and was not charged"
 

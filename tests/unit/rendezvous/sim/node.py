@@ -8,23 +8,23 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from elasticjob_agent.rendezvous import joining, txns
+from elasticjob_agent.rendezvous import joining, txns, wipe
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.plan import Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.stay import Stay
+from elasticjob_agent.rendezvous.recall import Recall
+from elasticjob_agent.rendezvous.stay import PASSING, Stay
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
-from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Member, World, decode_closer, decode_world
-from elasticjob_etcd.errors import LeaseNotFound, Unavailable
+from elasticjob_api.world import Member, decode_closer
 from tests.unit.rendezvous.sim.ledger import Ledger
 from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
@@ -67,10 +67,12 @@ class SimNode:
         self.saw_final = False
         self._closing_as: Identity | None = None
         self._anew = False
-        self._world: World | None = None
-        self._world_revision = 0
-        self._stale_revision = -1
-        self._world_was_seen = False
+        self.recall = Recall()
+        self.wipes = 0
+        self.wiped = False
+        self._stale_revision: int | None = None
+        self._quiet_until_s = 0.0
+        self._newest_started = 0
         self._election = _Standing()
         self._profile = Profile(
             keys=job.keys,
@@ -112,6 +114,8 @@ class SimNode:
     def _on_start(self, place: Assignment) -> None:
         assert self.stay is not None
         assert not self.saw_final, "6: started after a final state was seen"
+        assert place.round >= self._newest_started, f"11: round {place.round} after {self._newest_started}"
+        self._newest_started = place.round
         self.running_as = self.stay.me.member
         self.ledger.saw_start(self.running_as, place)
 
@@ -123,7 +127,7 @@ class SimNode:
             return False
         try:
             return self._turn()
-        except (Unavailable, LeaseNotFound):
+        except PASSING:
             return True
         except Crashed:
             self.kill()
@@ -138,9 +142,10 @@ class SimNode:
             return self._enter()
         if self._anew:
             return self._begin_anew(stay)
-        if self.lost:
-            return self._recover(stay)
+        self._note_wipe(stay)
         self._look()
+        if self.lost and not self.recall.ended:
+            return self._recover(stay)
         self._elect(stay)
         step = next_step(self._situation(stay))
         if step.do is Do.EXIT:
@@ -148,7 +153,7 @@ class SimNode:
             self._end(ExitCode.FAILED if step.code is None else step.code)
         elif step.do is Do.DEPART:
             self._depart(stay)
-        elif step.do is Do.WAIT or self._world_revision == self._stale_revision:
+        elif step.do is Do.WAIT or self.recall.revision == self._stale_revision:
             return False
         else:
             self._perform(stay, step)
@@ -158,53 +163,58 @@ class SimNode:
         if self.leave_requested:
             self._end(ExitCode.LEFT)
             return True
-        profile = self._profile if self.mirror is None else replace(self._profile, own_spec=None)
+        is_new = self.mirror is None or self.wipes > 0
+        profile = self._profile if is_new else replace(self._profile, own_spec=None)
         joined = now(joining.join(self.etcd, profile, master_port=self.workers.renew_master_port(), draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
         self.stay = Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
         if self.mirror is None:
             self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
-        self.lost = False
+        self.lost = self.wiped = False
         return True
 
     def _look(self) -> None:
         assert self.mirror is not None
-        kv = self.mirror.items.get(self.keys.world)
-        revision = 0 if kv is None else kv.mod_revision
-        if revision == self._world_revision:
+        if self.recall.look(self.mirror.items.get(self.keys.world)) and self.recall.world is not None:
+            self.saw_final = self.saw_final or self.recall.world.state.final
+
+    def _note_wipe(self, stay: Stay) -> None:
+        assert self.mirror is not None
+        if self.mirror.wiped == self.wipes:
             return
-        self._world_revision = revision
-        self._world = None if kv is None else decode_world(kv.value)
-        if self._world is not None:
-            self._world_was_seen = True
-            self.saw_final = self.saw_final or self._world.state.final
+        self.wipes = self.mirror.wiped
+        self.recall.wiped()
+        self._stale_revision = None
+        self._quiet_until_s = self.job.now_s + stay.spec.keep_alive_s
+        self.wiped = self.lost = True
 
     def _situation(self, stay: Stay) -> Situation:
-        stay.note(self._world)
+        stay.note(self.recall.world)
         return Situation(
             me=stay.me.member,
-            world=self._world,
-            deleted=self._world is None and self._world_was_seen,
+            world=self.recall.world,
+            deleted=self.recall.deleted,
             workers=self.workers.phase,
             started=stay.started,
             unsaid_failures=len(self.workers.failures) > stay.failures_said,
             ready=stay.node.ready,
             done_round=stay.done_round,
+            quiet=self.job.now_s < self._quiet_until_s,
             leave_requested=self.leave_requested,
             leave_said=stay.leave_said,
         )
 
     def _perform(self, stay: Stay, step: Step) -> None:
         try:
-            result = now(self._acts.perform(Scene(stay, self._world, self._world_revision), step))
-        except (Unavailable, LeaseNotFound):
+            result = now(self._acts.perform(Scene(stay, self.recall.world, self.recall.revision), step))
+        except PASSING:
             if self.leave_requested:
                 stay.leave_said = True
             return
         if result is Result.KEY_LOST:
             self.lost = True
         if result is Result.WORLD_MOVED:
-            self._stale_revision = self._world_revision
+            self._stale_revision = self.recall.revision
 
     # -- a lost lease ----------------------------------------------------------------------------
 
@@ -218,15 +228,24 @@ class SimNode:
     def _recover(self, stay: Stay) -> bool:
         self._close_election()
         if not self.leave_requested:
-            back = now(
-                joining.come_back(self.etcd, stay.me, stay.node, spec=stay.spec, started=stay.started, lease_ttl_s=6.0)
-            )
+            back = self._come_back(stay)
             if back is not None:
-                stay.me, stay.last = back
-                self.lost = False
+                stay.go_on_as(back, wiped=self.wiped)
+                self.lost = self.wiped = False
                 return True
         self._anew = True
         return True
+
+    def _come_back(self, stay: Stay) -> tuple[Identity, NodeAt] | None:
+        if self.wiped:
+            return now(wipe.come_back(self.etcd, stay.kept(self.recall)))
+        spec, started, ttl_s = stay.spec, stay.started, stay.spec.keep_alive_s
+        remembered = self.recall.world
+        return now(
+            joining.come_back(
+                self.etcd, stay.me, stay.node, spec=spec, started=started, lease_ttl_s=ttl_s, remembered=remembered
+            )
+        )
 
     def _begin_anew(self, stay: Stay) -> bool:
         if self.workers.alive:
@@ -242,13 +261,13 @@ class SimNode:
 
     def _depart(self, stay: Stay) -> None:
         self._close_election()
-        with contextlib.suppress(Unavailable):
+        with contextlib.suppress(*PASSING):
             now(self.etcd.txn(txns.farewell(stay.me)))
         self._leave_nothing(stay)
         self._end(ExitCode.LEFT)
 
     def _leave_nothing(self, stay: Stay) -> None:
-        with contextlib.suppress(Unavailable):
+        with contextlib.suppress(*PASSING):
             now(self.etcd.lease_revoke(stay.me.lease))
 
     def _end(self, code: int) -> None:
@@ -286,7 +305,12 @@ class SimNode:
         if self.closing is not None and self._closing_as == me:
             return
         self.closing = ClosingLoop(
-            etcd=self.etcd, me=me, clock=lambda: self.job.now_s, nonce=self.job.draw, trace=_NO_TRACE
+            etcd=self.etcd,
+            me=me,
+            clock=lambda: self.job.now_s,
+            nonce=self.job.draw,
+            trace=_NO_TRACE,
+            quiet_until_s=self._quiet_until_s,
         )
         self._closing_as = me
         self._election.is_closer = True
@@ -309,7 +333,7 @@ class SimNode:
             now(self.etcd.txn(txns.elect(self.stay.me, "")))
         except Crashed:
             self.kill()
-        except Unavailable:
+        except PASSING:
             return True
         self.standing = False
         return True

@@ -8,6 +8,8 @@ arm N REQUEST_LOST|ANSWER_LOST|LATE|CRASH …    what befalls its next calls (`-
 land N                                         the call that was late takes place
 condemn N REASON                               proof against it is written, and its author dies
 scale N | restart | operate | replace SLOT     wishes; the operator's turn; a slot goes to a new pod
+wipe | backup | restore                        etcd loses everything; a snapshot is taken; etcd is that again
+delete                                         somebody deletes the job: everything under its prefix
 wait S | settle                                time; everybody runs fairly until nothing changes
 is STATE ROUND [restarts=] [losses=] [cause=] [members=]    the world must be so; members by agent
 runs N ROUND|nothing | key N | nokey N         what its workers run; whether its node key is there
@@ -19,7 +21,7 @@ from dataclasses import replace
 from elasticjob_api import records
 from elasticjob_api.records import Gone, GoneReason, SlotOwner, Slots
 from elasticjob_api.world import Member
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.protocol import Delete, Put, Txn
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.wire import Fault
@@ -145,6 +147,19 @@ class Play:
         spec = self.job.spec
         slots = {**spec.slots, f"{int(slot):04x}": SlotOwner(f"another-{slot}")}
         assert self.job._write_spec(replace(spec, slots=slots))
+
+    def do_wipe(self) -> None:
+        assert self.job.wipe()
+
+    def do_backup(self) -> None:
+        self.job.back_up()
+
+    def do_restore(self) -> None:
+        assert self.job.restore()
+
+    def do_delete(self) -> None:
+        self.job.ledger.deleted = True
+        self.job.store.txn(Txn((), (Delete(self.job.keys.all, prefix=True),)))
 
     def do_wait(self, seconds: str) -> None:
         self.job.now_s += float(seconds)

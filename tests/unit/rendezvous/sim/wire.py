@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from elasticjob_etcd.errors import EtcdError, Unavailable
+from elasticjob_etcd.errors import EtcdError, Unavailable, Wiped
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
 
@@ -48,6 +48,10 @@ class SimEtcd:
     faults: list[Fault | None] = field(default_factory=list)
     late: list[Callable[[], object]] = field(default_factory=list)
     granted: list[int] = field(default_factory=list)
+    cluster_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.cluster_id = self.store.cluster_id
 
     def _call(self, act: Callable[[], T]) -> T:
         fault = self.faults.pop(0) if self.faults else None
@@ -58,6 +62,9 @@ class SimEtcd:
         if fault in {Fault.REQUEST_LOST, Fault.LATE}:
             raise Unavailable("simulated")
         result = act()
+        if self.cluster_id != self.store.cluster_id:
+            self.cluster_id = self.store.cluster_id
+            raise Wiped("simulated: it took place in another store")
         if fault is Fault.ANSWER_LOST:
             raise Unavailable("simulated")
         return result
@@ -100,10 +107,11 @@ class SimEtcd:
 class LateMirror:
     """A prefix as one process knows it: changes come when the test says so, in order, any number at once."""
 
-    wiped = 0
     failure = None
 
     def __init__(self, store: MemoryStore, prefix: str, initial: Range) -> None:
+        self.wiped = 0
+        self._cluster_id = store.cluster_id
         self._store = store
         self._prefix = prefix
         self.items = {kv.key: kv for kv in initial.kvs}
@@ -112,10 +120,15 @@ class LateMirror:
     @property
     def pending(self) -> bool:
         """There is something that has not come through yet."""
+        if self._cluster_id != self._store.cluster_id:
+            return True
         return bool(self._store.events_since(self.revision + 1, self._prefix))
 
     def deliver(self, revisions: int | None = None) -> bool:
-        """Let so many revisions through (None: all), as one change; False when there was none."""
+        """Let so many revisions through (None: all), as one change; False when there was none. A wipe is re-listed."""
+        if self._cluster_id != self._store.cluster_id:
+            self._relist()
+            return True
         events = self._store.events_since(self.revision + 1, self._prefix)
         wanted = sorted({event.kv.mod_revision for event in events})[:revisions]
         for event in events:
@@ -128,3 +141,9 @@ class LateMirror:
         if wanted:
             self.revision = wanted[-1]
         return bool(wanted)
+
+    def _relist(self) -> None:
+        listed = self._store.range(self._prefix)
+        self.items, self.revision = {kv.key: kv for kv in listed.kvs}, listed.revision
+        self._cluster_id = self._store.cluster_id
+        self.wiped += 1

@@ -1,0 +1,74 @@
+"""PURE: the world as one node knows it: what its watch shows, and what it has seen before, which it never forgets.
+
+Within one store the world only grows in (round, state). After a wipe or a restore the watch may show none, or a
+lower one that somebody who lags has written back: then what is remembered stands until the store has caught up.
+A world that is gone in the same store means that the job was deleted.
+"""
+
+from dataclasses import dataclass
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.world import Membership, State, World, decode_world
+from elasticjob_etcd.protocol import KeyValue
+
+NO_WORLD = 0
+UNKNOWN = -1
+"""A revision that no key has: whatever compares with it is refused."""
+
+
+def outranks(mine: World | None, theirs: World | None) -> bool:
+    """Whether `mine` is further on: by round, then state, then a verdict over none."""
+    if mine is None or theirs is None:
+        return mine is not None
+    return (mine.order, mine.judged) > (theirs.order, theirs.judged)
+
+
+@dataclass(slots=True)
+class Recall:
+    """One node's knowledge of the world."""
+
+    world: World | None = None
+    """The furthest that was ever seen; None before the first, and when the job was deleted."""
+    revision: int = NO_WORLD
+    """At which it was written, in the store as it is now."""
+    membership: Membership | None = None
+    """The members of the last active round that was seen."""
+    deleted: bool = False
+    _seen_here: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """A final state was seen, or the job was deleted."""
+        return self.deleted or (self.world is not None and self.world.state.final)
+
+    def look(self, kv: KeyValue | None) -> bool:
+        """Take in the world's key as the watch shows it; True when that is news. Raises RecordError."""
+        revision = NO_WORLD if kv is None else kv.mod_revision
+        if revision == self.revision:
+            return False
+        if kv is None:
+            return self._look_at_none()
+        try:
+            shown = decode_world(kv.value)
+        except RecordError:
+            self.revision = revision
+            raise
+        return self._look_at(shown, revision)
+
+    def _look_at(self, shown: World, revision: int) -> bool:
+        self._seen_here = True
+        if outranks(self.world, shown):
+            return False  # written back by one that lags, and soon overwritten
+        self.world, self.revision = shown, revision
+        if shown.state is State.ACTIVE:
+            self.membership = Membership(shown.round, shown.members)
+        return True
+
+    def _look_at_none(self) -> bool:
+        if self._seen_here:
+            self.world, self.revision, self.deleted = None, NO_WORLD, True
+        return self._seen_here
+
+    def wiped(self) -> None:
+        """The store is another one, or an older state of it: revisions mean nothing any more."""
+        self.revision, self._seen_here = UNKNOWN, False
