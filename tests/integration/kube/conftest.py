@@ -12,6 +12,7 @@ import pytest
 
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
+from tests.faults.waiting import eventually
 from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.rig import RBAC, Rig, service_account_token
 
@@ -50,9 +51,14 @@ def crd(server: ApiServer) -> ApiServer:
     """The server with the CRD installed and served."""
     applied = server.kubectl("apply", "--server-side", "-f", str(CRD))
     assert applied.returncode == 0, applied.stderr
-    waited = server.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.elasticjob.io", "--timeout=30s")
-    assert waited.returncode == 0, waited.stderr
+    await_crd(server, "elasticjobs.elasticjob.io")
     return server
+
+
+def await_crd(server: ApiServer, name: str) -> None:
+    """Wait until it is served; in its first moment it has no conditions at all, and `kubectl wait` fails on that."""
+    wait = ("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+    eventually(lambda: server.kubectl(*wait).returncode == 0, within_s=30, what=f"CRD {name} established", pause_s=0.2)
 
 
 @pytest.fixture

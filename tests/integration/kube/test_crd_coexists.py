@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.faults.apiserver import ApiServer
-from tests.integration.kube.conftest import CRD
+from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.manifests import ELASTIC
 from tests.integration.kube.namespace import Namespace
@@ -47,8 +47,7 @@ def foreign(crd: ApiServer) -> Iterator[ApiServer]:
 def apply(server: ApiServer, manifest: Any) -> None:
     done = server.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
     assert done.returncode == 0, done.stderr
-    waited = server.kubectl("wait", "--for=condition=Established", f"crd/{manifest['metadata']['name']}")
-    assert waited.returncode == 0, waited.stderr
+    await_crd(server, manifest["metadata"]["name"])
 
 
 def test_each_group_has_its_own_jobs(foreign: ApiServer, namespace: Namespace) -> None:

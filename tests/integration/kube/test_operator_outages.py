@@ -17,7 +17,7 @@ from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.errors import ClusterError
 from tests.faults.apiserver import ApiServer, Programs
-from tests.integration.kube.conftest import CRD
+from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.rig import RBAC, Rig, service_account_token
@@ -40,7 +40,7 @@ def own_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> 
 def install_crd(server: ApiServer) -> None:
     done = server.kubectl("apply", "--server-side", "-f", str(CRD))
     assert done.returncode == 0, done.stderr
-    server.kubectl("wait", "--for=condition=Established", "crd/elasticjobs.elasticjob.io", "--timeout=30s")
+    await_crd(server, "elasticjobs.elasticjob.io")
 
 
 @pytest.fixture
