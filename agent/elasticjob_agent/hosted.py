@@ -141,6 +141,12 @@ async def _start(place: Hosted, folder: Path) -> EtcdServer | None:
             return None
         raise UsageError(f"the etcd at {place.target} could not be started: {error}") from error
     log.info("started an etcd at port %d for the nodes of this job", place.port)
+    if not is_local(place.host):
+        log.warning(
+            "%s is no address of this host; right if it leads here all the same, as a Service does. "
+            "For an etcd that is there already say --rdzv-backend etcd",
+            place.host,
+        )
     return server
 
 

@@ -136,3 +136,10 @@ def test_a_failure_is_told_to_whoever_started_the_agent_in_its_error_file(agents
     agents.start("--no-python", "sh", "-c", "exit 7", TORCHELASTIC_ERROR_FILE=str(tmp_path / "error.json"))
     assert agents.ends() == [7]
     assert '"errorCode": 7' in (tmp_path / "error.json").read_text()
+
+
+def test_a_static_line_that_means_an_etcd_elsewhere_is_told_how_to_say_so(agents: Agents, port: int) -> None:
+    agents.start("--rdzv-endpoint", f"192.0.2.1:{port}", "--local-addr", "127.0.0.1", "--no-python", "true")
+    assert agents.ends() == [0]
+    assert "192.0.2.1 is no address of this host" in agents.said(0)
+    assert "say --rdzv-backend etcd" in agents.said(0)
