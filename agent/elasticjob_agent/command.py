@@ -28,6 +28,8 @@ from elasticjob_etcd.server import EtcdServer
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+_STOP_S = 15.0
+"""Seconds for the workers of a job that is over; their short grace is 5."""
 
 log = logging.getLogger("elasticjob_agent")
 
@@ -118,7 +120,7 @@ async def _run_as_guest(made: NodeSettings, meeting: Hosted, told: list[signal.S
     if node.done():
         return node.result()
     node.cancel()
-    await asyncio.wait({node})
+    await asyncio.wait({node}, timeout=_STOP_S)  # who is not done by then is cancelled once more as the loop ends
     return Outcome(ExitCode.UNAVAILABLE, f"the node that had started the etcd at {meeting.target} is gone, and it too")
 
 
