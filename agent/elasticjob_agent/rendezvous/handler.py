@@ -5,6 +5,7 @@ view of workers that the agent runs: rules stay in member and steps, the agent o
 closes nothing by itself: a job ends by success, by a spent budget, or by the operator's word.
 """
 
+import asyncio
 import concurrent.futures
 import logging
 from collections.abc import Callable, Coroutine, Sequence
@@ -31,6 +32,7 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.records import Slots
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 
@@ -76,6 +78,8 @@ class Surroundings:
     jitter: Callable[[], float]
     trace: Trace
     join_timeout_s: float = 600.0
+    live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]] = lambda _, member: member.run()
+    """The member's life, with whatever goes on beside it; runs in the loop."""
 
 
 class EtcdRendezvousHandler(JobRendezvous):
@@ -87,6 +91,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         self._on_change: Callable[[], None] = lambda: None
         self._proxy: WorkersProxy | None = None
         self._member: RendezvousMember | None = None
+        self._task: asyncio.Task[None] | None = None
         self._life: concurrent.futures.Future[None] | None = None
         self._place: Assignment | None = None
         self._leaving = False
@@ -200,6 +205,31 @@ class EtcdRendezvousHandler(JobRendezvous):
         if self._member is not None:
             self._member.request_leave()
 
+    # -- beyond both -----------------------------------------------------------------------------
+
+    @property
+    def place(self) -> Assignment | None:
+        """The round that was taken last."""
+        return self._place
+
+    @property
+    def spec(self) -> Slots | None:
+        """What the job wanted when that round was offered."""
+        return None if self._proxy is None else self._proxy.spec
+
+    def how_it_ended(self) -> Outcome | BaseException | None:
+        """The member's own end: its outcome, or what it raised."""
+        return None if self._proxy is None else self._proxy.ended
+
+    def abandon(self) -> None:
+        """End the member without a word to anybody; `stop_order` follows if workers run."""
+        if self._proxy is not None:
+            self._at.loop.submit(self._cancel())
+
+    async def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
     # -- the member's life -----------------------------------------------------------------------
 
     def _begin(self) -> WorkersProxy:
@@ -220,12 +250,13 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     async def _live(self, profile: Profile, proxy: WorkersProxy) -> None:
         """The member from its first word to its last; whatever ends it reaches the agent."""
+        self._task = asyncio.current_task()
         try:
             async with self._at.connect() as etcd:
                 self._member = self._make_member(etcd, profile, proxy)
                 if self._leaving:
                     self._member.request_leave()
-                proxy.end(await self._member.run())
+                proxy.end(await self._at.live(etcd, self._member))
         except BaseException as error:
             proxy.end(error)
             if not isinstance(error, Exception):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.interface import RendezvousHandler
 from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_api.records import Failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class WorkerFailure:
     pid: int = 0
     startup: bool = False
     """It ended soon after its start; it may well fail again at once."""
+    record: Failure | None = None
+    """All that is known of it, from who knows more than the fields above; then those count for nothing."""
 
 
 class JobRendezvous(RendezvousHandler):

@@ -92,6 +92,8 @@ class WorkersProxy:
         self._become(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
     def _record(self, place: Assignment, failed: WorkerFailure) -> Failure:
+        if failed.record is not None:
+            return failed.record
         return Failure(
             incarnation="",
             rank=place.base_rank + failed.local_rank,

@@ -1,5 +1,7 @@
 """Agents in torch elastic's form: `SimpleElasticAgent` is the skeleton, `LocalElasticAgent` runs local processes."""
 
+from typing import TYPE_CHECKING, Any
+
 from elasticjob_agent.server.api import (
     DEFAULT_ROLE,
     ElasticAgent,
@@ -10,7 +12,9 @@ from elasticjob_agent.server.api import (
     WorkerSpec,
     WorkerState,
 )
-from elasticjob_agent.server.local_elastic_agent import LocalElasticAgent
+
+if TYPE_CHECKING:
+    from elasticjob_agent.server.local_elastic_agent import LocalElasticAgent
 
 __all__ = [
     "DEFAULT_ROLE",
@@ -23,3 +27,12 @@ __all__ = [
     "WorkerSpec",
     "WorkerState",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`LocalElasticAgent` at its first use: the agent of a pod needs none of what it imports."""
+    if name == "LocalElasticAgent":
+        from elasticjob_agent.server import local_elastic_agent  # noqa: PLC0415 - see above
+
+        return local_elastic_agent.LocalElasticAgent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

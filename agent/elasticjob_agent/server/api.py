@@ -10,6 +10,7 @@ import abc
 import concurrent.futures
 import contextlib
 import contextvars
+import functools
 import inspect
 import json
 import logging
@@ -19,7 +20,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from elasticjob_agent.events import Event, EventSource, record
@@ -28,11 +29,11 @@ from elasticjob_agent.metrics import prof, put_metric
 from elasticjob_agent.multiprocessing import SignalException
 from elasticjob_agent.rendezvous.errors import RendezvousGracefulExitError
 from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo
-from elasticjob_agent.rendezvous.job import JobRendezvous
+from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.store import Store
 from elasticjob_agent.server import limits, ranks
-from elasticjob_agent.server.budget import EARLY_S, Budget, JobBudget, OwnBudget
+from elasticjob_agent.server.budget import EARLY_S, Budget, JobBudget, OwnBudget, failures_for_job
 from elasticjob_agent.server.inbox import Inbox
 from elasticjob_agent.server.interrupts import Handlers
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
@@ -132,6 +133,10 @@ class SimpleElasticAgent(ElasticAgent):
         """Sleep until a signal or a push, at most `timeout` seconds."""
         is_pushed = isinstance(self._worker_group.spec.rdzv_handler, JobRendezvous)
         self._inbox.wait(timeout if is_pushed else min(timeout, _ASK_S))
+
+    def _failures_for_job(self, seen: RunResult) -> Sequence[WorkerFailure]:
+        """What a rendezvous that knows the job is told of a failed group."""
+        return failures_for_job(seen, is_early=self._is_early)
 
     # -- signals, between steps ------------------------------------------------------------------
 
@@ -497,7 +502,7 @@ class SimpleElasticAgent(ElasticAgent):
                 "group_rank": group.group_rank,
                 "worker_id": None if worker is None else str(worker.id),
                 "role": spec.role,
-                "hostname": _get_fq_hostname(),
+                "hostname": self._hostname(),
                 "state": state,
                 "total_run_time": self._total_execution_time,
                 "rdzv_backend": handler.get_backend(),
@@ -507,6 +512,10 @@ class SimpleElasticAgent(ElasticAgent):
                 "duration_ms": duration_ms,
             },
         )
+
+    def _hostname(self) -> str:
+        """What events call this host."""
+        return _get_fq_hostname()
 
     def _record_worker_events(self, result: RunResult) -> None:
         """One event for each worker: how it ended."""
@@ -587,8 +596,9 @@ def _call_with_what_it_takes(shutdown: Callable[..., Any], death_sig: signal.Sig
     shutdown(*((death_sig,) if takes_signal else ()), **({"timeout": timeout} if takes_timeout else {}))
 
 
+@functools.cache
 def _get_fq_hostname() -> str:
-    """The full name of this host."""
+    """The full name of this host; asked for once, for it may take the name service seconds."""
     return socket.getfqdn(socket.gethostname())
 
 

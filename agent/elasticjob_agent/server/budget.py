@@ -144,7 +144,7 @@ class JobBudget:
 
     def healthy(self, group: WorkerGroup) -> RunResult | None:
         """Follow the world, once it has changed."""
-        if self._job.num_nodes_waiting() == 0:
+        if self._job.num_nodes_waiting() == 0 and not self._job.is_closed():
             return None
         order = self._job.stop_order()
         self._agent._stop_grace_s = None if order is None else order.grace_s
@@ -153,18 +153,13 @@ class JobBudget:
 
     def failed(self, group: WorkerGroup, seen: RunResult) -> RunResult | None:
         """Tell the job at once; what follows is for all nodes to learn from it."""
-        self._job.workers_failed(self._failures(seen))
+        self._job.workers_failed(self._agent._failures_for_job(seen))
         self._agent._stop_grace_s = FAILURE_GRACE_S
         if self._agent._is_wedged:
             self._agent._stop_workers(group)
             group.state = WorkerState.FAILED
             return RunResult(state=WorkerState.FAILED, failures=seen.failures)
         return self._next_round(group, seen, self._agent._restart_workers)
-
-    def _failures(self, seen: RunResult) -> list[WorkerFailure]:
-        if not seen.failures:
-            return [WorkerFailure(local_rank=0, exit_code=1, message=f"the workers are {seen.state.name}")]
-        return [_failure(failure, self._agent._is_early) for failure in seen.failures.values()]
 
     def _next_round(self, group: WorkerGroup, seen: RunResult, step: "Step") -> RunResult | None:
         """The next round, and again the next while workers cannot be started; or the end of the job."""
@@ -231,6 +226,13 @@ class Step(Protocol):
 
     def __call__(self, worker_group: WorkerGroup) -> None:
         """Take it."""
+
+
+def failures_for_job(seen: RunResult, *, is_early: bool) -> list[WorkerFailure]:
+    """Those of a failed group as its rendezvous must know them."""
+    if not seen.failures:
+        return [WorkerFailure(local_rank=0, exit_code=1, message=f"the workers are {seen.state.name}")]
+    return [_failure(failure, is_early) for failure in seen.failures.values()]
 
 
 def _failure(failure: ProcessFailure, is_early: bool) -> WorkerFailure:  # noqa: FBT001 - a fact, not a switch

@@ -6,6 +6,7 @@ first signal decides how the agent ends; each further one means "at once".
 
 import queue
 import signal
+import threading
 from collections.abc import Callable
 
 
@@ -37,7 +38,7 @@ class Inbox:
     def wait(self, timeout_s: float | None) -> None:
         """Sleep until something comes, at most `timeout_s`; a look that was due is not lost."""
         try:
-            self._queue.get(timeout=timeout_s)
+            self._queue.get(timeout=None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
             while True:
                 self._queue.get_nowait()
         except queue.Empty:

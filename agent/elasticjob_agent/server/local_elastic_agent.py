@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from elasticjob_agent.metrics import prof
 from elasticjob_agent.multiprocessing import DefaultLogsSpecs, LogsSpecs, PContext, RunProcsResult, start_processes
-from elasticjob_agent.server import health, limits
+from elasticjob_agent.server import limits
 from elasticjob_agent.server.api import SimpleElasticAgent
 from elasticjob_agent.server.budget import FAILURE_GRACE_S
 from elasticjob_agent.server.macros import fill_in, fill_in_local_rank
@@ -83,6 +83,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         )
         self._pcontext: PContext | None = None
         self._watcher: threading.Thread | None = None
+        self._is_watched = False
         self._turned_s = time.monotonic()
 
     # -- workers ---------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         if {worker.id for worker in worker_group.workers} != set(context.pids().values()):
             log.error("[%s] the workers' ids are not the pids of their processes", worker_group.spec.role)
             return RunResult(state=WorkerState.UNKNOWN)
-        ended = None if self._is_watched() else context.wait(0)
+        ended = None if self._is_watched else context.wait(0)
         if ended is not None:
             return _translated(ended, worker_group)
         return self._kernel_state(context)
@@ -191,13 +192,11 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._remaining_restarts, self._is_wedged = 0, True
         return RunResult(state=WorkerState.UNHEALTHY)
 
-    def _is_watched(self) -> bool:
-        return self._watcher is not None and self._watcher.is_alive()
-
     def _wait_for_change(self, timeout: float) -> None:
         """Sleep until a worker ends, a signal comes or the rendezvous pushes; at most `timeout` seconds."""
         if self._watcher is None and self._pcontext is not None:
             self._watcher = threading.Thread(target=self._watch, args=(self._pcontext,), daemon=True)
+            self._is_watched = True
             self._watcher.start()
         if self._kernel_watch is not None:
             timeout = min(timeout, max(self._kernel_watch.limit_s / 4, 0.01))
@@ -207,12 +206,15 @@ class LocalElasticAgent(SimpleElasticAgent):
         try:
             context.wait(-1)
         finally:
+            self._is_watched = False  # before the wake: who wakes must find that it may look
             self._inbox.wake()
 
     # -- health ----------------------------------------------------------------------------------
 
     def _start_health_check(self) -> None:
-        if self._health_check_server is None:
+        if self._health_check_server is None and TORCHELASTIC_HEALTH_CHECK_PORT in os.environ:
+            from elasticjob_agent.server import health  # noqa: PLC0415 - an HTTP server is much to import for few
+
             self._health_check_server = health.from_environment(self._is_alive)
         if self._health_check_server is not None:
             self._health_check_server.start()

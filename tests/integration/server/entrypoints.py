@@ -43,6 +43,16 @@ def sleeps(folder: str) -> None:
     time.sleep(600)
 
 
+def orphans(folder: str) -> None:
+    """Leaves a grandchild behind that ends at once, and sleeps."""
+    child = os.fork()
+    if child == 0:
+        os.fork()
+        os._exit(0)
+    os.waitpid(child, 0)
+    sleeps(folder)
+
+
 def stubborn(folder: str) -> None:
     """As `sleeps`, and ignores SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

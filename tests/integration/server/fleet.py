@@ -20,7 +20,7 @@ WITHIN_S = 30.0
 class AgentProcess:
     """One agent."""
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, config: dict[str, Any], before: tuple[str, ...] = ()) -> None:
         folder.mkdir(parents=True)
         self.result_path = folder / "result.json"
         config = {**config, "result": str(self.result_path), "log_dir": str(folder / "logs")}
@@ -28,7 +28,7 @@ class AgentProcess:
         self.log = folder / "agent.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.integration.server.program", str(folder / "config.json")],
+                [*before, sys.executable, "-m", "tests.integration.server.program", str(folder / "config.json")],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
@@ -40,7 +40,7 @@ class AgentProcess:
     def result(self) -> dict[str, Any]:
         """How it ended."""
         self.process.wait(WITHIN_S)
-        assert self.result_path.exists(), self.log.read_text()
+        assert self.result_path.exists(), f"exit code {self.process.returncode}\n{self.log.read_text()}"
         found: dict[str, Any] = json.loads(self.result_path.read_text())
         return found
 
@@ -54,8 +54,11 @@ class Fleet:
         self.said.mkdir()
         self.agents: list[AgentProcess] = []
 
-    def start(self, entrypoint: str, **config: Any) -> AgentProcess:
-        """One more agent, with a function of `entrypoints` or a command; by default alone, with a static rendezvous."""
+    def start(self, entrypoint: str, *, before: tuple[str, ...] = (), **config: Any) -> AgentProcess:
+        """One more agent, with a function of `entrypoints` or a command; by default alone, with a static rendezvous.
+
+        `before` is a command that runs it.
+        """
         static = {
             "backend": "static",
             "endpoint": "localhost:29500",
@@ -74,6 +77,7 @@ class Fleet:
                 "rendezvous": static,
                 **config,
             },
+            before,
         )
         self.agents.append(made)
         return made

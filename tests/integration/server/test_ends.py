@@ -1,11 +1,13 @@
 """How an agent ends: signals while its workers run, SIGKILL, a second signal; as a process of its own."""
 
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.faults.waiting import eventually
@@ -42,10 +44,10 @@ def test_b_004_28_worker_that_ignores_sigterm_is_killed_after_the_shutdown_time_
 def test_b_004_34_second_signal_kills_at_once(agents: Fleet) -> None:
     agent = agents.start("stubborn", agent={"shutdown_timeout": 3600})
     agents.await_running(1)
-    agent.signal(signal.SIGINT)
-    eventually(lambda: "the agent ends" in agent.log.read_text(), within_s=WITHIN_S, what="shutdown")
     agent.signal(signal.SIGTERM)
-    assert agent.result()["sigval"] == signal.SIGINT
+    eventually(lambda: "the agent ends" in agent.log.read_text(), within_s=WITHIN_S, what="shutdown")
+    agent.signal(signal.SIGINT)
+    assert agent.result()["sigval"] == signal.SIGTERM
     agents.await_none()
 
 
@@ -54,6 +56,28 @@ def test_b_004_35_workers_of_an_agent_killed_by_sigkill_are_gone(agents: Fleet) 
     agents.await_running(2)
     agent.signal(signal.SIGKILL)
     agents.await_none()
+
+
+UNSHARE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
+
+
+def may_unshare() -> bool:
+    """A namespace of processes can be made here."""
+    return bool(shutil.which("unshare")) and not subprocess.run([*UNSHARE, "true"], check=False).returncode
+
+
+@pytest.mark.skipif(not may_unshare(), reason="no namespace of processes can be made here")
+def test_b_004_35_agent_that_is_pid_1_is_ended_by_a_signal_and_reaps_orphans(agents: Fleet) -> None:
+    agent = agents.start("orphans", before=UNSHARE)
+    eventually(lambda: list(agents.said.glob("0.0.*")), within_s=WITHIN_S, what="a worker")
+    (first,) = psutil.Process(agent.process.pid).children()
+    eventually(
+        lambda: not [p for p in first.children(recursive=True) if p.status() == psutil.STATUS_ZOMBIE],
+        within_s=WITHIN_S,
+        what="no zombies",
+    )
+    first.send_signal(signal.SIGTERM)
+    assert agent.result()["text"] == "Process 1 got signal: 15"
 
 
 def test_k_004_14_command_line_ends_with_the_code_of_the_root_cause() -> None:

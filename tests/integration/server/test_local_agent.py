@@ -14,10 +14,18 @@ from elasticjob_agent.multiprocessing.errors import ChildFailedError, record
 from elasticjob_agent.rendezvous.errors import RendezvousClosedError
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
 from elasticjob_agent.rendezvous.store import InMemoryStore
-from elasticjob_agent.server import LocalElasticAgent, WorkerSpec, WorkerState, local_elastic_agent
+from elasticjob_agent.server import (
+    LocalElasticAgent,
+    RunResult,
+    WorkerGroup,
+    WorkerSpec,
+    WorkerState,
+    local_elastic_agent,
+)
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
 from elasticjob_agent.server.wedged import KernelWatch
 from tests.integration.server import entrypoints
+from tests.unit.rendezvous.handlers import Job
 from tests.unit.server.agents import Rounds
 
 
@@ -68,6 +76,25 @@ def test_b_004_17_and_18_killed_worker_restarts_all_and_all_see_the_same_restart
         ("0", "1", "2"),
         ("1", "1", "2"),
     ]
+
+
+class Counting(LocalElasticAgent):
+    looks = 0
+
+    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        self.looks += 1
+        return super()._monitor_workers(worker_group)
+
+
+def test_b_004_18_idle_agent_looks_at_nothing_until_its_workers_end(tmp_path: Path) -> None:
+    job = Job(1, 1)
+    spec = WorkerSpec("trainer", 2, job.bare_handler(), entrypoint="sleep", args=("0.3",), monitor_interval=3600)
+    made = Counting(spec, log_dir=str(tmp_path))
+    try:
+        assert made.run().state is WorkerState.SUCCEEDED
+        assert made.looks == 1
+    finally:
+        job.close()
 
 
 class SecondOfTwo(Rounds):
