@@ -12,6 +12,8 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from elasticjob_agent.supervisor import descriptors
+
 _HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -25,7 +27,7 @@ class Interrupts:
         self._count = self._taken = 0
         self.first: int | None = None
         """The number of the first signal."""
-        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.descriptor = descriptors.own(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         """Readable once a signal has come that `taken` was not told of."""
 
     def __enter__(self) -> Self:
@@ -45,7 +47,7 @@ class Interrupts:
         for each, handler in self._previous.items():
             # None: it was not set by Python, and cannot be set by it either.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
-        os.close(self.descriptor)
+        descriptors.close(self.descriptor)
 
     def take(self) -> int:
         """How many have come since the last call; the descriptor is no longer readable."""

@@ -18,6 +18,7 @@ from elasticjob_agent.launch.port import rank_0_port
 from elasticjob_agent.spawn.group import Group
 from elasticjob_agent.spawn.process import FunctionProcess
 from elasticjob_agent.spawn.start import configured_preload
+from elasticjob_agent.supervisor import descriptors
 from elasticjob_agent.supervisor.functions import START_METHODS, Function
 from elasticjob_agent.supervisor.records import Inherit
 
@@ -135,14 +136,14 @@ def _stop(group: Group, interrupts: Interrupts, *, grace_s: float) -> None:
     """End the group; a second signal ends it at once."""
     pardoned = 1 if interrupts.first is None else 0
     interrupts.take()
-    ended = os.eventfd(0, os.EFD_CLOEXEC)
+    ended = descriptors.own(os.eventfd(0, os.EFD_CLOEXEC))
     ending = group.end(grace_s=grace_s)
     ending.add_done_callback(lambda _: os.eventfd_write(ended, 1))
     while ended not in connection.wait([ended, interrupts.descriptor]):
         pardoned -= interrupts.take()
         if pardoned < 0:
             group.end(grace_s=0).result()
-    os.close(ended)  # only once it was written to: before, the number could be somebody else's by then
+    descriptors.close(ended)  # only once it was written to: before, the number could be somebody else's by then
     ending.result()
 
 

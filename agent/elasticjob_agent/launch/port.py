@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from elasticjob_agent.supervisor import descriptors
+
 _LOWEST = 20000
 _HIGHEST = 65535
 _TRIES = 200
@@ -125,7 +127,7 @@ def _bound(number: int) -> socket.socket:
 
 
 def _bound_to(family: socket.AddressFamily, address: str, number: int) -> socket.socket:
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound = _socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # on all interfaces means IPv4 as well
@@ -146,10 +148,17 @@ def _lacks_ipv6() -> bool:
 
 
 def _marked(number: int) -> socket.socket:
-    mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    mark = _socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         mark.bind(f"\0elasticjob-port-{number}")
     except OSError:
         mark.close()
         raise
     return mark
+
+
+def _socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
+    made = socket.socket(family, kind)
+    # A fork for another launch of this process copies it, and would keep the port from rank 0 after its release.
+    descriptors.own_object(made)
+    return made

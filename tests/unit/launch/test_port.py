@@ -1,5 +1,7 @@
 """The port of rank 0: where it is looked for, and that it is held."""
 
+import os
+import signal
 import socket
 from pathlib import Path
 
@@ -50,6 +52,24 @@ def test_b_002_05_a_closed_port_may_be_had_again() -> None:
         pass
     with HeldPort(lambda _low, _high: held.number) as again:
         assert again.number == held.number
+
+
+def test_a_fork_meanwhile_does_not_keep_a_port_that_is_released() -> None:
+    with HeldPort() as held:
+        there, here = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(here, b".")
+            signal.pause()
+        os.read(there, 1)
+        try:
+            held.release()
+            _bind(held.number)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(there)
+            os.close(here)
 
 
 @pytest.mark.parametrize(
