@@ -88,6 +88,7 @@ class Ddp:
     endpoint: str
     folder: Path
     nnodes: str
+    max_restarts: int = 5
     steps: int = 150
     nodes: list[Node] = field(default_factory=list)
 
@@ -114,7 +115,16 @@ class Ddp:
         )
         return [
             *program,
-            *("--nnodes", self.nnodes, "--nproc-per-node", "1", "--max-restarts", "5", "--local-addr", "127.0.0.1"),
+            *(
+                "--nnodes",
+                self.nnodes,
+                "--nproc-per-node",
+                "1",
+                "--max-restarts",
+                str(self.max_restarts),
+                "--local-addr",
+                "127.0.0.1",
+            ),
             *("--rdzv-backend", "elasticjob", "--rdzv-endpoint", self.endpoint, "--rdzv-id", self.run_id),
             *(str(SCRIPT), "--steps", str(self.steps), "--pause", "0.05", "--checkpoint", str(self.checkpoint)),
         ]
@@ -176,9 +186,11 @@ def _sources() -> list[str]:
 
 
 @contextlib.contextmanager
-def ddp(launcher: str, python: Path, endpoint: str, folder: Path, nnodes: str) -> Iterator[Ddp]:
+def ddp(
+    launcher: str, python: Path, endpoint: str, folder: Path, nnodes: str, *, max_restarts: int = 5
+) -> Iterator[Ddp]:
     """A job that is stopped at the end."""
-    job = Ddp(launcher, python, endpoint, folder, nnodes)
+    job = Ddp(launcher, python, endpoint, folder, nnodes, max_restarts)
     try:
         yield job
     finally:

@@ -63,3 +63,28 @@ def test_a_node_that_comes_is_taken_in(launcher: str, torch_python: Path, endpoi
         job.await_world([first, second], 2)
         assert job.await_ends() == [0, 0], first.text()
         assert went_on(job, 1)
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_spent_budget_ends_the_job_for_all(launcher: str, torch_python: Path, endpoint: str, tmp_path: Path) -> None:
+    with ddp(launcher, torch_python, endpoint, tmp_path, "2", max_restarts=0) as job:
+        nodes = [job.start(), job.start()]
+        job.await_world(nodes, 2)
+        nodes[1].workers()[0].kill()
+        codes = job.await_ends()
+        assert all(codes), nodes[0].text()
+        assert [len(node.beginnings()) for node in nodes] == [1, 1]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_an_agent_that_is_told_to_end_leaves_in_order(
+    launcher: str, torch_python: Path, endpoint: str, tmp_path: Path
+) -> None:
+    with ddp(launcher, torch_python, endpoint, tmp_path, "1:2") as job:
+        nodes = [job.start(), job.start()]
+        job.await_world(nodes, 2)
+        job.await_checkpoint()
+        nodes[1].process.terminate()
+        assert nodes[1].process.wait(60) != 0
+        job.await_world(nodes[:1], 1)
+        assert nodes[0].process.wait(90) == 0, nodes[0].text()
