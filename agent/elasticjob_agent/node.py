@@ -11,23 +11,30 @@ import random
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from elasticjob_agent.given_port import GivenPort
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.multiprocessing import SignalException
+from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
 from elasticjob_agent.output import AS_EVER, Output
 from elasticjob_agent.progress import ProgressFifo
+from elasticjob_agent.rendezvous.errors import RendezvousError
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_agent.rendezvous.ports import Outcome
 from elasticjob_agent.report import Reporter
+from elasticjob_agent.server import WorkerSpec
 from elasticjob_agent.supervisor import Console, Supervisor
 from elasticjob_agent.trace import Trace
 from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.protocol import Endpoint, Etcd
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
@@ -65,34 +72,100 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
     consoles = Console(1), Console(2)
     trace = Trace(settings.trace, settings.profile.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
-    etcd = EtcdClient(settings.endpoint)
     try:
+        port = _master_port(settings)
         workers = NodeWorkers(
-            supervisor=supervisor,
-            job=_job(settings, progress, consoles),
-            port=_master_port(settings),
-            wall_ns=time.time_ns,
+            supervisor=supervisor, job=_job(settings, progress, consoles), port=port, wall_ns=time.time_ns
         )
-        member = RendezvousMember(
-            etcd=etcd,
-            profile=settings.profile,
-            workers=workers,
-            clock=time.monotonic,
-            draw=lambda: secrets.token_hex(4),
-            jitter=random.random,
-            trace=trace,
-            join_timeout_s=settings.join_timeout_s,
-        )
-        reporter = Reporter(etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns)
-        with _signals(settings.signals, [] if told is None else told, member.request_leave, workers.kill):
+        loop = LoopBeside()
+
+        async def live(etcd: Etcd, member: RendezvousMember) -> Outcome:
+            reporter = Reporter(etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns)
             return await _run_both(member, reporter)
+
+        handler = EtcdRendezvousHandler(_surroundings(settings, loop=loop, port=port, trace=trace, live=live))
+        agent = NodeAgent(
+            _spec(settings, handler), workers=workers, handler=handler, loop=loop, host=settings.profile.host
+        )
+        with _signals(settings.signals, [] if told is None else told, agent.stop):
+            return await _run_agent(agent, handler)
     finally:
         await supervisor.close()
-        await etcd.close()
         progress.close()
         trace.close()
         for console in consoles:
             console.close()
+
+
+async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
+    """The agent in a thread of its own; cancelled, it ends without a word, its workers within the short grace."""
+    run = asyncio.create_task(asyncio.to_thread(_run_to_the_end, agent, handler), name="agent")
+    try:
+        return await asyncio.shield(run)
+    except asyncio.CancelledError:
+        handler.abandon()
+        await asyncio.wait([run])
+        raise
+
+
+def _run_to_the_end(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
+    """How the member ended is how the node ended, whatever that means to the agent."""
+    fault: Exception | None = None
+    try:
+        agent.run()
+    except (SignalException, RendezvousError) as error:
+        fault = error
+    ended = handler.how_it_ended()
+    if isinstance(ended, Outcome):
+        return ended
+    if isinstance(ended, Exception):
+        raise ended
+    if isinstance(fault, RendezvousError):
+        raise fault
+    return Outcome(ExitCode.LEFT, "left; the others learn it when the lease ends")
+
+
+def _spec(settings: NodeSettings, handler: EtcdRendezvousHandler) -> WorkerSpec:
+    return WorkerSpec(
+        role=settings.profile.role,
+        local_world_size=settings.profile.nproc,
+        rdzv_handler=handler,
+        entrypoint=settings.argv[0],
+        args=settings.argv[1:],
+        monitor_interval=LOOK_S,
+    )
+
+
+def _surroundings(
+    settings: NodeSettings,
+    *,
+    loop: LoopBeside,
+    port: MasterPort,
+    trace: Trace,
+    live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]],
+) -> Surroundings:
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Etcd]:
+        etcd = EtcdClient(settings.endpoint)
+        try:
+            yield etcd
+        finally:
+            await etcd.close()
+
+    return Surroundings(
+        loop=loop,
+        connect=connect,
+        profile=lambda _node: settings.profile,
+        port=port,
+        run_id=settings.run_id,
+        clock=time.monotonic,
+        wall_ns=time.time_ns,
+        draw=lambda: secrets.token_hex(4),
+        jitter=random.random,
+        trace=trace,
+        join_timeout_s=settings.join_timeout_s,
+        live=live,
+    )
 
 
 def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]) -> Job:
@@ -134,16 +207,14 @@ async def _run_both(member: RendezvousMember, reporter: Reporter) -> Outcome:
 
 @contextlib.contextmanager
 def _signals(
-    numbers: tuple[signal.Signals, ...],
-    told: list[signal.Signals],
-    leave: Callable[[], None],
-    kill: Callable[[], None],
+    numbers: tuple[signal.Signals, ...], told: list[signal.Signals], stop: Callable[[signal.Signals], None]
 ) -> Iterator[None]:
+    """Each reaches the agent as a request to stop; the second one is urgent to it."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: signal.Signals) -> None:
         log.info("got %s: %s", number.name, "killing the workers" if told else "leaving the job")
-        (kill if told else leave)()
+        stop(number)
         told.append(number)
 
     for number in numbers:

@@ -1,0 +1,148 @@
+"""The agent of a node is the loop of the API over real workers: one round, one failure, one end; in-memory etcd."""
+
+import asyncio
+import contextlib
+import secrets
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.server import RunResult, WorkerSpec, WorkerState
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.trace import Trace
+from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Etcd
+from tests.faults.waiting import aeventually
+
+
+@dataclass
+class Node:
+    """One node with two workers, and its end."""
+
+    agent: NodeAgent
+    handler: EtcdRendezvousHandler
+    supervisor: Supervisor
+    said: Path
+
+    async def run(self) -> RunResult:
+        async with asyncio.timeout(60):
+            return await asyncio.to_thread(self.agent.run)
+
+    async def running(self, count: int) -> None:
+        await aeventually(lambda: len(list(self.said.glob("*"))) >= count, within_s=30, what=f"{count} starts")
+
+
+@contextlib.asynccontextmanager
+async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIterator[Node]:
+    """A node whose workers say that they run, and then run `script`."""
+    supervisor, store, loop = await Supervisor.create(), MemoryStore(), LoopBeside()
+    said = tmp_path / "said"
+    said.mkdir()
+    begin = f"import os, pathlib, sys, time; pathlib.Path({str(said)!r}, str(os.getpid())).touch(); "
+    port = MasterPort("127.0.0.1")
+    job = Job(
+        argv=(sys.executable, "-S", "-c", begin + script),
+        environment={},
+        cwd=None,
+        run_id="run",
+        pod="pod-1",
+        host="host-1",
+        log_dir=tmp_path,
+        progress=tmp_path / "progress",
+        stdout=lambda _: None,
+        stderr=lambda _: None,
+    )
+    spec = Slots(min=1, max=1, desired=1, max_restarts=max_restarts, stop_grace_s=20)
+    profile = Profile(
+        keys=Keys("/test/node"),
+        pod="pod-1",
+        pod_uid="u",
+        host="h",
+        address="127.0.0.1",
+        nproc=2,
+        lease_ttl_s=6,
+        own_spec=spec,
+    )
+
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Etcd]:
+        etcd = MemoryEtcd(store)
+        yield etcd
+        await etcd.close()
+
+    handler = EtcdRendezvousHandler(
+        Surroundings(
+            loop=loop,
+            connect=connect,
+            profile=lambda _: profile,
+            port=port,
+            run_id="run",
+            clock=time.monotonic,
+            wall_ns=time.time_ns,
+            draw=lambda: secrets.token_hex(4),
+            jitter=lambda: 0.0,
+            trace=Trace(None, ""),
+        )
+    )
+    worker_spec = WorkerSpec("default", 2, handler, entrypoint="x", monitor_interval=LOOK_S)
+    workers = NodeWorkers(supervisor=supervisor, job=job, port=port, wall_ns=time.time_ns)
+    agent = NodeAgent(worker_spec, workers=workers, handler=handler, loop=loop, host="host-1")
+    try:
+        yield Node(agent, handler, supervisor, said)
+    finally:
+        agent.stop()
+        port.release()
+        await supervisor.close()
+
+
+async def test_workers_that_end_well_are_a_success_by_global_rank(tmp_path: Path) -> None:
+    async with node(tmp_path, "pass") as made:
+        result = await made.run()
+        assert (result.state, result.return_values) == (WorkerState.SUCCEEDED, {0: None, 1: None})
+        assert made.handler.how_it_ended() == made.handler.outcome()
+
+
+async def test_failure_is_told_with_all_that_is_known_of_it_and_charged_to_the_job(tmp_path: Path) -> None:
+    script = "sys.exit('no more data') if os.environ['RANK'] == '1' else time.sleep(600)"
+    async with node(tmp_path, script, max_restarts=1) as made:
+        result = await made.run()
+        assert (result.state, made.agent._restart_count) == (WorkerState.FAILED, 1)
+        assert [failure.exitcode for failure in result.failures.values()] == [1]
+        outcome = made.handler.how_it_ended()
+        assert isinstance(outcome, Outcome)
+        assert "rank 1 on pod-1 exited with code 1: no more data" in outcome.detail
+
+
+async def test_stop_ends_workers_and_agent_and_is_urgent_the_second_time(tmp_path: Path) -> None:
+    script = "import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+    async with node(tmp_path, script) as made:
+        run = asyncio.create_task(made.run())
+        await made.running(2)
+        made.agent.stop()
+        await aeventually(made.handler.stop_order, within_s=30, what="order to stop")
+        made.agent.stop()
+        with pytest.raises(Exception, match="got signal: 15"):
+            await run
+
+
+async def test_member_that_is_abandoned_takes_its_workers_with_it(tmp_path: Path) -> None:
+    async with node(tmp_path, "time.sleep(600)") as made:
+        run = asyncio.create_task(made.run())
+        await made.running(2)
+        made.handler.abandon()
+        with pytest.raises(Exception, match="the rendezvous ended"):
+            await run
+        assert not psutil.Process(made.supervisor.starter_pid).children()
