@@ -14,6 +14,7 @@ from pathlib import Path
 
 from elasticjob_agent import settings
 from elasticjob_agent.hosted import hosted_etcd, others_left, owner_gone
+from elasticjob_agent.liveness import answered
 from elasticjob_agent.meeting import Hosted, Meeting, There
 from elasticjob_agent.node import NodeSettings, run_node
 from elasticjob_agent.options import UsageError, build_parser
@@ -75,6 +76,13 @@ def _after_separator(argv: list[str]) -> list[str]:
 
 
 async def _run(
+    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
+) -> Outcome:
+    async with answered(environment):
+        return await _be_node(namespace, environment, log_dir, told)
+
+
+async def _be_node(
     namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
 ) -> Outcome:
     if namespace.pod:

@@ -22,7 +22,6 @@ _VARIABLES: dict[str, str] = {
     "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT": "who is done waits for the others, without a limit",
     "TORCH_ELASTIC_WORKER_IDENTICAL": "ranks come with the round; there is no exchange to be saved",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "the workers' store is never shared with the agent",
-    "TORCHELASTIC_HEALTH_CHECK_PORT": "no port is opened for it; an agent that lives keeps its lease in etcd",
     "TORCH_MP_PARALLEL_START": "workers are always started in parallel",
 }
 _OFF = {"", "0", "false"}

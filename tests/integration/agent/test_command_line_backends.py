@@ -1,11 +1,13 @@
 """torchrun's backends without torch: c10d and static lines as people have them, over an etcd that a node starts."""
 
+import contextlib
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +145,14 @@ def test_a_static_line_that_means_an_etcd_elsewhere_is_told_how_to_say_so(agents
     assert agents.ends() == [0]
     assert "192.0.2.1 is no address of this host" in agents.said(0)
     assert "say --rdzv-backend etcd" in agents.said(0)
+
+
+def test_liveness_is_answered_on_the_port_that_was_named(agents: Agents, port: int) -> None:
+    agents.start("--no-python", "sleep", "100", TORCHELASTIC_HEALTH_CHECK_PORT=str(port))
+
+    def alive() -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
+            return bool(answer.status == 200)
+        return False
+
+    eventually(alive, within_s=30, what="an answer")

@@ -1,0 +1,42 @@
+"""TORCHELASTIC_HEALTH_CHECK_PORT: a port on which the agent says over HTTP that its event loop turns.
+
+For a kubelet's probe or whoever started the agent. Without the variable nothing is imported, opened or started.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+
+VARIABLE = "TORCHELASTIC_HEALTH_CHECK_PORT"
+_BEAT_S = 1.0
+_LATEST_S = 10.0
+"""A loop that has not turned for so long hangs: nothing in it may take a tenth of that."""
+
+
+@contextlib.asynccontextmanager
+async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
+    """Answer while inside. Raises OSError when the port is taken."""
+    if not environment.get(VARIABLE):
+        yield
+        return
+    from elasticjob_agent.server import health  # noqa: PLC0415  # an HTTP server that hardly any agent needs
+
+    beat_s = time.monotonic()
+
+    async def beat() -> None:
+        nonlocal beat_s
+        while True:
+            beat_s = time.monotonic()
+            await asyncio.sleep(_BEAT_S)
+
+    server = health.from_environment(lambda: time.monotonic() - beat_s < _LATEST_S)
+    if server is not None:
+        server.start()
+    task = asyncio.create_task(beat(), name="liveness")
+    try:
+        yield
+    finally:
+        task.cancel()
+        if server is not None:
+            server.stop()
