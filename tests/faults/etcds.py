@@ -8,6 +8,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -67,6 +68,12 @@ class OwnEtcd:
     def kill(self) -> None:
         """SIGKILL."""
         self._server.kill()
+
+    def wipe(self) -> None:
+        """It comes back empty, as another cluster."""
+        self.kill()
+        shutil.rmtree(self._folder / "etcd" / "data")
+        self.start()
 
     def stop(self) -> None:
         """The end."""

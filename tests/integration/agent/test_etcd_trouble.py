@@ -55,6 +55,7 @@ def all_lose_their_lease(job: Drill) -> None:
     eventually(lambda: all(job.said(agent, LOST) for agent in range(3)), within_s=90, what="all leases lost")
 
 
+@pytest.mark.nightly
 def test_a_node_comes_back_from_a_stall_of_etcd_that_outlived_its_lease_and_its_workers_never_know(
     tmp_path: Path,
 ) -> None:
@@ -86,6 +87,13 @@ def test_etcd_is_killed_and_comes_back_on_its_data(tmp_path: Path) -> None:
         begin(job)
         etcd.kill()
         etcd.start()
+        goes_on(job)
+
+
+def test_etcd_is_wiped_and_the_nodes_write_back_what_they_know(tmp_path: Path) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
+        begin(job)
+        etcd.wipe()
         goes_on(job)
 
 
