@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elasticjob_agent import multiprocessing
 from elasticjob_agent.given_port import GivenPort
 from elasticjob_agent.master_port import MasterPort
-from elasticjob_agent.multiprocessing import SignalException
 from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
 from elasticjob_agent.output import AS_EVER, Output
 from elasticjob_agent.progress import ProgressFifo
@@ -113,7 +113,7 @@ def _run_to_the_end(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome
     fault: Exception | None = None
     try:
         agent.run()
-    except (SignalException, RendezvousError) as error:
+    except (multiprocessing.SignalException, RendezvousError) as error:
         fault = error
     ended = handler.how_it_ended()
     if isinstance(ended, Outcome):

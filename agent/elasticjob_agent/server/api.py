@@ -23,10 +23,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from elasticjob_agent import multiprocessing  # its names are loaded at first use: few agents end by a signal
 from elasticjob_agent.events import Event, EventSource, record
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.metrics import prof, put_metric
-from elasticjob_agent.multiprocessing import SignalException
 from elasticjob_agent.rendezvous.errors import RendezvousGracefulExitError
 from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo
 from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
@@ -144,7 +144,7 @@ class SimpleElasticAgent(ElasticAgent):
         """Raise SignalException if a signal came."""
         if self._is_running and self._inbox.first is not None:
             sigval = self._inbox.first
-            raise SignalException(f"Process {os.getpid()} got signal: {sigval.value}", sigval=sigval)
+            raise multiprocessing.SignalException(f"Process {os.getpid()} got signal: {sigval.value}", sigval=sigval)
 
     def _interruptibly(self, call: Callable[[], T]) -> T:
         """What `call` returns, in a thread of its own while the agent runs: a signal abandons it."""
@@ -326,7 +326,7 @@ class SimpleElasticAgent(ElasticAgent):
             worker_group.state = WorkerState.STOPPED
             self._act_on_signal()
             self._initialize_workers(worker_group)
-        except (SignalException, RendezvousGracefulExitError):
+        except (multiprocessing.SignalException, RendezvousGracefulExitError):
             raise
         except Exception:
             worker_group.state = WorkerState.UNKNOWN
@@ -373,7 +373,7 @@ class SimpleElasticAgent(ElasticAgent):
         try:
             result = self._run_and_tell(role)
             self._act_on_signal()
-        except SignalException as interrupted:
+        except multiprocessing.SignalException as interrupted:
             log.warning("[%s] %s; the agent ends", role, interrupted)
             self._budget.before_death()
             self._end(interrupted.sigval)
@@ -444,7 +444,7 @@ class SimpleElasticAgent(ElasticAgent):
                     barrier_timeout=self._exit_barrier_timeout,
                 )
             )
-        except SignalException:
+        except multiprocessing.SignalException:
             raise
         except Exception:
             log.exception("the exit barrier failed; the result of this node stands")
@@ -454,7 +454,7 @@ class SimpleElasticAgent(ElasticAgent):
         """A signal inside ends the agent, but its workers' success is still told."""
         try:
             yield
-        except SignalException:
+        except multiprocessing.SignalException:
             self._safely(lambda: self._record_worker_events(result))
             raise
 

@@ -11,7 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from elasticjob_agent.multiprocessing import ProcessFailure
+from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.rendezvous.errors import JobFailed
 from elasticjob_agent.rendezvous.job import JobRendezvous, NodeOffer, WorkerFailure
 from elasticjob_agent.server.records import RunResult, WorkerGroup, WorkerState

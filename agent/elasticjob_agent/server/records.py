@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_agent.multiprocessing import ProcessFailure
+from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.rendezvous.store import Store
 
 if TYPE_CHECKING:

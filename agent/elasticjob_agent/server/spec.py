@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_agent.multiprocessing import Std
+from elasticjob_agent.multiprocessing.std import Std
 from elasticjob_agent.rendezvous.interface import RendezvousHandler
 
 
