@@ -9,14 +9,17 @@ import json
 import math
 import os
 import platform
+import shlex
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from benchmarks.processes_sides import LINES
 
@@ -54,20 +57,31 @@ def take(python: str, side: str, row: Row) -> list[float]:
     command = [python, "-m", "benchmarks.processes_sides", side, row.name]
     with tempfile.TemporaryFile() as out:
         start_s = time.monotonic()
-        ran = subprocess.run(
-            command, cwd=_ROOT, env=environment, stdout=out, stderr=subprocess.PIPE, text=True, check=False
-        )
+        errors = run(command, environment, out)
         took_s = time.monotonic() - start_s
-        if ran.returncode != 0:
-            raise SystemExit(f"{side} {row.name} failed:\n{ran.stderr}")
         if not row.whole:
-            samples: list[float] = json.loads(ran.stderr.splitlines()[-1])
+            samples: list[float] = json.loads(errors.splitlines()[-1])
             return samples
         out.seek(0)
         lines = sum(1 for _ in out)
     if lines != LINES:
         print(f"{side}: {lines} of {LINES} lines came")
     return [took_s]
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], out: IO[bytes]) -> str:
+    """Run it to its end; return what it wrote as errors. An interrupt leaves nothing: torch's workers would stay."""
+    with subprocess.Popen(
+        command, cwd=_ROOT, env=environment, stdout=out, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            _, errors = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode != 0:
+        raise SystemExit(f"{shlex.join(command)} failed:\n{errors}")
+    return errors
 
 
 def measure(python: str, rows: Sequence[Row], sides: Sequence[str]) -> dict[tuple[str, str], list[float]]:
