@@ -95,10 +95,9 @@ class LinkListener:
     async def close(self) -> None:
         """Stop listening and end all links; idempotent."""
         self._me = None
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
             for _ in range(_ACCEPTING):
                 await asyncio.sleep(0)  # what was being accepted comes to its end as well
         open_now = {**self._strangers, **self._links}
@@ -109,3 +108,5 @@ class LinkListener:
         for writer in open_now.values():
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+        if server is not None:
+            await server.wait_closed()  # the last: newer Pythons wait here for every connection

@@ -16,6 +16,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.world import State, World
+from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd
 from tests.faults.waiting import aeventually
 
@@ -160,7 +161,10 @@ class Crew:
 
         async def seen() -> World | None:
             self._raise_faults()
-            world = (await self.view()).world
+            try:
+                world = (await self.view()).world
+            except (Unavailable, Wiped):
+                return None  # the observer has the members' trouble
             return world if world is not None and (world.state, world.round) == (state, round_) else None
 
         return await aeventually(_found(seen), within_s=20, what=f"{state.value} {round_}")

@@ -1,0 +1,131 @@
+"""Real members over a real etcd that is restarted, wiped or restored: healthy workers are never touched."""
+
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_api.records import Slots
+from elasticjob_api.world import State
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.waiting import aeventually
+from tests.integration.rendezvous.crew import Crew, Mate
+
+pytestmark = pytest.mark.etcd
+
+
+class Site:
+    """A folder, the etcd that runs in it now, always at the same port, and two members of a job."""
+
+    def __init__(self, folder: Path, server: EtcdServer) -> None:
+        self.folder = folder
+        self.server = server
+        self.port = int(server.endpoint.targets[0].rpartition(":")[2])
+        self.crew = Crew(self._client, "/test/wipes/", Slots(min=1, max=2, desired=2), lease_ttl_s=2.0)
+
+    def _client(self) -> EtcdClient:
+        return EtcdClient(replace(self.server.endpoint, timeout_s=1.0), rng=lambda: 0.0)
+
+    async def start(self, data: str) -> None:
+        """Etcd in another folder: empty, or what was saved there."""
+        await self.server.stop()
+        self.server = await EtcdServer.start(self.folder / data, client_port=self.port)
+
+    async def save(self, data: str) -> None:
+        """Etcd goes on as it was; what it holds now is saved."""
+        await self.server.stop()
+        shutil.copytree(self.folder / "one", self.folder / data)
+        self.server = await EtcdServer.start(self.folder / "one", client_port=self.port)
+
+    async def all_back(self, round_: int, *mates: Mate) -> None:
+        """Wait until etcd holds this round, and a key of each of these."""
+
+        async def back() -> bool:
+            try:
+                view = await self.crew.view()
+            except EtcdError:
+                return False  # the observer has the same trouble
+            world = view.world
+            here = {mate.member.stay.me.member for mate in mates if mate.member.stay is not None}
+            return world is not None and world.round == round_ and len(here) > 0 and here <= view.nodes.keys()
+
+        all_are_back: bool = await aeventually(back, within_s=30, what="all are back")
+        assert all_are_back
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    """Both run round 1."""
+    made = Site(tmp_path, await EtcdServer.start(tmp_path / "one"))
+    made.crew.join(2)
+    await made.crew.running(1)
+    yield made
+    await made.crew.close()
+    await made.server.stop()
+
+
+def untouched(*mates: Mate) -> bool:
+    return all(mate.workers.stops == 0 and mate.workers.rounds == [1] for mate in mates)
+
+
+async def test_a_restart_of_etcd_is_not_even_noticed(site: Site) -> None:
+    await site.start("one")
+    await site.all_back(1, *site.crew.mates)
+    assert untouched(*site.crew.mates)
+    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+
+
+async def test_a_wipe_costs_no_round_and_no_worker(site: Site) -> None:
+    before = await site.crew.world(State.ACTIVE, 1)
+    await site.start("another")
+    await site.all_back(1, *site.crew.mates)
+    assert (await site.crew.world(State.ACTIVE, 1)) == before
+    assert untouched(*site.crew.mates)
+    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+
+
+async def test_success_that_was_said_before_a_wipe_counts(site: Site) -> None:
+    early, late = site.crew.mates
+    early.workers.finish()
+    await aeventually(lambda: early.member.stay is not None and early.member.stay.done_round == 1, within_s=20)
+    await site.start("another")
+    await site.all_back(1, early, late)
+    assert await site.crew.finish(late) == [0]
+    assert await early.end() == 0
+
+
+async def test_what_was_charged_before_a_wipe_stays_charged_and_a_failure_after_it_is_charged_once(site: Site) -> None:
+    first, second = site.crew.mates
+    first.workers.fail()
+    await site.crew.running(2)
+    await site.start("another")
+    await site.all_back(2, first, second)
+    second.workers.fail()
+    await site.crew.running(3)
+    world = await site.crew.world(State.ACTIVE, 3)
+    assert (world.restarts, world.losses) == (2, 0)
+
+
+async def test_a_member_lost_together_with_the_store_is_missed_when_all_have_had_time_to_come_back(site: Site) -> None:
+    closer = await site.crew.closer()
+    (other,) = [mate for mate in site.crew.mates if mate is not closer]
+    await other.crash()
+    await site.start("another")
+    world = await site.crew.running(2, closer)
+    assert (world.restarts, len(world.members)) == (0, 1)
+
+
+async def test_a_restored_store_learns_of_the_newer_round(site: Site) -> None:
+    await site.save("backup")
+    site.crew.mates[0].workers.fail()
+    await site.crew.running(2)
+    await site.start("backup")
+    await site.all_back(2, *site.crew.mates)
+    assert [mate.workers.rounds for mate in site.crew.mates] == [[1, 2]] * 2
+    assert all(mate.workers.phase is Workers.RUNNING for mate in site.crew.mates)
+    assert await site.crew.finish(*site.crew.mates) == [0, 0]
