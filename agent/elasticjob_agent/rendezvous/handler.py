@@ -94,7 +94,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         self._task: asyncio.Task[None] | None = None
         self._life: concurrent.futures.Future[None] | None = None
         self._place: Assignment | None = None
-        self._leaving = False
+        self._leaving = self._abandoned = False
         self._closed = False
 
     # -- RendezvousHandler -----------------------------------------------------------------------
@@ -223,6 +223,7 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     def abandon(self) -> None:
         """End the member without a word to anybody; `stop_order` follows if workers run."""
+        self._abandoned = True  # a member that does not live yet reads it
         if self._proxy is not None:
             self._at.loop.submit(self._cancel())
 
@@ -251,6 +252,8 @@ class EtcdRendezvousHandler(JobRendezvous):
     async def _live(self, profile: Profile, proxy: WorkersProxy) -> None:
         """The member from its first word to its last; whatever ends it reaches the agent."""
         self._task = asyncio.current_task()
+        if self._abandoned:
+            await self._cancel()
         try:
             async with self._at.connect() as etcd:
                 self._member = self._make_member(etcd, profile, proxy)

@@ -8,6 +8,7 @@ import pytest
 from elasticjob_agent.rendezvous.errors import (
     JobFailed,
     RendezvousClosedError,
+    RendezvousError,
     RendezvousGracefulExitError,
     RendezvousStateError,
 )
@@ -156,6 +157,19 @@ def test_node_that_waits_for_the_others_can_leave(job: Job) -> None:
     (asked,) = job.ask(handler)
     handler.leave()
     with pytest.raises(RendezvousGracefulExitError, match="left"):
+        asked.result(30)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_abandoned_member_ends_the_rendezvous_even_before_it_has_begun(job: Job, *, early: bool) -> None:
+    handler = job.handler()
+    if early:
+        handler.abandon()
+    (asked,) = job.ask(handler)
+    if not early:
+        eventually(lambda: handler._task, within_s=30, what="a member")
+        handler.abandon()
+    with pytest.raises(RendezvousError, match="the rendezvous ended: CancelledError"):
         asked.result(30)
 
 
