@@ -1,5 +1,6 @@
 """Processes that fail: which one is reported, and with what."""
 
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -7,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.spawn import ProcessException, ProcessExitedException, ProcessRaisedException, start_processes
+from elasticjob_agent.spawn import (
+    ProcessContext,
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+    start_processes,
+)
 from tests.integration.spawn import functions
 
 METHODS = ["spawn", "fork", "forkserver"]
@@ -138,3 +145,15 @@ def test_b_003_15_join_after_a_failure_raises_the_same_three_times() -> None:
         errors.append(caught.value)
     assert {id(error) for error in errors} == {id(errors[0])}
     assert errors[0].error_index == 1
+
+
+def test_processes_of_the_standard_library_can_be_joined_as_well(tmp_path: Path) -> None:
+    kind = multiprocessing.get_context("spawn")
+    processes = [kind.Process(target=functions.fail_beside, args=(i, tmp_path, "heeds SIGTERM")) for i in range(2)]
+    for process in processes:
+        process.start()
+    context = ProcessContext(processes, ["", ""])
+    with pytest.raises(ProcessExitedException, match="process 0 terminated with exit code 3"):
+        context.join()
+    assert (tmp_path / "got SIGTERM").exists()
+    assert [process.exitcode for process in processes] == [3, 0]
