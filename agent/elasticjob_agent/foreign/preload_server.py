@@ -32,7 +32,7 @@ def main() -> None:
     refusal = _preload(plan["preload"])
     if refusal:
         agent.send(b"refused " + refusal.encode("utf-8", "replace")[-_LONGEST_REFUSAL:])
-        sys.exit(1)
+        os._exit(1)  # at once: a thread of theirs may never end
     serve(agent, agent_pid, worker)
 
 

@@ -4,22 +4,28 @@
     result = context.wait()
 
 Names, signatures and defaults are those of torch.distributed.elastic.multiprocessing; nothing of torch is needed.
+
+What is named here is loaded at its first use: a worker that only wants `errors.record` does not pay for the rest.
 """
 
-from elasticjob_agent.multiprocessing.api import (
-    DefaultLogsSpecs,
-    LogsDest,
-    LogsSpecs,
-    MultiprocessContext,
-    PContext,
-    ProcessFailure,
-    RunProcsResult,
-    SignalException,
-    Std,
-    SubprocessContext,
-    to_map,
-)
-from elasticjob_agent.multiprocessing.starting import start_processes
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elasticjob_agent.multiprocessing.api import (
+        DefaultLogsSpecs,
+        LogsDest,
+        LogsSpecs,
+        MultiprocessContext,
+        PContext,
+        ProcessFailure,
+        RunProcsResult,
+        SignalException,
+        Std,
+        SubprocessContext,
+        to_map,
+    )
+    from elasticjob_agent.multiprocessing.starting import start_processes
 
 __all__ = [
     "DefaultLogsSpecs",
@@ -35,3 +41,14 @@ __all__ = [
     "start_processes",
     "to_map",
 ]
+
+
+_MODULES = {"api", "errors", "redirects", "starting", "subprocess_handler", "tail_log"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{'starting' if name == 'start_processes' else 'api'}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -156,7 +156,7 @@ class PContext(ABC):
         self._stdout_tail = TailLog(name, {}, sys.stdout)
         self._stderr_tail = TailLog(name, {}, sys.stderr)
         self._tail_logs = [self._stdout_tail, self._stderr_tail]
-        self._handlers: object | None = None
+        self._handlers: signals.User | None = None
         self._crew: Crew | None = None
         self._closed = False
         self._result: RunProcsResult | None = None
@@ -248,9 +248,9 @@ def _pause(changed: threading.Event | None, left_s: float, period: float) -> Non
         time.sleep(min(left_s, period))
 
 
-def _install_handlers() -> object:
+def _install_handlers() -> signals.User:
     """Install ours for each configured signal; return what `signals.release` wants."""
-    user = object()
+    user = signals.User()
     if threading.current_thread() is not threading.main_thread():
         logger.warning("not on the main thread: signals to this process will not stop its workers in order")
         return user
@@ -261,10 +261,7 @@ def _install_handlers() -> object:
         except (KeyError, ValueError, OSError):
             logger.warning("%s names %s, which is no signal that can be handled; it is left out", _SIGNALS_ENV, name)
             continue
-        if original is not _terminate_process_handler:
-            signals.remember(signum, original, user)
-        else:
-            signals.remember(signum, signal.SIG_DFL, user)
+        signals.remember(signum, original, user, _terminate_process_handler)
     return user
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,26 +20,32 @@ _depth = 0
 _pending: list[BaseException] = []
 _listeners: list[Callable[[], None]] = []
 _originals: dict[int, Handler] = {}
-_users: dict[int, set[object]] = {}
+_users: "dict[int, weakref.WeakSet[User]]" = {}
 
 
-def remember(signum: int, original: Handler, user: object) -> None:
-    """This user's handler has just replaced `original`."""
-    _originals.setdefault(signum, original)
-    _users.setdefault(signum, set()).add(user)
+class User:
+    """Whoever wants handlers: one for each start. It is only known weakly: one that is forgotten wants none."""
 
 
-def release(user: object, ours: Handler) -> None:
+def remember(signum: int, original: Handler, user: User, ours: Handler) -> None:
+    """This user's handler, `ours`, has just replaced `original`, which may be ours too."""
+    if original is not ours:
+        _originals[signum] = original
+    _users.setdefault(signum, weakref.WeakSet()).add(user)
+
+
+def release(user: User | None, ours: Handler) -> None:
     """This user needs no handler any more; the last one restores what was there before, on the main thread."""
     for signum, users in list(_users.items()):
-        users.discard(user)
+        if user:
+            users.discard(user)
         if not users and threading.current_thread() is threading.main_thread():
             _restore(signum, ours)
 
 
 def _restore(signum: int, ours: Handler) -> None:
     del _users[signum]
-    original = _originals.pop(signum)
+    original = _originals.pop(signum, None)
     if signal.getsignal(signum) is ours:  # else somebody has installed another since: theirs stays
         signal.signal(signum, signal.SIG_DFL if original is None else original)
 
@@ -90,3 +97,14 @@ def uninterrupted(listener: Callable[[], None] | None = None) -> Iterator[None]:
         if not _depth and _pending:
             error, _pending[:] = _pending[0], []
             raise error
+
+
+def _forget_in_child() -> None:
+    """A forked process has none of its parent's contexts, and is in none of its parent's blocks."""
+    global _depth  # noqa: PLW0603 - as above
+    _depth = 0
+    for each in (_pending, _listeners, _originals, _users):
+        each.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -6,6 +6,7 @@ and nothing else. What the caller's stdout is, is looked at when the context sta
 
 import logging
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from elasticjob_agent.supervisor import Console, Inherit, Lines, Null, Sink, ToF
 from elasticjob_agent.supervisor.pump import FileCopy
 
 logger = logging.getLogger(__name__)
-_CLOSE_S = 5.0
+_CLOSE_S = 60.0
+"""Seconds for a console that is slow, but takes all that is waiting, at the end of a context."""
+_LOOK_S = 0.5
 
 
 class Tee:
@@ -65,7 +68,7 @@ class Tee:
             self._copy.close()
         if self._console:
             console, self._console = self._console, None
-            console.close(within_s=_CLOSE_S)
+            _show_the_rest(console)
             if console.error:
                 logger.warning("%s was lost while workers wrote to it: %s", self._stream_name, console.error)
 
@@ -86,6 +89,13 @@ class Tee:
                     copy.write(b"".join(kept))
 
         return write
+
+
+def _show_the_rest(console: Console) -> None:
+    """Wait for what is waiting as long as it moves: a stalled console is not waited for."""
+    end_s = time.monotonic() + _CLOSE_S
+    while not console.close(within_s=_LOOK_S) and console.is_moving() and time.monotonic() < end_s:
+        pass
 
 
 def _has_any(line: bytes, prefix_len: int, filters: list[bytes]) -> bool:

@@ -63,8 +63,10 @@ class Console:
 
     def is_behind(self) -> bool:
         """Much is waiting, but it moves: whoever has more should rather wait than have it dropped."""
-        if self._waiting_bytes < self._room_bytes // 4:
-            return False
+        return self._waiting_bytes >= self._room_bytes // 4 and self.is_moving()
+
+    def is_moving(self) -> bool:
+        """It has taken something in the last second, and is not broken."""
         return not self.error and time.monotonic() - self._moved_s < _STALLED_S
 
     def close(self, *, within_s: float = 1.0) -> bool:

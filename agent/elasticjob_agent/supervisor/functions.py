@@ -16,7 +16,7 @@ import os
 import signal
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import context, popen_forkserver, reduction, resource_tracker, spawn, util
+from multiprocessing import context, forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ class _Packed:
 
 
 def spawn_functions(
-    supervisor: Supervisor, functions: Sequence[Function], method: str, *, preload: Sequence[str] = ()
+    supervisor: Supervisor, functions: Sequence[Function], method: str, *, preload: Sequence[str] | None = None
 ) -> Awaitable[list[FunctionChild]]:
     """Start all of these; await it in the supervisor's loop: it returns when all run.
 
@@ -128,7 +128,8 @@ def spawn_functions(
         supervisor: starts `spawn` workers, and is the key under which fork servers are kept.
         functions: what to start; a pickling error is raised as it comes.
         method: `spawn`, `forkserver` or `fork`; else ValueError.
-        preload: modules that the fork server imports beforehand.
+        preload: modules that the fork server imports beforehand; None for what was given to
+            `multiprocessing.set_forkserver_preload`.
 
     Raises (when awaited):
         StartError: one could not be started; then none is left running.
@@ -136,7 +137,7 @@ def spawn_functions(
     if method not in START_METHODS:
         raise ValueError(f"unknown start method {method!r}; it is one of {', '.join(START_METHODS)}")
     packed = [_pack(function, method) for function in functions]
-    return _start(supervisor, packed, method, tuple(preload))
+    return _start(supervisor, packed, method, _preload_default() if preload is None else tuple(preload))
 
 
 async def stop_functions(
@@ -179,6 +180,12 @@ def _pack(function: Function, method: str) -> _Packed:
     finally:
         context.set_spawning_popen(None)
     return _Packed(function, call, head.getvalue() + buffer.getvalue(), tuple(popen.fds))
+
+
+def _preload_default() -> tuple[str, ...]:
+    """What was set for multiprocessing's own fork server; the main module is never imported beforehand."""
+    names = getattr(forkserver._forkserver, "_preload_modules", [])  # noqa: SLF001 - no getter
+    return tuple(name for name in names if name != "__main__")
 
 
 class _Spawning:

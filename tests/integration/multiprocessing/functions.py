@@ -178,5 +178,31 @@ def _explode() -> None:
     raise ImportError("no such module in the child")
 
 
+class WaitsOnArrival:
+    """Is unpickled when this file exists, and not before."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _wait_for, (self.path,)
+
+
+def _wait_for(path: str) -> str:
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return path
+
+
+def nested(method: str, folder: str) -> Any:
+    """Start workers from a worker."""
+    from elasticjob_agent.multiprocessing import start_processes  # noqa: PLC0415 - the workers need nothing of it
+
+    context = start_processes("n", echo, {0: (1,), 1: (2,)}, None, log_dir=folder, start_method=method)
+    result = context.wait()
+    assert result
+    return result.return_values, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
 def forked_surroundings() -> tuple[bool, bool]:
     return signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, threading.current_thread() is threading.main_thread()

@@ -60,7 +60,7 @@ def test_b_001_01_both_forms_give_the_same_run(tmp_path: Path) -> None:
     assert "attempt_0" in contexts[2].stdouts[0]
 
 
-def test_b_001_02_mixed_forms_and_none(tmp_path: Path) -> None:
+def test_b_001_02_and_k_001_05_mixed_forms_and_none(tmp_path: Path) -> None:
     specs = DefaultLogsSpecs(str(tmp_path))
     for options in (
         {},
@@ -68,6 +68,7 @@ def test_b_001_02_mixed_forms_and_none(tmp_path: Path) -> None:
         {"logs_specs": specs, "tee": Std.OUT},
         {"logs_specs": specs, "log_dir": "/x"},
         {"log_dir": str(tmp_path), "nprocs": 1},
+        {"log_dir": str(tmp_path), "tees": Std.OUT},
         {"logs_specs": 3},
     ):
         with pytest.raises(TypeError):

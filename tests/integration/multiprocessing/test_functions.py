@@ -195,6 +195,22 @@ def test_b_001_22_an_unknown_start_method(start: Start) -> None:
     assert _wait(start("true", {0: ()}, start_method="threads")).return_values == {0: None}
 
 
+def test_k_001_06_nobody_waits_for_another_to_come_up(start: Start, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    context = start(functions.echo, {rank: (rank, functions.WaitsOnArrival(str(go))) for rank in range(4)})
+    assert sorted(context.pids()) == [0, 1, 2, 3]
+    go.touch()
+    assert [value[0] for value in _wait(context).return_values.values()] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_workers_may_start_workers(start: Start, tmp_path: Path, method: str) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    result = _wait(start(functions.nested, {0: (method, str(folder))}, start_method=method))
+    assert result.return_values == {0: ({0: 1, 1: 2}, True)}
+
+
 def test_processes_are_asked_for_their_pids_only_after_the_start(tmp_path: Path) -> None:
     from elasticjob_agent.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415 - only here
 

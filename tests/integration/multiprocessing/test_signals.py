@@ -31,7 +31,7 @@ def test_b_000_33_and_b_000_36_a_signal_is_raised_out_of_wait(tmp_path: Path, si
         assert one.end()[0] == 0
 
 
-def test_b_000_34_and_b_001_21_a_signal_during_the_start(tmp_path: Path) -> None:
+def test_b_000_34_and_b_001_21_and_k_001_03_a_signal_during_the_start(tmp_path: Path) -> None:
     script = """
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
@@ -106,7 +106,9 @@ if __name__ == "__main__":
     while not os.path.exists(folder + "/ready"):
         time.sleep(0.01)
     import psutil
-    say(*[p.pid for p in psutil.Process().children(recursive=True)])
+    while len(family := psutil.Process().children(recursive=True)) < 5:
+        time.sleep(0.01)
+    say(*[p.pid for p in family])
     time.sleep(600)
 """
     with parent(script, tmp_path) as one:

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from elasticjob_agent.supervisor import (
     Null,
     Outcome,
     Sink,
+    StarterLost,
     StartError,
     Supervisor,
     spawn_functions,
@@ -169,3 +171,31 @@ async def test_a_module_that_cannot_be_imported_cannot_be_preloaded(supervisor: 
     function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
     with pytest.raises(StartError, match="no_such_module_anywhere"):
         await spawn_functions(supervisor, [function], "forkserver", preload=["no_such_module_anywhere"])
+
+
+async def test_a_module_that_starts_threads_cannot_be_preloaded(
+    supervisor: Supervisor, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "threaded.py").write_text(
+        "import threading; threading.Thread(target=threading.Event().wait, name='odd').start()"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
+    with pytest.raises(StartError, match=r"threaded there are 2 threads \(odd\)"):
+        await spawn_functions(supervisor, [function], "forkserver", preload=["threaded"])
+
+
+async def test_a_fork_server_that_died_is_made_anew(runner: Runner) -> None:
+    [(code, _)] = await runner.run("forkserver", (functions.echo, 1))
+    server = runner.started[0].home.supervisor.starter_pid
+    os.kill(server, signal.SIGKILL)
+    [victim] = [await child.exit for child in await _start_until_it_works(runner)]
+    assert (code, victim.code) == (0, 0)
+    assert runner.started[-1].home.supervisor.starter_pid != server
+
+
+async def _start_until_it_works(runner: Runner) -> list[FunctionChild]:
+    try:
+        return await runner.start("forkserver", (functions.echo, 1))
+    except StarterLost:  # its death had not been seen yet
+        return await runner.start("forkserver", (functions.echo, 1))
