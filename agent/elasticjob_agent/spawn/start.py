@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from multiprocessing import forkserver
 from typing import Any
 
@@ -26,9 +27,13 @@ class FunctionContext(ProcessContext):
     def __init__(self, group: Group) -> None:
         super().__init__(group.processes, [""] * len(group.processes))
         self._group = group
+        self._ending: Future[None] | None = None
 
     def _end(self, grace_s: float) -> None:
-        self._group.end(grace_s=grace_s).result()
+        # Once; but if the last join was interrupted in the middle of it, this one's grace counts if it is over sooner.
+        if self._ending is None or not self._ending.done():
+            self._ending = self._group.end(grace_s=grace_s)
+        self._ending.result()
         for process in self.processes:
             process.join(_PUBLISHED_S)
 

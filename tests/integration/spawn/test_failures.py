@@ -135,8 +135,9 @@ def test_b_003_12_an_exception_of_a_class_of_the_main_module_is_forwarded(tmp_pa
     assert ran.stderr.rstrip().endswith("Mine: of the main module")
 
 
-def test_b_003_15_join_after_a_failure_raises_the_same_three_times() -> None:
-    context = start_processes(functions.raise_if, args=(1,), nprocs=3, join=False, start_method="fork")
+@pytest.mark.parametrize("start_method", METHODS)
+def test_b_003_15_join_after_a_failure_raises_the_same_three_times(start_method: str) -> None:
+    context = start_processes(functions.raise_if, args=(1,), nprocs=3, join=False, start_method=start_method)
     assert context is not None
     errors = []
     for _ in range(3):
