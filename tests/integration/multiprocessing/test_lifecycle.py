@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from elasticjob_agent.multiprocessing import PContext, Std
-from elasticjob_agent.multiprocessing.api import MultiprocessContext, SignalException, _wrap
+from elasticjob_agent.multiprocessing import PContext, Std, signals
+from elasticjob_agent.multiprocessing.api import MultiprocessContext, SignalException, _terminate_process_handler, _wrap
 from tests.faults.waiting import eventually
 from tests.integration.multiprocessing import functions
 from tests.integration.multiprocessing.conftest import Start
@@ -155,9 +156,9 @@ def test_b_000_40_many_contexts_leave_nothing(start: Start) -> None:
 
     start("true", {0: ()}).wait()
     before = count()
-    for number in range(60):
+    for number in range(80):
         start("echo", {0: ("x",)}, tee=Std.NONE if number % 2 else Std.OUT).wait(60)
-    for _ in range(10):
+    for _ in range(20):
         start(functions.nothing, {0: ()}, start_method="fork").wait(60)
     assert count() == before
 
@@ -247,3 +248,21 @@ def test_importing_touches_nothing() -> None:
         "assert not {'torch', 'numpy'} & set(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_start_uses_nothing_but_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code exists that calls it with an object of its own."""
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGUSR1,SIGUSR2")
+    started: list[str] = []
+    tail = SimpleNamespace(start=lambda: started.append("tail"))
+    own: Any = SimpleNamespace(_start=lambda: started.append("workers"), _tail_logs=[tail, tail])
+    before = signal.getsignal(signal.SIGUSR1)
+    PContext.start(own)
+    try:
+        assert started == ["workers", "tail", "tail"]
+        assert signal.getsignal(signal.SIGUSR1) is signal.getsignal(signal.SIGUSR2) is _terminate_process_handler
+        with pytest.raises(SignalException, match=f"got signal: {int(signal.SIGUSR2)}"):
+            signal.raise_signal(signal.SIGUSR2)
+    finally:
+        signals.release(own._handlers, _terminate_process_handler)
+    assert signal.getsignal(signal.SIGUSR1) == before

@@ -82,6 +82,21 @@ say(signal.getsignal(signal.SIGUSR1) is mine)
         assert (code, err.count("NOPE,"), err.count("SIGKILL,")) == (0, 2, 2)
 
 
+def test_k_000_14_closed_off_the_main_thread_a_signal_does_again_what_it_did_before(tmp_path: Path) -> None:
+    script = """
+ctx = sh("sleep 600")
+thread = threading.Thread(target=ctx.close)
+thread.start()
+thread.join()
+say("closed")
+time.sleep(600)
+"""
+    with parent(script, tmp_path) as one:
+        assert one.line() == "closed"
+        os.kill(one.process.pid, signal.SIGTERM)
+        assert one.end()[0] == -signal.SIGTERM
+
+
 def test_b_000_37_off_the_main_thread(tmp_path: Path) -> None:
     script = """
 made = []

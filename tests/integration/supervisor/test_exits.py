@@ -6,25 +6,40 @@ import signal
 import time
 
 import psutil
-import pytest
 
 from elasticjob_agent.supervisor import Supervisor
 from tests.faults.waiting import aeventually
 from tests.integration.supervisor.commands import Builder, Caught
 
 
-@pytest.mark.parametrize("code", [0, 1, 77, 127, 255])
-async def test_an_exit_code_arrives(supervisor: Supervisor, build: Builder, code: int) -> None:
-    [child] = await supervisor.spawn([build("sh", "-c", f"exit {code}")])
-    end = await child.exit
-    assert (end.code, end.signal_name, end.stopped_by_us) == (code, None, False)
+async def test_every_exit_code_arrives(supervisor: Supervisor, build: Builder) -> None:
+    children = await supervisor.spawn([build("sh", "-c", f"exit {code}") for code in range(256)])
+    ends = [await child.exit for child in children]
+    assert [end.code for end in ends] == list(range(256))
+    assert {(end.signal_name, end.stopped_by_us) for end in ends} == {(None, False)}
 
 
-@pytest.mark.parametrize("signum", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM, signal.SIGABRT, signal.SIGPIPE])
-async def test_a_signal_arrives(supervisor: Supervisor, build: Builder, signum: signal.Signals) -> None:
-    [child] = await supervisor.spawn([build("sh", "-c", f"ulimit -c 0; kill -{int(signum)} $$")])
-    end = await child.exit
-    assert (end.code, end.signal_name, end.stopped_by_us) == (-signum, signum.name, False)
+_HARMLESS = {
+    signal.SIGSTOP,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGCONT,
+    signal.SIGCHLD,
+    signal.SIGURG,
+    signal.SIGWINCH,
+}
+"""Those that end nobody by default."""
+
+
+async def test_every_deadly_signal_arrives(supervisor: Supervisor, build: Builder) -> None:
+    deadly = sorted(signal.valid_signals() - _HARMLESS)
+    scripts = [f"ulimit -c 0; kill -{int(signum)} $$; sleep 600" for signum in deadly]
+    children = await supervisor.spawn([build("sh", "-c", script) for script in scripts])
+    ends = [await child.exit for child in children]
+    assert [-end.code for end in ends] == [int(signum) for signum in deadly]
+    names = [signum.name if isinstance(signum, signal.Signals) else f"signal {signum}" for signum in deadly]
+    assert [end.signal_name for end in ends] == names
 
 
 async def test_the_times_of_a_life_are_in_order(supervisor: Supervisor, build: Builder) -> None:
