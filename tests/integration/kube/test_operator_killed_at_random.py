@@ -3,7 +3,6 @@
 Ten histories go on side by side under one operator, which dies after each of their steps; by night twenty times ten.
 """
 
-import os
 import random
 import threading
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from tests.integration.kube.rig import Rig
 
 pytestmark = pytest.mark.kube
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 AT_ONCE = 10
 _LATEST_S = 0.6
 
@@ -31,7 +29,7 @@ def killed_meanwhile(rig: Rig, act: Callable[[], None], *, after_s: float) -> No
     rig.start_operator()
 
 
-@pytest.mark.parametrize("seed", range(20 if NIGHTLY else 1))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 20))])
 def test_jobs_stand_as_without_any_death_of_the_operator(rig: Rig, seed: int) -> None:
     rng = random.Random(seed)
     jobs = [History(rig, f"j{n}", random.Random(f"{seed}/{n}")) for n in range(AT_ONCE)]
