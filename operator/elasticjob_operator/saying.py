@@ -23,6 +23,9 @@ from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import from_rfc3339
 
+_REMEMBERED = 100
+"""Events of one job that are told again as the same object; an older one begins anew."""
+
 log = logging.getLogger(__name__)
 
 
@@ -88,6 +91,8 @@ class Speaker:
                 body = render_event(obj, event, first_s=first_s, last_s=now_s, count=count + 1)
                 await self._cluster.apply(Resource.EVENT, body)
                 ledger.told[event] = first_s, count + 1
+                while len(ledger.told) > _REMEMBERED:
+                    del ledger.told[next(iter(ledger.told))]
             except ClusterError as error:
                 # Events are told once; the status says the same, and stays.
                 log.warning("%s: the event %s could not be written: %s", key, event.reason, error)

@@ -1,0 +1,54 @@
+"""Recovery does not depend on the operator: agents do it alone, and an operator that comes back catches up."""
+
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from elasticjob_api.world import State, decode_world
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+from tests.integration.kube.test_operator_changes import agent_of
+
+pytestmark = pytest.mark.kube
+
+
+def world_of(rig: Rig) -> Any:
+    found = rig.etcd_range(rig.keys().world).kvs
+    return decode_world(found[0].value)
+
+
+def active(rig: Rig, *, round_: int, nodes: int) -> bool:
+    world = world_of(rig)
+    return (world.state, world.round, len(world.members)) == (State.ACTIVE, round_, nodes)
+
+
+def workers_of(rig: Rig, nodes: int) -> dict[int, tuple[int, str]]:
+    """All of them, by rank, once the agents of so many nodes have told."""
+
+    def told() -> dict[int, tuple[int, str]]:
+        found = rig.pids(rig.keys())
+        return found if len(found) == nodes and all(psutil.pid_exists(pid) for pid, _ in found.values()) else {}
+
+    return rig.until(f"workers of {nodes} nodes", told)
+
+
+def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator_catches_up(rig: Rig) -> None:
+    rig.start_node()
+    rig.start_operator()
+    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=2))
+    rig.until("both nodes run", lambda: rig.status().get("readyReplicas") == 2)
+    first = rig.status()["rendezvousRound"]
+    rig.kill_operator()
+    os.kill(workers_of(rig, 2)[0][0], signal.SIGKILL)
+    rig.until("the next round", lambda: active(rig, round_=first + 1, nodes=2))
+    pid, lost = workers_of(rig, 2)[1]
+    os.kill(agent_of(pid), signal.SIGKILL)
+    rig.until("a round without the lost node", lambda: active(rig, round_=first + 2, nodes=1))
+    rig.start_operator()
+    rig.until("two nodes again", lambda: rig.status().get("readyReplicas") == 2, within_s=60.0)
+    status = rig.status()
+    assert lost not in {node["podName"] for node in status["nodes"]}
+    assert (status["restarts"], status["nodeLosses"], status["podReplacements"]) == (1, 1, 1)

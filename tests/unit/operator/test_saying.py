@@ -1,0 +1,34 @@
+"""What is told again is the same event with a higher count, and a long life does not fill the memory."""
+
+from elasticjob_api.names import EventReason
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.event import Event
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.meter import Meter
+from elasticjob_operator.saying import Speaker
+from tests.unit.operator.builders import NOW_S, SETTINGS
+
+JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
+KEY = JobKey("ns", "j", "u")
+
+
+def speaker(cluster: MemoryCluster) -> Speaker:
+    return Speaker(cluster=cluster, settings=SETTINGS, clock=lambda: NOW_S, meter=Meter())
+
+
+async def test_an_event_that_happens_again_is_counted_and_not_doubled() -> None:
+    cluster, ledger = MemoryCluster(), Ledger()
+    for _ in range(3):
+        await speaker(cluster).tell(KEY, JOB, ledger, [Event(EventReason.STALLED, "words")])
+    (event,) = cluster.objects(Resource.EVENT)
+    assert (event["count"], event["message"]) == (3, "words")
+
+
+async def test_a_job_of_many_events_remembers_the_last_ones() -> None:
+    cluster, ledger = MemoryCluster(), Ledger()
+    told = [Event(EventReason.RENDEZVOUS_COMPLETED, f"round {n}") for n in range(300)]
+    await speaker(cluster).tell(KEY, JOB, ledger, told)
+    assert list(ledger.told) == told[-100:]
+    assert len(cluster.objects(Resource.EVENT)) == 300
