@@ -46,6 +46,8 @@ def failure_of(
         if exit_:
             failure.timestamp_ns, failure.timestamp = exit_.wall_ns, exit_.wall_ns // _NS
         failure.message = _said(outcome) or failure.message
+        if exit_ and exit_.note:
+            failure.message = f"{failure.message} ({exit_.note})"
     if exit_ is None:
         failure.message = f"process {pid} could not be killed: it hangs in the kernel"
     return failure
