@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import itertools
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -213,9 +212,5 @@ def test_jobs_own_agents_are_told_by_a_push_not_by_the_interval(team: Team) -> N
     team.start(2)
     team.starts(1)
     team.agents[0].get_worker_group().spec.monitor_interval = 3600
-    pushed = threading.Event()
-    original = team.agents[0]._wait_for_change
-    team.agents[0]._wait_for_change = lambda timeout: (original(timeout), pushed.set())[0]  # type: ignore[method-assign,func-returns-value]
     team.next[1] = FAILED
-    assert pushed.wait(30)
     eventually(lambda: team.agents[0].did.count("start") == 2, within_s=30)
