@@ -11,7 +11,7 @@ pytestmark = pytest.mark.timeout(180)
 
 def test_a_quota_is_told_by_kubectl_describe_and_its_end_starts_the_job(space: Space) -> None:
     space.kubectl("create", "quota", "tight", "--hard=pods=1")
-    space.apply(digits(epochs=2))
+    space.apply(digits(epochs=12))
     told = eventually(lambda: _told(space), within_s=60, what="kubectl describe tells of the quota")
     assert "exceeded quota: tight" in told
     assert 'pods "digits-' in told
