@@ -56,6 +56,7 @@ def test_an_agent_that_is_killed_is_missed_and_the_other_node_goes_on_alone(
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_node_that_comes_is_taken_in(launcher: str, torch_python: Path, endpoint: str, tmp_path: Path) -> None:
     with ddp(launcher, torch_python, endpoint, tmp_path, "1:2") as job:
+        job.steps = 600  # half a minute: the second node must come before the first is done
         first = job.start()
         job.await_world([first], 1)
         job.await_checkpoint()
