@@ -67,6 +67,20 @@ ALONE = {
         kill 0; expire 0; go 1; stand 1; go 1; look; close; is forming 2 cause=NodeLost
         settle; is active 2 members=1
     """,
+    "9: a closer that dies is evicted by a member whose link to it has ended": """
+        kill 0; mind 1; nokey 0; go 1; stand 1; go 1; look; close; is forming 2 cause=NodeLost
+        settle; is active 2 members=1 losses=1
+    """,
+    "a process whose link is refused is missed before its lease ends": """
+        kill 1; look; close; is active 1; refuse 1; close; nokey 1; look; close; is forming 2 cause=NodeLost
+        settle; is active 2 members=0 losses=1
+    """,
+    "a wrong proof costs one round and no more": """
+        refuse 1; close; nokey 1; settle; is active 2 members=0,1 restarts=0 losses=1
+    """,
+    "a wrong proof against the closer costs one round and no more": """
+        mind 1; nokey 0; settle; is active 2 members=0,1 restarts=0 losses=1
+    """,
     "10: the last one to finish needs no other event for the job to succeed": """
         finish 0; go 0; finish 1; go 1; look; close; is succeeded 1
         settle; runs 0 nothing; runs 1 nothing
@@ -119,6 +133,50 @@ def test_finding_12_a_joiner_does_not_interrupt_a_job_that_is_about_to_end() -> 
     play("finish 0; go 0; start; go 2; wait 1000; look; close; is active 1", most=3).run(
         "scale 3; look; close; is active 1; finish 1; settle; is succeeded 1"
     )
+
+
+FOUR = {
+    "13: several that fall silent at once are given time to come back, and cost nothing if they do": """
+        expire 2; expire 3; look; close; is active 1; wait 5; close; is active 1; runs 2 1; runs 3 1
+        notice 2; go 2; notice 3; go 3; look; close; wait 5; close; is active 1 losses=0
+    """,
+    "13: one of them that comes back leaves a single loss, which is never waited for": """
+        kill 3; expire 2; expire 3; look; close; is active 1; notice 2; go 2; look; close; is forming 2 cause=NodeLost
+    """,
+    "13: proof ends the wait": """
+        kill 2; kill 3; expire 2; expire 3; look; close; is active 1
+        condemn 2 refused; look; close; is forming 2 cause=NodeLost
+    """,
+    "26: a membership is waited for once, whoever is the closer": """
+        kill 2; kill 3; expire 2; expire 3; look; close; is active 1; wait 6; close; is forming 2
+        go 0; stopped 0; go 0; go 1; stopped 1; go 1
+        kill 0; expire 0; go 1; stand 1; go 1; look; close; is active 2 members=1 losses=1
+    """,
+}
+
+
+@pytest.mark.parametrize("history", FOUR.values(), ids=FOUR)
+def test_finding_of_many_silent_at_once(history: str) -> None:
+    made = Play(Slots(min=1, max=4, desired=4))
+    made.run("start; start; start; start; settle; is active 1 members=0,1,2,3")
+    made.run(history)
+
+
+def test_finding_23_a_verdict_survives_a_suspension_and_is_not_given_twice() -> None:
+    history = """
+        scale 3; fail 0; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; is forming 2 restarts=1
+        suspend; resume; settle; is active 3 restarts=1 losses=0
+    """
+    play(history, most=3, operator=OPERATOR)
+
+
+def test_finding_27_a_pod_that_had_its_last_call_is_not_waited_for_again() -> None:
+    history = """
+        scale 3; fail 0; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; look; close; is forming 2
+        wait 5; close; is active 2 members=0,1
+        go 0; go 1; fail 0; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; is active 3 members=0,1
+    """
+    play(history, most=3, operator=OPERATOR)
 
 
 WIPED = {

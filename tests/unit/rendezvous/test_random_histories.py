@@ -23,6 +23,7 @@ CALM = {"turn": 8, "close_a_round": 4, "all_take_turns": 8, "stand": 2, "workers
 
 DRAW: Mapping[str, Callable[[random.Random], Any]] = {
     "index": lambda rng: rng.randrange(8),
+    "indices": lambda rng: {rng.randrange(4) for _ in range(3)},
     "revisions": lambda rng: rng.choice([0, 1, 2, None, None]),
     "fault": lambda rng: rng.choice([None, None, *Fault]),
     "afterwards": lambda rng: (rng.randrange(4), rng.randrange(5)),

@@ -161,6 +161,32 @@ class JobMachine(RuleBasedStateMachine):
         if node is not None and node.alive:
             self.follow(node, afterwards)
 
+    @rule(indices=st.sets(whichever, min_size=2))
+    def several_leases_run_out_at_once(self, indices: set[int]) -> None:
+        for place in {index % len(self.job.nodes) for index in indices if self.job.nodes}:
+            for lease in self.job.nodes[place].etcd.granted:
+                self.disturb(happened=self.job.store.expire(lease))
+
+    @rule(index=whichever)
+    def sigkill_ends_its_link(self, index: int) -> None:
+        if node := self.pick(index):
+            node.kill()
+            self.job.link_proves(node)
+            self.disturb(happened=True)
+
+    @rule(index=whichever)
+    def a_link_seems_to_have_ended(self, index: int) -> None:
+        if node := self.pick(index):
+            self.job.link_proves(node)
+            self.disturb(happened=True)
+
+    @rule(index=whichever, fault=faults, afterwards=afterwards)
+    def a_member_evicts_the_closer(self, index: int, fault: Fault | None, afterwards: tuple[int, int]) -> None:
+        if node := self.pick(index):
+            node.etcd.faults = [fault]
+            self.disturb(happened=node.evict_the_closer())
+            self.follow(node, afterwards)
+
     @rule(index=whichever)
     def a_keeper_notices(self, index: int) -> None:
         if node := self.pick(index):

@@ -125,6 +125,13 @@ class SimJob:
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
 
+    def link_proves(self, node: SimNode) -> None:
+        """Every closer finds that the process of this stay does not answer, whether or not that is true."""
+        if node.stay is not None:
+            for closer in self.running():
+                if closer.closing is not None and closer is not node:
+                    closer.proved |= {node.stay.me.member}
+
     @staticmethod
     def check_hold(view: View) -> None:
         """19: held only for several hosts at once, without proof, and never again once it has been."""

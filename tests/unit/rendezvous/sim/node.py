@@ -13,7 +13,8 @@ from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.plan import Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.link_member import CloserMind
+from elasticjob_agent.rendezvous.plan import Evict, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.stay import PASSING, Stay
@@ -62,6 +63,8 @@ class SimNode:
         self.standing = False
         self.closing: ClosingLoop | None = None
         self.closing_mirror: LateMirror | None = None
+        self.proved: frozenset[Member] = frozenset()
+        """Whose links, of this closer, have ended and were refused when it dialed again."""
         self.wait_until_s: float | None = None
         self.running_as: Member | None = None
         self.saw_final = False
@@ -319,6 +322,7 @@ class SimNode:
 
     def _stand_down(self) -> None:
         self.closing = self.closing_mirror = self._closing_as = None
+        self.proved = frozenset()
         self._election.is_closer = False
 
     def _close_election(self) -> None:
@@ -338,19 +342,41 @@ class SimNode:
         self.standing = False
         return True
 
+    def evict_the_closer(self) -> bool:
+        """Its link to the closer has ended, and the closer's address refuses."""
+        if not self.alive or self.stay is None or self.mirror is None:
+            return False
+        kv = self.mirror.items.get(self.keys.closer)
+        closer = None if kv is None else decode_closer(kv.value)
+        if kv is None or closer is None or closer.member == self.stay.me.member:
+            return False
+        mind = CloserMind(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)
+        mind.update(self.stay.me, closer, kv.lease)
+        before = set(self.job.view().nodes)
+        try:
+            now(mind._evict(self.stay.me, closer))
+        except Crashed:
+            self.kill()
+        assert before - self.job.view().nodes.keys() <= {closer.member}, "9: a key of another went with it"
+        return True
+
     def close_a_round(self) -> bool:
         """One turn of the closer's loop; False when it waits."""
         if not self.alive or self.closing is None or self.closing_mirror is None:
             return False
         view = parse_view(self.keys, self.closing_mirror.items)
-        seen = self.closing._sightings.update(view, self.job.now_s)
+        self.proved &= view.nodes.keys()
+        seen = self.closing._sightings.update(view, self.job.now_s, proved=self.proved)
         decision = plan(view, seen, self.job.draw())
         if seen.hold.until_s is not None:
             self.job.check_hold(view)
         if isinstance(decision, WriteWorld):
             self.job.check_write(view, decision.world)
+        before = set(self.job.view().nodes)
         try:
             self.wait_until_s = now(self.closing._carry_out(view, decision))
         except Crashed:
             self.kill()
+        evicted = {decision.member} if isinstance(decision, Evict) else set()
+        assert before - self.job.view().nodes.keys() <= evicted, "9: a key of another went with it"
         return not isinstance(decision, Wait)

@@ -7,6 +7,8 @@ sigterm N | kill N | expire N | notice N       the agent: told to leave; dies; i
 arm N REQUEST_LOST|ANSWER_LOST|LATE|CRASH …    what befalls its next calls (`-`: nothing)
 land N                                         the call that was late takes place
 condemn N REASON                               proof against it is written, and its author dies
+refuse N | mind N                              the closer's link to N is proved dead; N proves the closer's so
+suspend | resume                               the operator's
 scale N | restart | operate | replace SLOT     wishes; the operator's turn; a slot goes to a new pod
 wipe | backup | restore                        etcd loses everything; a snapshot is taken; etcd is that again
 delete                                         somebody deletes the job: everything under its prefix
@@ -133,6 +135,18 @@ class Play:
         member = self._member(number)
         key, gone = self.job.keys.gone(member.slot, member.incarnation), Gone(GoneReason(reason))
         self.job.store.txn(Txn((), (Put(key, records.encode(gone)),)))
+
+    def do_refuse(self, number: str) -> None:
+        self.job.link_proves(self.node(number))
+
+    def do_mind(self, number: str) -> None:
+        assert self.node(number).evict_the_closer()
+
+    def do_suspend(self) -> None:
+        assert self.job.suspend()
+
+    def do_resume(self) -> None:
+        assert self.job.resume()
 
     def do_scale(self, desired: str) -> None:
         assert self.job.scale(int(desired))
