@@ -48,7 +48,6 @@ def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator
     os.kill(agent_of(pid), signal.SIGKILL)
     rig.until("a round without the lost node", lambda: active(rig, round_=first + 2, nodes=1))
     rig.start_operator()
-    rig.until("two nodes again", lambda: rig.status().get("readyReplicas") == 2, within_s=60.0)
-    status = rig.status()
+    status = rig.running(nodes=2, round_=first + 3)
     assert lost not in {node["podName"] for node in status["nodes"]}
     assert (status["restarts"], status["nodeLosses"], status["podReplacements"]) == (1, 1, 1)
