@@ -101,7 +101,7 @@ def _last_node(
     known = before.get(name) or NodeStatus(name=name, pod_name=owner)
     if owner and known.pod_name != owner:  # replaced since the status was last written
         known = NodeStatus(name=name, pod_name=owner)
-    report = seen.reports.get(member)
+    report = seen.view.reports.get(member) or seen.ledger.memory.reports.get(member)
     ranks = letters(report) if report else known.ranks or "U" * nproc_per_node(seen.job.spec)
     pod = seen.pods.get(known.pod_name)
     place_of = replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name)
