@@ -18,7 +18,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
-{{/* host:port of etcd for the operator and the pods of jobs, separated by commas. */}}
+{{/* host:port of etcd for the operator and the pods of jobs; several addresses are separated by commas. */}}
 {{- define "elasticjob.etcdEndpoints" -}}
 {{- $name := printf "%s-etcd" (include "elasticjob.fullname" .) -}}
 {{- if not .Values.etcd.enabled -}}
@@ -26,9 +26,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- else if eq (int .Values.etcd.members) 1 -}}
 {{ $name }}.{{ .Release.Namespace }}.svc:2379
 {{- else -}}
-{{- $members := list -}}
-{{- range $i := until (int .Values.etcd.members) }}{{ $members = append $members (printf "%s-%d.%s-peers.%s.svc:2379" $name $i $name $.Release.Namespace) }}{{ end -}}
-{{ $members | join "," }}
+{{- /* One name that resolves to all members: gRPC tries the next address by itself. */ -}}
+{{ $name }}-peers.{{ .Release.Namespace }}.svc:2379
 {{- end -}}
 {{- end }}
 

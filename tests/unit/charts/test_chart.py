@@ -11,7 +11,7 @@ from tests.unit.charts.conftest import CHART, NAMESPACE, ROOT, Object, Render, R
 pytestmark = pytest.mark.timeout(1000)
 
 THREE = ("etcd.members=3", "etcd.persistence.enabled=true")
-EXTERNAL = ("etcd.enabled=false", "etcd.endpoints={a:2379,b:2379}")
+EXTERNAL = ("etcd.enabled=false", "etcd.endpoints={10.0.0.1:2379,10.0.0.2:2379}")
 WORKLOADS = {"Deployment", "StatefulSet", "Job"}
 
 
@@ -86,6 +86,8 @@ def test_three_members_know_each_other_by_name_before_they_are_ready(render: Ren
     assert peers["spec"]["publishNotReadyAddresses"] is True
     assert etcd["spec"]["serviceName"] == peers["metadata"]["name"]
     assert etcd["spec"]["podManagementPolicy"] == "Parallel"
+    told = f"--etcd-endpoints=elasticjob-etcd-peers.{NAMESPACE}.svc:2379"
+    assert told in container(only(rendered, "Deployment"))["args"]
 
 
 def test_three_members_are_kept_apart_and_never_two_of_them_disturbed(render: Render) -> None:
@@ -105,7 +107,7 @@ def test_an_etcd_of_the_users_takes_the_place_of_ours(render: Render) -> None:
     rendered = render(*EXTERNAL)
     assert not {"StatefulSet", "NetworkPolicy", "PodDisruptionBudget"} & kinds(rendered)
     assert not [o for o in rendered if o["kind"] == "Service" and o["metadata"]["name"].endswith("-etcd")]
-    assert "--etcd-endpoints=a:2379,b:2379" in container(only(rendered, "Deployment"))["args"]
+    assert "--etcd-endpoints=10.0.0.1:2379,10.0.0.2:2379" in container(only(rendered, "Deployment"))["args"]
 
 
 def test_only_jobs_pods_and_the_release_may_speak_to_etcd(render: Render) -> None:
