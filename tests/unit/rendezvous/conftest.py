@@ -11,7 +11,7 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 STATEFUL = settings(
-    max_examples=5000 if NIGHTLY else 80,
+    max_examples=5000 if NIGHTLY else 50,
     stateful_step_count=80 if NIGHTLY else 40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

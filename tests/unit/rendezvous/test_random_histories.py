@@ -15,7 +15,7 @@ from tests.unit.rendezvous.conftest import NIGHTLY
 from tests.unit.rendezvous.sim.wire import Fault
 from tests.unit.rendezvous.test_state_machine import AgentsAlone, JobMachine, WithAnOperator
 
-HISTORIES = 2000 if NIGHTLY else 15
+HISTORIES = 2000 if NIGHTLY else 10
 """Per batch; there are eight."""
 MOVES = 50
 CALM = {"turn": 8, "close_a_round": 4, "all_take_turns": 8, "stand": 2, "workers_have_stopped": 3}
