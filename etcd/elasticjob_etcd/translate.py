@@ -29,7 +29,8 @@ _DEFINITE = frozenset(
 )
 _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
-_TOO_BUSY = "too many requests"
+_PASSING = ("too many requests", "database space exceeded")
+"""An etcd that is busy, or full until somebody makes room: no word about the request itself."""
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
 # What gRPC's details contain when the TLS handshake failed, and what it means to whoever set the files.
 _TLS_REASONS = {
@@ -52,7 +53,7 @@ def translate(error: grpc.RpcError, *, tried: str, where: str) -> EtcdError:
         return Compacted(0)
     if code is _Code.UNAVAILABLE and (reason := _tls_reason(details)):
         return Refused(f"etcd at {where}: {tried}: {reason}; {details}")
-    if code not in _DEFINITE or _TOO_BUSY in details or is_stale_auth(details):
+    if code not in _DEFINITE or any(word in details for word in _PASSING) or is_stale_auth(details):
         return Unavailable(sentence)
     return Refused(sentence)
 

@@ -1,18 +1,21 @@
-"""An etcd of a test's own, to be stalled, killed and compacted; and three that elect a leader.
+"""An etcd of a test's own, to be stalled, killed, filled and compacted; and three that elect a leader.
 
-What etcd's clients of this project do not offer (status, compaction) goes through its JSON gateway.
+What etcd's clients of this project do not offer (status, alarms, compaction) goes through its JSON gateway.
 """
 
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,8 +47,14 @@ def b64(text: str) -> str:
 class OwnEtcd:
     """One server in a folder; it always comes back at the same port."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, flags: tuple[str, ...] = ()) -> None:
+        """`flags` go behind those of the embedded server, and win."""
         self._folder = folder
+        self._binary: Path | None = None
+        if flags:
+            self._binary = folder / "etcd-with-flags"
+            self._binary.write_text(f'#!/bin/sh\nexec {shlex.quote(str(find_binary()))} "$@" {shlex.join(flags)}\n')
+            self._binary.chmod(0o755)
         self._server: EtcdServer
         self.start(port=_free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
 
@@ -62,7 +71,9 @@ class OwnEtcd:
     def start(self, *, port: int | None = None) -> None:
         """Start it, on the data that is there."""
         where = self._server.port if port is None else port
-        starting = EtcdServer.start(self._folder / "etcd", client_port=where, timeout_s=_PATIENCE_S)
+        starting = EtcdServer.start(
+            self._folder / "etcd", client_port=where, binary=self._binary, timeout_s=_PATIENCE_S
+        )
         self._server = asyncio.run(starting)
 
     def kill(self) -> None:
@@ -101,11 +112,28 @@ class OwnEtcd:
         revision = ask(self.endpoint, "kv/range", key=b64("-"))["header"]["revision"]
         ask(self.endpoint, "kv/compaction", revision=revision, physical=True)
 
+    def fill(self) -> None:
+        """Write until it takes no more."""
+        piece = b64("x" * 500_000)
+        with contextlib.suppress(urllib.error.HTTPError):
+            for number in itertools.count():
+                ask(self.endpoint, "kv/put", key=b64(f"filler/{number}"), value=piece)
+        alarms = ask(self.endpoint, "maintenance/alarm", action="GET")["alarms"]
+        assert [alarm["alarm"] for alarm in alarms] == ["NOSPACE"], "it refused a write for another reason"
+
+    def clear(self) -> None:
+        """What an administrator does about it: delete, compact, defragment, put the alarm off."""
+        ask(self.endpoint, "kv/deleterange", key=b64("filler/"), range_end=b64("filler0"))
+        self.compact()
+        ask(self.endpoint, "maintenance/defragment")
+        for alarm in ask(self.endpoint, "maintenance/alarm", action="GET")["alarms"]:
+            ask(self.endpoint, "maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=alarm["memberID"])
+
 
 @contextlib.contextmanager
-def own_etcd(folder: Path) -> Iterator[OwnEtcd]:
+def own_etcd(folder: Path, *flags: str) -> Iterator[OwnEtcd]:
     """A server that is stopped at the end."""
-    made = OwnEtcd(folder)
+    made = OwnEtcd(folder, flags)
     try:
         yield made
     finally:

@@ -43,14 +43,18 @@ class ClosingLoop:
         trace: Trace,
         charges: ChargeClock | None = None,
         quiet_until_s: float = 0.0,
+        shaken_until_s: float = 0.0,
     ) -> None:
-        """Nothing is written before `quiet_until_s`: etcd was wiped, and others are still coming back."""
+        """Nothing is written before `quiet_until_s`: etcd was wiped, and others are still coming back.
+
+        Nobody counts as lost for being silent before `shaken_until_s`: etcd was away.
+        """
         self._etcd = etcd
         self._me = me
         self._clock = clock
         self._nonce = nonce
         self._trace = trace
-        self._sightings = Sightings(charges, quiet_until_s=quiet_until_s)
+        self._sightings = Sightings(charges, quiet_until_s=quiet_until_s, shaken_until_s=shaken_until_s)
         self._wake = asyncio.Event()
         self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
         self._complained: set[str] = set()

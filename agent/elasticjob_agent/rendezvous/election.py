@@ -46,6 +46,7 @@ class Election:
         """
         self.link = ""
         self.quiet_until_s = 0.0
+        self.shaken_until_s = 0.0
         self._etcd = etcd
         self._clock = clock
         self._nonce = nonce
@@ -97,6 +98,7 @@ class Election:
             trace=self._trace,
             charges=self._charges,
             quiet_until_s=self.quiet_until_s,
+            shaken_until_s=self.shaken_until_s,
         )
         self._closing = asyncio.create_task(self._loop.run(), name="closer")
         self._closing.add_done_callback(lambda _: self._wake())

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous import hold, txns
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.election import Election, closer_in
 from elasticjob_agent.rendezvous.joining import Profile
@@ -227,6 +227,7 @@ class RendezvousMember:
             try:
                 if await self._entrance.come_back(stay, self._recall, wiped=self._wiped):
                     self._wiped = False
+                    self._election.shaken_until_s = self._clock() + max(stay.spec.keep_alive_s, hold.LEAST_S)
                     stay.call_when_lost(self._wake.set)
                     log.info("came back under a new lease; the workers were not touched")
                     return True

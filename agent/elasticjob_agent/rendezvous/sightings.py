@@ -16,8 +16,10 @@ from elasticjob_api.world import Member, State
 class Sightings:
     """Since when things are as they are."""
 
-    def __init__(self, charges: ChargeClock | None = None, *, quiet_until_s: float = 0.0) -> None:
-        """`charges` is its node's, fed with the worlds from before it became the closer; see `Seen.quiet_until_s`."""
+    def __init__(
+        self, charges: ChargeClock | None = None, *, quiet_until_s: float = 0.0, shaken_until_s: float = 0.0
+    ) -> None:
+        """`charges` is its node's, fed with the worlds from before it became the closer; see `Seen`, `HoldClock`."""
         self._quiet_until_s = quiet_until_s
         self._world_was_seen = self._spec_was_seen = False
         self._charges = charges or ChargeClock()
@@ -27,7 +29,7 @@ class Sightings:
         self._newest_key_s = 0.0
         self._enough_since_s: float | None = None
         self._joiner_since_s: float | None = None
-        self._hold = HoldClock()
+        self._hold = HoldClock(shaken_until_s=shaken_until_s)
 
     def update(self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset()) -> Seen:
         """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""

@@ -82,6 +82,14 @@ def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(t
         assert job.rounds() == {1, 2}
 
 
+def test_etcd_stands_still_for_longer_than_the_leases_of_three_nodes(tmp_path: Path) -> None:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1) as job:
+        begin(job)
+        with etcd.stalled():
+            all_lose_their_lease(job)
+        goes_on(job)
+
+
 def test_etcd_is_killed_and_comes_back_on_its_data(tmp_path: Path) -> None:
     with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
         begin(job)
@@ -116,6 +124,23 @@ def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_aga
         job.all_finish()
 
 
+def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: Path) -> None:
+    with (
+        own_etcd(tmp_path, f"--quota-backend-bytes={8 << 20}") as etcd,
+        drill(etcd.endpoint, tmp_path, "3", 1) as job,
+    ):
+        begin(job)
+        etcd.fill()
+        job.order(1, {"0": {"exit": 1}})
+        teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
+        job.await_said(teller, "could not open a round: a worker failed, trying again")
+        etcd.clear()
+        job.await_round(2, 3)
+        world = job.await_world(State.ACTIVE, 2)
+        assert (world.restarts, world.losses) == (1, 0)
+        job.all_finish()
+
+
 def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
     with three_etcds(tmp_path) as etcds, drill(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=60) as job:
         begin(job)
@@ -129,7 +154,7 @@ def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_etcd_stands_still_for_30_seconds(tmp_path: Path) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
+    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
         begin(job)
         with etcd.stalled():
             time.sleep(30)

@@ -108,3 +108,18 @@ def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: Rig, own_etcd: Et
     says(rig, "RendezvousUnavailable", "True", "etcd does not answer")
     assert rig.namespace.row("j")["PHASE"] == "Pending"
     assert rig.pods() == []
+
+
+def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the_job_says_so(rig: Rig) -> None:
+    spec = {"selector": {"app": "theirs"}, "ports": [{"port": 80}], "clusterIP": "None"}
+    theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "j"}, "spec": spec}
+    rig.namespace.kubectl("create", "-f", "-", stdin=theirs)
+    rig.start_operator()
+    rig.namespace.apply(waiting_job(rig))
+    rig.until("the reason", lambda: rig.status().get("reason") == "PodsNotCreated")
+    assert "conflict" in rig.status()["message"]
+    assert not rig.pods()
+    selector = rig.namespace.kubectl("get", "service", "j", "-o", "jsonpath={.spec.selector}")
+    assert selector == '{"app":"theirs"}'
+    rig.namespace.kubectl("delete", "service", "j")
+    rig.until("a pod", rig.pods, within_s=60.0)

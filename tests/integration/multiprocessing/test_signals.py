@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -157,17 +160,34 @@ if __name__ == "__main__":
         assert "never began" in one.line()  # there is no file to import `own` from
 
 
-def test_b_001_25_functions_of_a_guarded_script(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("""
-from elasticjob_agent.multiprocessing import start_processes
+_SCRIPT = """
+import tempfile
+from elasticjob_agent.multiprocessing import Std, start_processes
 def own(): return 5
-if __name__ == "__main__":
-    import tempfile
-    ctx = start_processes("w", own, {0: ()}, None, log_dir=tempfile.mkdtemp())
-    print(ctx.wait().return_values, flush=True)
-""")
-    with parent(
-        f"import runpy; sys.argv = [{str(script)!r}]; runpy.run_path({str(script)!r}, run_name='__main__')", tmp_path
-    ) as one:
-        assert one.line() in {"{0: 5}", ""}
+{guard}
+ctx = start_processes("w", own, {{0: ()}}, None, log_dir=tempfile.mkdtemp(), redirects=Std.ERR)
+result = ctx.wait()
+print(result.return_values or result.failures[0].message, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [("if __name__ != '__main__': raise SystemExit", "never began"), ("", "never began"), (None, "{0: 5}")],
+    ids=["a module that leaves", "no guard", "guard"],
+)
+def test_b_001_25_functions_of_a_script(tmp_path: Path, guard: str | None, said: str) -> None:
+    text = _SCRIPT.format(guard=guard or "")
+    if guard is None:
+        head, body = text.split("\n\n", 1)
+        text = f"{head}\ndef main():\n{textwrap.indent(body, '    ')}\nif __name__ == '__main__':\n    main()\n"
+    (tmp_path / "script.py").write_text(text)
+    run = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert said in run.stdout, run.stderr

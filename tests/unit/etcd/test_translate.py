@@ -26,7 +26,7 @@ def translated(code: StatusCode, details: str) -> EtcdError:
         (StatusCode.UNKNOWN, "auth: revision in header is old", Unavailable),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", Unavailable),
         (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Unavailable),
-        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Refused),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Unavailable),
         (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Refused),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: key is not provided", Refused),
         (StatusCode.UNIMPLEMENTED, "unknown service etcdserverpb.KV", Refused),
