@@ -29,7 +29,7 @@ class Call(NamedTuple):
     """What a worker is to do. A plain tuple when it is pickled: the worker cannot import this class by its name."""
 
     name: str
-    fn: Callable[..., Any]
+    fn: "Callable[..., Any]"
     args: "tuple[Any, ...]"
     daemon: bool
     linger: bool

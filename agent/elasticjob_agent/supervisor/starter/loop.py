@@ -58,7 +58,7 @@ class _Wait:
 class Starter:
     """The state of the one starter of this process."""
 
-    def __init__(self, agent: socket.socket, agent_pid: int, run: worker.Run) -> None:
+    def __init__(self, agent: socket.socket, agent_pid: int, run: "worker.Run") -> None:
         self._agent = agent
         self._run = run
         self._agent_pid = agent_pid
@@ -342,7 +342,7 @@ def _take_signals() -> "list[int]":
     return [signum for signum in settable if signal.getsignal(signum) != signal.SIG_DFL]
 
 
-def serve(agent: socket.socket, agent_pid: int, run: worker.Run = worker.execute) -> None:
+def serve(agent: socket.socket, agent_pid: int, run: "worker.Run" = worker.execute) -> None:
     """Be the starter of this agent until it is gone, and end this process.
 
     Args:

@@ -76,6 +76,9 @@ def kill(process: Process) -> None:
     # The order is what makes it safe: the handle stays with whatever it was opened on, and only then is that
     # compared with what was meant.
     with suppress(ProcessLookupError, PermissionError):
+        if not hasattr(os, "pidfd_open"):  # Python 3.8 has no such handles: the check comes first then, just before
+            _kill_if_same(process)
+            return
         handle = os.pidfd_open(process.pid)
         try:
             now = read(process.pid)
@@ -83,3 +86,9 @@ def kill(process: Process) -> None:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         finally:
             os.close(handle)
+
+
+def _kill_if_same(process: Process) -> None:
+    now = read(process.pid)
+    if now and now.started == process.started:
+        os.kill(process.pid, signal.SIGKILL)

@@ -12,10 +12,14 @@ import errno
 import fcntl
 import os
 import signal
-from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from . import prctl
+
+if TYPE_CHECKING:  # as a value it would need Python 3.9; the user's own may be 3.8
+    from collections.abc import Callable
+
+    Run = Callable[["Handover"], None]
 
 
 class Handover(NamedTuple):
@@ -29,9 +33,6 @@ class Handover(NamedTuple):
     """Closing it says that the worker runs."""
 
 
-Run = Callable[[Handover], None]
-
-
 def become(
     *,
     command_fd: int,
@@ -42,7 +43,7 @@ def become(
     starter_pid: int,
     taken: "list[int]",
     ours: "list[int]",
-    run: Run,
+    run: "Run",
 ) -> NoReturn:
     """Turn this forked process into its command.
 
