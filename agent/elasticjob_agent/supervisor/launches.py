@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -97,11 +98,16 @@ class ForkStarter:
         agent_pid = os.getpid()
         flush_streams()
         try:
-            pid = os.fork()
+            with warnings.catch_warnings():
+                # Since 3.12; the caller has chosen to fork, and must not see this as an error after the fork is done.
+                warnings.filterwarnings(
+                    "ignore", message=".* is multi-threaded, use of fork", category=DeprecationWarning
+                )
+                pid = os.fork()
+                if pid == 0:
+                    self._serve(theirs, agent_pid)
         except OSError as error:
             raise StarterLost(f"cannot fork: {error.strerror}") from error
-        if pid == 0:
-            self._serve(theirs, agent_pid)
         return _Forked(pid)
 
     def _serve(self, theirs: socket.socket, agent_pid: int) -> NoReturn:
