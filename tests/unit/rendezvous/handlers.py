@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import itertools
+import selectors
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -18,6 +19,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Etcd
+from tests.faults.waiting import aeventually
 
 T = TypeVar("T")
 
@@ -26,7 +28,8 @@ class LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self._selector = selectors.DefaultSelector()
+        self.loop = asyncio.SelectorEventLoop(self._selector)
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -44,8 +47,8 @@ class LoopThread:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        for _ in range(20):  # turns in which closed transports let go of their sockets
-            await asyncio.sleep(0)
+        # Transports let go of their sockets some turns after they were closed; the loop's own descriptor stays.
+        await aeventually(lambda: len(self._selector.get_map()) <= 1, within_s=20, what="no sockets")
 
 
 class Port:

@@ -37,7 +37,9 @@ class Team:
 
     def _looks(self, at: int) -> Iterator[WorkerState | RunResult]:
         while True:
-            state, self.next[at] = self.next[at], HEALTHY if self.next[at] is FAILED else self.next[at]
+            state = self.next[at]
+            if state is FAILED:  # once
+                self.next[at] = HEALTHY
             group = self.agents[at].get_worker_group()
             first = group.workers[0].global_rank
             yield RunResult(FAILED, failures={first: failure(0, 3)}) if state is FAILED else state
