@@ -5,6 +5,7 @@ bytes each in rank order: four hex digits of slot, eight of incarnation. An agen
 bytes, without parsing. Nothing here is JSON: a thousand agents read every change of it.
 """
 
+import functools
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
@@ -126,6 +127,7 @@ def _text(value: Any) -> str:
     return "1" if value is True else str(value)
 
 
+@functools.lru_cache(maxsize=4)
 def decode_world(data: bytes) -> World:
     """The world in `data`; RecordError when it is corrupt or of another version."""
     head, _, tail = data.partition(b"\n")

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.recall import outranks
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
-from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_agent.rendezvous.view import View, decode_slots, parse_view
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
@@ -88,7 +88,7 @@ async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Cal
     lease = await etcd.lease_grant(keep_alive_s)
     me = Identity(keys, Member(slot, draw()), lease.id)
     node = _node(profile, me, master_port)
-    result = await etcd.txn(txns.join(me, node))
+    result = await etcd.txn(txns.join(me, node, slot_is_given=profile.slot is not None))
     view = parse_view(keys, _flat(result))
     refusal = _refusal(view, profile)
     is_mine = profile.slot is not None or _is_oldest(view, me.member)
@@ -107,7 +107,7 @@ async def _keep_alive_s(etcd: Etcd, profile: Profile) -> float:
     """Asked beforehand: a key that is created and revoked for a wrong lease would look like a node come and gone."""
     found = await etcd.get(profile.keys.spec)
     try:
-        return profile.lease_ttl_s if found is None else records.decode(Slots, found.value).keep_alive_s
+        return profile.lease_ttl_s if found is None else decode_slots(found.value).keep_alive_s
     except RecordError:  # the join itself says that nothing can be read
         return profile.lease_ttl_s
 

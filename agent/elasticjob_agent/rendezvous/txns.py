@@ -70,9 +70,13 @@ def create_spec(keys: Keys, spec: Slots) -> Txn:
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
-def join(me: Identity, node: Node) -> Txn:
-    """Create the node key, and read what is watched from then on, the spec, and the nodes for the choice of a slot."""
-    reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.spec), Get(me.keys.nodes, prefix=True))
+def join(me: Identity, node: Node, *, slot_is_given: bool = False) -> Txn:
+    """Create the node key, and read what is watched from then on, the spec, and the nodes if a slot was looked for.
+
+    N joiners that read all nodes would read N²/2 of them.
+    """
+    nodes = () if slot_is_given else (Get(me.keys.nodes, prefix=True),)
+    reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.spec), *nodes)
     gone = me.keys.gone(me.member.slot, me.member.incarnation)
     return Txn((absent(me.node_key), absent(gone)), (me.put_node(node), *reads), reads)
 
