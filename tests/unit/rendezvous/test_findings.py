@@ -103,6 +103,14 @@ ALONE = {
         expire 1; notice 1; turn 1; key 1; runs 1 1
         settle; is active 1 members=0,1
     """,
+    "13: a closer that has just lost its own lease gives the others as much time as it took itself": """
+        expire 0; expire 1; notice 0; go 0; key 0; stand 0; go 0; look; close; wait 5; close; is active 1
+        notice 1; go 1; key 1; look; close; wait 5; close; is active 1; runs 0 1; runs 1 1
+    """,
+    "13: and no more": """
+        kill 1; expire 0; expire 1; notice 0; go 0; stand 0; go 0; look; close; is active 1
+        wait 6; close; is forming 2 cause=NodeLost
+    """,
     "20: but not if it was proved gone": """
         condemn 1 refused; expire 1; notice 1; turn 1; nokey 1
         settle; is active 2 members=0,1 restarts=0 losses=1

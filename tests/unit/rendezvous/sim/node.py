@@ -12,6 +12,7 @@ from elasticjob_agent.rendezvous import joining, txns, wipe
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.hold import LEAST_S
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.plan import Evict, Wait, WriteWorld, plan
@@ -74,7 +75,7 @@ class SimNode:
         self.wipes = 0
         self.wiped = False
         self._stale_revision: int | None = None
-        self._quiet_until_s = 0.0
+        self._quiet_until_s = self.shaken_until_s = 0.0
         self._newest_started = 0
         self._election = _Standing()
         self._profile = Profile(
@@ -234,6 +235,7 @@ class SimNode:
             back = self._come_back(stay)
             if back is not None:
                 stay.go_on_as(back, wiped=self.wiped)
+                self.shaken_until_s = self.job.now_s + LEAST_S
                 self.lost = self.wiped = False
                 return True
         self._anew = True
@@ -314,6 +316,7 @@ class SimNode:
             nonce=self.job.draw,
             trace=_NO_TRACE,
             quiet_until_s=self._quiet_until_s,
+            shaken_until_s=self.shaken_until_s,
         )
         self._closing_as = me
         self._election.is_closer = True
@@ -369,7 +372,7 @@ class SimNode:
         seen = self.closing._sightings.update(view, self.job.now_s, proved=self.proved)
         decision = plan(view, seen, self.job.draw())
         if seen.hold.until_s is not None:
-            self.job.check_hold(view)
+            self.job.check_hold(view, shaken=self.job.now_s < self.shaken_until_s)
         if isinstance(decision, WriteWorld):
             self.job.check_write(view, decision.world)
         before = set(self.job.view().nodes)
