@@ -1,5 +1,6 @@
 """SIGTERM, and the closer's death, in every phase of a node's life: nothing is charged, and the job goes to its end."""
 
+import contextlib
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,18 +91,26 @@ def starter_of(job: Drill, agent: int) -> psutil.Process:
     return next(child for child in children if any("starter" in word for word in child.cmdline()))
 
 
+@contextlib.contextmanager
+def suspended(process: psutil.Process) -> Iterator[None]:
+    """It stands still, and goes on also when the test fails."""
+    process.suspend()
+    try:
+        yield
+    finally:
+        process.resume()
+
+
 def test_sigterm_while_workers_are_being_started(job: Drill) -> None:
     job.want(min=3)
     held = [job.obey(), job.obey()][0]
     nodes(job, 2)
-    starter = starter_of(job, held)
-    starter.suspend()
-    job.obey()
-    job.await_world(State.ACTIVE, 1)
-    job.want(min=2)
-    terminate(job, held)
-    job.await_world(State.FORMING, 2)
-    starter.resume()
+    with suspended(starter_of(job, held)):
+        job.obey()
+        job.await_world(State.ACTIVE, 1)
+        job.want(min=2)
+        terminate(job, held)
+        job.await_world(State.FORMING, 2)
     assert left(job, held)
     job.await_round(2, 2)
     assert nothing_was_charged(job, 2)
