@@ -39,7 +39,7 @@ def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator
     rig.start_node()
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=2))
-    rig.until("both nodes run", lambda: rig.status().get("readyReplicas") == 2)
+    rig.until("both nodes run", lambda: rig.status().get("readyReplicas") == 2, within_s=60.0)
     first = rig.status()["rendezvousRound"]
     rig.kill_operator()
     os.kill(workers_of(rig, 2)[0][0], signal.SIGKILL)
