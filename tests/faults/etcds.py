@@ -174,7 +174,7 @@ class ThreeEtcds:
     def leader(self) -> int | None:
         """The number of the member that leads, as the living ones agree; None when they do not."""
         said = [_status(endpoint) for endpoint in self.endpoints]
-        leading = {status["leader"] for status in said if status}
+        leading = {status.get("leader", "0") for status in said if status}  # the gateway leaves zeros out
         if len(leading) != 1 or leading == {"0"}:
             return None
         ids = [status["header"]["member_id"] if status else None for status in said]
