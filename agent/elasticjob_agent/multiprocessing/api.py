@@ -341,6 +341,7 @@ class _CrewContext(PContext):
                     error_file=self.error_files.get(rank, ""),
                     outcome=crew.outcome(rank),
                     stopped_by_us=not failed,
+                    memory=crew.memory,
                 )
         return result
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from elasticjob_agent.oom import OomCounter, find_folder
 from elasticjob_agent.supervisor import (
     Background,
     Child,
@@ -36,6 +37,7 @@ class Crew:
         self.changed = threading.Event()
         self.exits: dict[int, Exit] = {}
         self.pids: dict[int, int] = {}
+        self.memory = OomCounter(find_folder())
         self._background: Background = background()
         self._children: list[Child] = []
         self._functions: list[FunctionChild] = []
@@ -108,6 +110,7 @@ class Crew:
         return told or (exit_ is not None and exit_.code != 0 and not exit_.stopped_by_us)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.memory.mark()
         try:
             self._background.run(work)
         except BaseException:

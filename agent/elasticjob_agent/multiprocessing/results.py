@@ -5,9 +5,11 @@ from typing import Any
 
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.multiprocessing.errors.failure import NOT_AVAILABLE
+from elasticjob_agent.oom import OomCounter, is_suspect
 from elasticjob_agent.supervisor import Exit, Outcome
 
 _NS = 1_000_000_000
+_OUT_OF_MEMORY = "out of memory: the kernel has killed in this container meanwhile; raise its limit, or use less"
 
 
 @dataclass
@@ -25,7 +27,14 @@ class RunProcsResult:
 
 
 def failure_of(
-    rank: int, pid: int, exit_: Exit | None, *, error_file: str, outcome: Outcome | None = None, stopped_by_us: bool
+    rank: int,
+    pid: int,
+    exit_: Exit | None,
+    *,
+    error_file: str,
+    outcome: Outcome | None = None,
+    stopped_by_us: bool,
+    memory: OomCounter | None = None,
 ) -> ProcessFailure:
     """Describe one failed worker; an error file that cannot be read is said in its message, never an exception.
 
@@ -36,6 +45,7 @@ def failure_of(
         error_file: where it may have left one.
         outcome: what a function worker told.
         stopped_by_us: it would not have failed.
+        memory: the kernel's kills for want of memory, marked before the worker started.
     """
     told = outcome is not None and outcome.kind in "RUN"
     # One that has told its exception and was stopped on its way out has failed by itself, with 1.
@@ -46,8 +56,8 @@ def failure_of(
         if exit_:
             failure.timestamp_ns, failure.timestamp = exit_.wall_ns, exit_.wall_ns // _NS
         failure.message = _said(outcome) or failure.message
-        if exit_ and exit_.note:
-            failure.message = f"{failure.message} ({exit_.note})"
+        remarks = _remarks(failure, exit_, memory)
+        failure.message = f"{failure.message} ({remarks})" if remarks else failure.message
     if exit_ is None:
         failure.message = f"process {pid} could not be killed: it hangs in the kernel"
     return failure
@@ -60,6 +70,13 @@ def _read(rank: int, pid: int, code: int, error_file: str) -> ProcessFailure:
         failure = ProcessFailure(rank, pid, code, "")
         failure.message = f"{failure.message}; its error file {error_file} was unreadable: {error}"
         return failure
+
+
+def _remarks(failure: ProcessFailure, exit_: Exit | None, memory: OomCounter | None) -> str:
+    """What its code does not tell: a core dump, a kill for want of memory, what the supervisor noted."""
+    starved = memory is not None and not failure.stopped_by_us and is_suspect(failure.exitcode, str(failure.message))
+    out_of_memory = _OUT_OF_MEMORY if memory and starved and memory.has_grown() else ""
+    return "; ".join(filter(None, [out_of_memory, exit_.remarks if exit_ else ""]))
 
 
 def _said(outcome: Outcome | None) -> str:

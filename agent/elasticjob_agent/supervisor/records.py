@@ -78,6 +78,8 @@ class Exit:
     """A stop or sweep had signalled it before it was seen to have ended."""
     note: str = ""
     """What else is known, as that its starter died."""
+    core_dumped: bool = False
+    """The signal made the kernel write a core dump, wherever `core_pattern` sends those."""
 
     @property
     def signal_name(self) -> str | None:
@@ -91,7 +93,12 @@ class Exit:
 
     @property
     def sentence(self) -> str:
-        """`exited with code 1` or `killed by SIGKILL`, and the note."""
+        """`exited with code 1` or `killed by SIGSEGV`, then `(core dumped)` if it was, and the note."""
         name = self.signal_name
         how = f"killed by {name}" if name else f"exited with code {self.code}"
-        return f"{how} ({self.note})" if self.note else how
+        return f"{how} ({self.remarks})" if self.remarks else how
+
+    @property
+    def remarks(self) -> str:
+        """What there is to say besides code and signal; empty if nothing."""
+        return "; ".join(filter(None, ["core dumped" if self.core_dumped else "", self.note]))

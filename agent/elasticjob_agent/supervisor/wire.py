@@ -89,6 +89,7 @@ def parse(message: bytes) -> Event:
                 stopped_by_us=stopped == "1",
                 at_s=float(at_s),
                 wall_ns=int(wall_ns),
+                core_dumped=os.WCOREDUMP(int(status)),
             )
             return Exited(int(number), end)
         case "done", [request]:

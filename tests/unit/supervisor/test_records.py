@@ -1,6 +1,7 @@
 """What an exit says of itself."""
 
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,12 @@ def _exit(code: int, note: str = "") -> Exit:
 )
 def test_an_exit_is_told_in_a_sentence(code: int, sentence: str) -> None:
     assert _exit(code).sentence == sentence
+
+
+def test_a_core_dump_is_named_before_the_note() -> None:
+    dumped = replace(_exit(-signal.SIGSEGV), core_dumped=True)
+    assert dumped.sentence == "killed by SIGSEGV (core dumped)"
+    assert replace(dumped, note="so").sentence == "killed by SIGSEGV (core dumped; so)"
 
 
 def test_a_note_is_added() -> None:

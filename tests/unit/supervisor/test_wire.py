@@ -58,6 +58,13 @@ def test_an_exit_is_decoded(status: int, code: int) -> None:
     assert (event.number, end.code, end.stopped_by_us, end.at_s, end.wall_ns) == (3, code, True, 12.5, 99)
 
 
+@pytest.mark.parametrize(("status", "dumped"), [(139, True), (11, False), (139 << 8, False), (0, False)])
+def test_a_core_dump_is_decoded(status: int, dumped: bool) -> None:  # noqa: FBT001 - a parameter of the table
+    event = wire.parse(f"exited 3 {status} 1 12.5 99".encode())
+    assert isinstance(event, wire.Exited)
+    assert event.exit.core_dumped == dumped
+
+
 def test_words_that_nobody_says_are_refused() -> None:
     with pytest.raises(AssertionError, match="began 3"):
         wire.parse(b"began 3")

@@ -1,0 +1,60 @@
+"""What a failure says of a worker that left no error file: a core dump, a kill for want of memory, a note."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.multiprocessing.results import failure_of
+from elasticjob_agent.oom import OomCounter
+from elasticjob_agent.supervisor import Exit
+
+_RECEIVED = "Signal 9 (SIGKILL) received by PID 7"
+_OOM = "out of memory: the kernel has killed in this container meanwhile; raise its limit, or use less"
+
+
+def _exit(code: int, *, core_dumped: bool = False, note: str = "") -> Exit:
+    return Exit(code=code, at_s=1.0, wall_ns=1, stopped_by_us=False, note=note, core_dumped=core_dumped)
+
+
+def _message(end: Exit, memory: OomCounter | None = None, *, stopped_by_us: bool = False) -> object:
+    return failure_of(0, 7, end, error_file="", stopped_by_us=stopped_by_us, memory=memory).message
+
+
+@pytest.fixture(params=["memory.events", "memory.oom_control"], ids=["cgroup v2", "cgroup v1"])
+def counted(request: pytest.FixtureRequest, tmp_path: Path) -> OomCounter:
+    """A counter that has grown since its mark."""
+    file = tmp_path / request.param
+    file.write_text("oom_kill 1\n")
+    counter = OomCounter(tmp_path)
+    counter.mark()
+    file.write_text("oom_kill 2\n")
+    return counter
+
+
+def test_a_core_dump_is_named() -> None:
+    end = _exit(-signal.SIGSEGV, core_dumped=True)
+    assert _message(end) == "Signal 11 (SIGSEGV) received by PID 7 (core dumped)"
+
+
+def test_a_kill_for_want_of_memory_is_named(counted: OomCounter) -> None:
+    assert _message(_exit(-signal.SIGKILL), counted) == f"{_RECEIVED} ({_OOM})"
+
+
+def test_a_kill_is_no_want_of_memory_while_nothing_counts_it(counted: OomCounter) -> None:
+    counted.mark()
+    assert _message(_exit(-signal.SIGKILL), counted) == _RECEIVED
+
+
+def test_another_signal_is_no_want_of_memory(counted: OomCounter) -> None:
+    assert "out of memory" not in str(_message(_exit(-signal.SIGTERM), counted))
+
+
+def test_our_own_kill_is_no_want_of_memory(counted: OomCounter) -> None:
+    assert _message(_exit(-signal.SIGKILL), counted, stopped_by_us=True) == _RECEIVED
+
+
+def test_all_that_is_known_is_named_together(counted: OomCounter) -> None:
+    assert _message(_exit(-signal.SIGKILL, note="its starter is gone"), counted) == (
+        f"{_RECEIVED} ({_OOM}; its starter is gone)"
+    )
