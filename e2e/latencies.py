@@ -8,7 +8,8 @@ from collections.abc import Iterable
 _HEAD = """# Latencies on a real kind cluster
 
 Written by `make nightly` from one run of the end-to-end tests; a change of this page is a change of what was measured.
-A control plane and two workers of kind, all on one machine ({machine}).
+A control plane and two workers of kind, all on one machine ({machine}); a load
+far above the number of cores makes every line longer.
 
 Seconds are from the fault, or the command, to the moment when the last worker of the round that followed was started,
 by the log of its agent. "The survivors" go on without the node that is gone; "replaced" is with the pod in its place,
@@ -22,5 +23,5 @@ for a lost node after lostPodTimeoutSeconds (10 s in these tests).
 def page(measured: Iterable[tuple[str, float]]) -> str:
     """The page as Markdown."""
     when = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {when}"
+    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[2]:.0f}, {platform.system()} {platform.machine()}, {when}"
     return _HEAD.format(machine=machine) + "".join(f"| {what} | {seconds:.2f} |\n" for what, seconds in measured)
