@@ -54,7 +54,7 @@ bench-processes: .venv/dev ## starting, watching and teeing processes beside tor
 	$(BIN)/python -m benchmarks.processes
 
 ##@ Upkeep
-.PHONY: requirements format clean
+.PHONY: requirements reference format clean
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra operator --extra examples --extra dev pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
@@ -62,6 +62,9 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -c requirements/dev.txt -o images/requirements/agent.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra examples pyproject.toml -c requirements/dev.txt -o images/requirements/digits.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
+reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
+	$(BIN)/python hack/crd-reference
+	$(BIN)/python hack/python-reference
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
