@@ -29,8 +29,8 @@ _DEFINITE = frozenset(
 )
 _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
-_PASSING = ("too many requests", "database space exceeded")
-"""An etcd that is busy, or full until somebody makes room: no word about the request itself."""
+_PASSING = ("too many requests", "database space exceeded", "Received http2 header with status")
+"""An etcd that is busy, full until somebody makes room, or still starting: no word about the request itself."""
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
 # What gRPC's details contain when the TLS handshake failed, and what it means to whoever set the files.
 _TLS_REASONS = {

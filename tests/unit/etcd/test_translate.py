@@ -30,6 +30,7 @@ def translated(code: StatusCode, details: str) -> EtcdError:
         (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Refused),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: key is not provided", Refused),
         (StatusCode.UNIMPLEMENTED, "unknown service etcdserverpb.KV", Refused),
+        (StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404", Unavailable),
         (StatusCode.NOT_FOUND, "etcdserver: requested lease not found", LeaseNotFound),
         (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", Compacted),
         (StatusCode.OUT_OF_RANGE, "etcdserver: too large lease TTL", Refused),
