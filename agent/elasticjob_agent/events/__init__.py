@@ -13,7 +13,15 @@ __all__ = ["Event", "EventMetadataValue", "EventSource", "get_logging_handler", 
 
 
 def record(event: Event, destination: str = "null") -> None:
-    """Send one event; raises ValueError for a destination that is not known."""
+    """Send one event.
+
+    Args:
+        event: what happened.
+        destination: `null`, which forgets it, `console`, or a name that was registered.
+
+    Raises:
+        ValueError: the destination is not known.
+    """
     handler = get_logging_handler(destination)
     # Straight to the handler: no logger whose level, filters or parents could change or double what is said.
     handler.handle(logging.LogRecord(__name__, logging.INFO, __file__, 0, event.serialize(), None, None))

@@ -21,12 +21,16 @@ log = logging.getLogger(__name__)
 
 
 class MetricData(NamedTuple):
-    """One value: `timestamp` is wall clock seconds since the epoch."""
+    """One value, as handlers get it."""
 
     timestamp: float
+    """Seconds since the epoch, by the wall clock."""
     group_name: str
+    """The group that it belongs to."""
     name: str
+    """What was measured."""
     value: float
+    """In the unit that the name says, as `.ms`."""
 
 
 class MetricsConfig:
@@ -43,7 +47,7 @@ class MetricHandler(abc.ABC):
 
     @abc.abstractmethod
     def emit(self, metric_data: MetricData) -> None:
-        """Take in one value."""
+        """Take in one value; what it raises comes out of `MetricStream.add_value`, but never out of `put_metric`."""
 
 
 class ConsoleMetricHandler(MetricHandler):
@@ -79,7 +83,10 @@ _default: list[MetricHandler] = [NullMetricHandler()]
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
-    """Send the values of `group` to `handler`; without a group those of all groups that have no handler."""
+    """Send the values of `group` to `handler`; without a group those of all groups that have no handler.
+
+    Until then they are forgotten. Streams that exist already keep the handler that they have.
+    """
     if group is None:
         _default[0] = handler
     else:
@@ -92,7 +99,13 @@ def getStream(group: str) -> MetricStream:  # noqa: N802 - the public name of th
 
 
 def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAULT_GROUP) -> None:
-    """Emit one value; a handler that fails is logged, never raised."""
+    """Emit one value; a handler that fails is logged, never raised.
+
+    Args:
+        metric_name: what was measured, and in which unit.
+        metric_value: how much.
+        metric_group: whose handler gets it.
+    """
     try:
         getStream(metric_group).add_value(metric_name, metric_value)
     except Exception:

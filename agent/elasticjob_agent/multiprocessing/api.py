@@ -67,7 +67,12 @@ class SignalException(Exception):
     """A signal that a context handles has come to this process."""
 
     def __init__(self, msg: str, sigval: signal.Signals) -> None:
-        """Say which one."""
+        """Say which one.
+
+        Args:
+            msg: the sentence.
+            sigval: the signal.
+        """
         super().__init__(msg)
         self.sigval = sigval
 

@@ -61,7 +61,14 @@ class LogsSpecs(ABC):
 
     @abstractmethod
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Decide for one start, given each rank's environment; variables may be added to those."""
+        """Decide for one start; called once for each.
+
+        Args:
+            envs: each local rank's environment; variables may be added to them.
+
+        Returns:
+            Paths in folders that exist by then.
+        """
 
     @property
     @abstractmethod
@@ -140,7 +147,14 @@ class DefaultLogsSpecs(LogsSpecs):
         return str(self._root_log_dir)
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Make the folders of one start and set each rank's TORCHELASTIC_ERROR_FILE."""
+        """Make the folders of one start and set each rank's TORCHELASTIC_ERROR_FILE.
+
+        Args:
+            envs: by local rank; rank 0's TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT name the folders.
+
+        Raises:
+            OSError: a folder cannot be made.
+        """
         if self._root_log_dir == os.devnull:
             return self._nowhere(envs)
         first = envs.get(0, {})

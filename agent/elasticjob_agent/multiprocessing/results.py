@@ -17,9 +17,13 @@ class RunProcsResult:
     """How the workers of one start have ended, by local rank: all values, or no value and the failures."""
 
     return_values: dict[int, Any] = field(default_factory=dict)
+    """What functions have returned, None for commands; empty if any has failed."""
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
+    """How those have ended that did not end well."""
     stdouts: dict[int, str] = field(default_factory=dict)
+    """The file of each stdout; empty for the console."""
     stderrs: dict[int, str] = field(default_factory=dict)
+    """The file of each stderr; empty for the console."""
 
     def is_failed(self) -> bool:
         """At least one has failed."""

@@ -69,7 +69,14 @@ class ElasticAgent(abc.ABC):
 
     @abc.abstractmethod
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
-        """Run the workers to their end; raises only for reasons other than the failure of a worker."""
+        """Run the workers to their end; raises only for reasons other than the failure of a worker.
+
+        Args:
+            role: an agent has one role; the name is not looked at.
+
+        Returns:
+            How the workers ended; a failure of theirs is in it and not raised.
+        """
 
     @abc.abstractmethod
     def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:

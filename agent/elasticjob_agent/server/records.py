@@ -15,16 +15,23 @@ class WorkerState(str, Enum):  # noqa: UP042 - its text stays `WorkerState.HEALT
     """States of a group of workers."""
 
     UNKNOWN = "UNKNOWN"
+    """Nobody can tell."""
     INIT = "INIT"
+    """Not started yet in this round."""
     HEALTHY = "HEALTHY"
+    """All run."""
     UNHEALTHY = "UNHEALTHY"
+    """They run, but not as they should."""
     STOPPED = "STOPPED"
+    """The agent has stopped them."""
     SUCCEEDED = "SUCCEEDED"
+    """All have ended with 0."""
     FAILED = "FAILED"
+    """At least one has ended otherwise."""
 
     @staticmethod
     def is_running(state: "WorkerState") -> bool:
-        """Whether processes are there in this state."""
+        """True if processes are there in this state, healthy or not."""
         return state in {WorkerState.HEALTHY, WorkerState.UNHEALTHY}
 
 
@@ -42,11 +49,17 @@ class Worker:
         role_world_size: int = -1,
     ) -> None:
         self.id: Any = None
+        """None until it is started."""
         self.local_rank = local_rank
+        """Its place on this node, from 0; the others are -1 until a rendezvous has given ranks."""
         self.global_rank = global_rank
+        """Its place among all workers, from 0."""
         self.role_rank = role_rank
+        """Its place among the workers of its role, from 0."""
         self.world_size = world_size
+        """How many workers there are."""
         self.role_world_size = role_world_size
+        """How many of them have its role."""
 
     def __str__(self) -> str:
         return (
@@ -73,13 +86,21 @@ class WorkerGroup:
 
     def __init__(self, spec: "WorkerSpec") -> None:
         self.spec = spec
+        """What they were made of."""
         self.workers = [Worker(local_rank) for local_rank in range(spec.local_world_size)]
+        """By local rank."""
         self.store: Store | None = None
+        """The key-value store of the round; None before the first, as is what follows."""
         self.group_rank: int | None = None
+        """The rank of this node among the nodes, from 0."""
         self.group_world_size: int | None = None
+        """How many nodes there are."""
         self.master_addr: str | None = None
+        """Where rank 0 listens."""
         self.master_port: int | None = None
+        """On which TCP port."""
         self.state = WorkerState.INIT
+        """How they are, as the agent has last seen it."""
 
 
 @dataclass
@@ -90,9 +111,12 @@ class RunResult:
     """
 
     state: WorkerState
+    """Of all together."""
     return_values: dict[int, Any] = field(default_factory=dict)
+    """What functions have returned, None for commands; only if all have succeeded."""
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
+    """Who has failed, and how."""
 
     def is_failed(self) -> bool:
-        """Whether the group failed."""
+        """True if the group failed, that is, `state` is FAILED."""
         return self.state is WorkerState.FAILED

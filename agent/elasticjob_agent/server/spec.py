@@ -13,9 +13,14 @@ from elasticjob_agent.rendezvous.interface import RendezvousHandler
 
 @dataclass
 class WorkerSpec:
-    """The workers of one role; the same on every node of the role."""
+    """The workers of one role; the same on every node of the role.
+
+    Raises:
+        AssertionError: there is no entrypoint, or a number is out of its range.
+    """
 
     role: str
+    """Its name; ranks of a role are counted by it."""
     local_world_size: int
     """Workers on this node."""
     rdzv_handler: RendezvousHandler | None
@@ -27,19 +32,27 @@ class WorkerSpec:
     args: tuple[Any, ...] = ()
     """For each worker; `${local_rank}` in text is filled in."""
     max_restarts: int = 3
+    """Failures after which the workers are started again; one more fails the agent. 0 or more."""
     monitor_interval: float = 30.0
-    """Seconds after which the agent looks at its workers though nothing happened."""
+    """Seconds after which the agent looks at its workers though nothing happened; above 0."""
     master_port: int | None = None
+    """The TCP port on which rank 0 listens; None: a free one."""
     master_addr: str | None = None
+    """Where rank 0 is; None: what the rendezvous or rank 0's node says."""
     redirects: Std | dict[int, Std] = Std.NONE
+    """Streams that go to files, for all or by local rank; only for an agent that is given a log_dir."""
     tee: Std | dict[int, Std] = Std.NONE
+    """Streams that go to files and console, in the same form."""
     local_addr: str | None = field(default=None, kw_only=True)
     """The address of this node that is offered as MASTER_ADDR."""
     event_log_handler: str = field(default="null", kw_only=True)
-    """The destination of events."""
+    """The destination of events, as `events.register` has named it."""
     numa_options: Any = field(default=None, kw_only=True)
+    """None; binding to NUMA nodes is left to the container."""
     duplicate_stdout_filters: list[str] | None = field(default=None, kw_only=True)
+    """Teed lines with any of these texts also go to one file for all ranks."""
     duplicate_stderr_filters: list[str] | None = field(default=None, kw_only=True)
+    """The same for stderr."""
     virtual_local_rank: bool = field(default=False, kw_only=True)
     """Each worker sees LOCAL_RANK 0 and one device."""
 

@@ -41,11 +41,16 @@ class ChildFailedError(Exception):
         return type(self), (self.name, self.failures)
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
-        """The rank and failure of the root cause."""
+        """The rank and failure of the root cause: the earliest of those that were not stopped by us."""
         return first_failure(self.failures)
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
-        """The report."""
+        """The report: all failures with time, host, rank, exit code and traceback, the root cause last.
+
+        Args:
+            boarder_delim: the character of the outer lines.
+            section_delim: that of the lines between sections.
+        """
         root, _ = self.get_first_failure()
         border, section = boarder_delim * _WIDTH, section_delim * _WIDTH
         texts = {rank: self._format_failure(index, rank) for index, rank in enumerate(self.failures)}
@@ -89,6 +94,10 @@ def record(fn: F, error_handler: ErrorHandler | None = None) -> F:
 
     SystemExit with 0 returns None; other exits and Ctrl-C pass unrecorded. For a ChildFailedError the root cause's
     own error file is copied.
+
+    Args:
+        fn: the function; what it returns is returned.
+        error_handler: who records; None: a new `ErrorHandler`.
     """
     handler = error_handler or get_error_handler()
 

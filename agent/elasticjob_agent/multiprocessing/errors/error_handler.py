@@ -21,20 +21,24 @@ _ENV = "TORCHELASTIC_ERROR_FILE"
 
 
 class ErrorHandler:
-    """Records exceptions in error files."""
+    """Records exceptions in error files.
+
+    The file is the one that TORCHELASTIC_ERROR_FILE names when something is recorded; without that variable nothing
+    is written. An error file that cannot be written is logged, never raised.
+    """
 
     def _get_error_file_path(self) -> str | None:
         return os.environ.get(_ENV)
 
     def initialize(self) -> None:
-        """Have a crash print the stacks of all threads."""
+        """Have a crash print the stacks of all threads to stderr; a warning if stderr has no descriptor."""
         try:
             faulthandler.enable(all_threads=True)
         except Exception as error:  # noqa: BLE001 - stderr may be anything; without it the program still runs
             warnings.warn(f"cannot enable the fault handler: {type(error).__name__}: {error}", stacklevel=2)
 
     def record_exception(self, e: BaseException) -> None:
-        """Write the exception to the error file, if there is one to be written."""
+        """Write the exception, its traceback and the time to the error file, as a whole or not at all."""
         path = self._get_error_file_path()
         if path:
             trace = "".join(traceback.format_exception(type(e), e, e.__traceback__))
@@ -43,7 +47,13 @@ class ErrorHandler:
     def override_error_code_in_rootcause_data(
         self, rootcause_error_file: str, rootcause_error: dict[str, Any], error_code: int = 0
     ) -> None:
-        """Set the exit code in these data of a child's error file."""
+        """Set the exit code in these data of a child's error file.
+
+        Args:
+            rootcause_error_file: where they came from, for the log.
+            rootcause_error: the data, changed in place; logged if their `message` is no mapping.
+            error_code: 0 to 255, or minus a signal's number.
+        """
         message = rootcause_error.get("message")
         if isinstance(message, dict):
             message["errorCode"] = error_code
@@ -53,7 +63,16 @@ class ErrorHandler:
             )
 
     def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
-        """Copy a child's error file over our own, with its exit code; log what was there before."""
+        """Copy a child's error file over our own, with its exit code; log what was there before.
+
+        Args:
+            rootcause_error_file: the child's.
+            error_code: its exit code, or minus a signal's number; 0 leaves the data as they are.
+
+        Raises:
+            OSError: the child's file cannot be read.
+            ValueError: it is no JSON.
+        """
         data = json.loads(Path(rootcause_error_file).read_text(encoding="utf-8"))
         if error_code:
             self.override_error_code_in_rootcause_data(rootcause_error_file, data, error_code)

@@ -17,11 +17,14 @@ class ProcessFailure:
     """How one process failed.
 
     Raises:
-        ValueError: the error file is there but is no JSON, or not of a form that is known; OSError: it is unreadable.
+        ValueError: the error file is there but is no JSON, or not of a form that is known.
+        OSError: the error file is there but unreadable.
     """
 
     local_rank: int
+    """Its place on its node, from 0."""
     pid: int
+    """Its process id."""
     exitcode: int
     """0 to 255, or minus the signal's number."""
     error_file: str
@@ -29,7 +32,9 @@ class ProcessFailure:
     stopped_by_us: bool = False
     """It did not fail by itself: it was stopped because something else had failed or ended."""
     error_file_data: dict[str, Any] = field(init=False)
+    """The whole content of the error file; `{"message": "<NONE>"}` without one."""
     message: str | dict[str, Any] = field(init=False)
+    """What the error file says; without one, what is known of the end: signal, core dump, out of memory."""
     timestamp: int = field(init=False)
     """Seconds since the epoch."""
     timestamp_ns: int = field(init=False)

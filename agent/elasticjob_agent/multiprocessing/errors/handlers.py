@@ -4,5 +4,5 @@ from elasticjob_agent.multiprocessing.errors.error_handler import ErrorHandler
 
 
 def get_error_handler() -> ErrorHandler:
-    """A new handler."""
+    """A new handler, as `record` uses it if it is given none."""
     return ErrorHandler()
