@@ -14,6 +14,7 @@ from typing import Any
 
 from e2e.cluster import Cluster
 from e2e.programs import lines
+from tests.faults.columns import only_row
 from tests.faults.waiting import eventually
 
 JOB = "digits"
@@ -63,9 +64,8 @@ class Space:
         return self.status()
 
     def row(self, *options: str) -> dict[str, str]:
-        """The job's row of `kubectl get ejob`, by column; no cell may be empty or have a space."""
-        head, row = self.kubectl("get", "ejob", *options).splitlines()
-        return dict(zip(head.split(), row.split(), strict=True))
+        """The job's row of `kubectl get ejob`, by column."""
+        return only_row(self.kubectl("get", "ejob", *options))
 
     def objects(self, kinds: str) -> list[str]:
         """Names of the job's objects of these kinds, as kind/name."""

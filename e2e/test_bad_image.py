@@ -19,7 +19,9 @@ def test_an_image_that_does_not_exist_is_told_by_kubectl_describe_with_the_pod_a
     space.apply(manifest)
     told = eventually(lambda: _told(space), within_s=60, what="kubectl describe tells why no pod starts")
     assert re.search(rf"Message: +pod {JOB}-\d-\w{{5}}: (ErrImagePull|ImagePullBackOff): .*{IMAGE}", told)
-    assert space.row()["PHASE"] == "Pending"
+    row = space.row()
+    assert row["PHASE"] == "Pending"
+    assert row["REASON"] in {"ErrImagePull", "ImagePullBackOff"}
 
 
 def _told(space: Space) -> str:

@@ -117,7 +117,7 @@ def test_rank_0_proves_that_no_step_was_lost(story: Story) -> None:
 def test_kubectl_get_shows_the_job_running_and_ended(story: Story) -> None:
     age = story.row_at_first.pop("AGE"), story.row_at_end.pop("AGE")
     assert all(age)
-    shown = {"NAME": "digits", "DESIRED": "3"}
+    shown = {"NAME": "digits", "DESIRED": "3", "REASON": ""}
     assert story.row_at_first == shown | {"PHASE": "Running", "READY": "3", "RESTARTS": "0"}
     assert story.row_at_end == shown | {"PHASE": "Succeeded", "READY": "0", "RESTARTS": "1"}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.faults.apiserver import ApiServer
+from tests.faults.columns import only_row
 from tests.faults.waiting import eventually
 
 
@@ -55,8 +56,4 @@ class Namespace:
 
     def row(self, *arguments: str) -> dict[str, str]:
         """The only row of `kubectl get ejob …` by column."""
-        lines = self.kubectl("get", "ejob", *arguments).splitlines()
-        assert len(lines) == 2, lines
-        starts = [0, *(i for i in range(2, len(lines[0])) if lines[0][i - 2 : i] == "  " and lines[0][i] != " ")]
-        spans = [slice(start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
-        return {lines[0][span].strip(): lines[1][span].strip() for span in spans}
+        return only_row(self.kubectl("get", "ejob", *arguments))

@@ -46,7 +46,8 @@ def ended(namespace: Namespace) -> Namespace:
 def test_the_columns_of_a_job(ended: Namespace) -> None:
     row = ended.row()
     assert row.pop("AGE")
-    assert row == {"NAME": "digits", "PHASE": "Failed", "READY": "3", "DESIRED": "4", "RESTARTS": "2"}
+    shown = {"NAME": "digits", "PHASE": "Failed", "READY": "3", "DESIRED": "4", "RESTARTS": "2"}
+    assert row == shown | {"REASON": "DeadlineExceeded"}
 
 
 def test_the_wide_columns_of_a_job(ended: Namespace) -> None:

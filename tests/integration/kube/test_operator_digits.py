@@ -32,7 +32,8 @@ def kill_rank(rig: Rig, rank: int) -> str:
 
 
 def running(restarts: str) -> dict[str, str]:
-    return {"NAME": "digits", "PHASE": "Running", "READY": "2", "DESIRED": "2", "RESTARTS": restarts}
+    shown = {"NAME": "digits", "PHASE": "Running", "READY": "2", "DESIRED": "2"}
+    return shown | {"RESTARTS": restarts, "REASON": ""}
 
 
 def assert_failure(failure: dict[str, Any], *, rank: int, pod: str) -> None:
