@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.faults.waiting import eventually
-from tests.integration.supervisor.census import Census
 
 _MEMORY = Path("/sys/fs/cgroup/memory")
 _LIMIT_BYTES = 200 << 20
@@ -45,7 +44,6 @@ def group() -> Iterator[Path]:
 
 @pytest.mark.parametrize(("script", "starved"), [(_EATER, True), (_KILLED, False)], ids=["by the kernel", "by another"])
 def test_a_kill_for_want_of_memory_is_told_from_another(
-    census: Census,
     group: Path,
     tmp_path: Path,
     script: str,
@@ -55,4 +53,3 @@ def test_a_kill_for_want_of_memory_is_told_from_another(
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert done.stdout.startswith("Signal 9 (SIGKILL) received by PID "), done.stderr
     assert ("(out of memory: " in done.stdout) == starved
-    eventually(lambda: not census.found(), what="the end of its starter")
