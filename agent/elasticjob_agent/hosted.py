@@ -32,6 +32,8 @@ GONE_AFTER_S = 5.0
 _OTHERS_LEAVE_S = 15.0
 _DIAL_S = 3.0
 _AGAIN_S = 0.25
+_FIRST_S = 0.05
+"""Between dials until the etcd is there: much less than a job needs to begin, so that none begins unminded."""
 _PROBES = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
 
 log = logging.getLogger(__name__)
@@ -73,7 +75,7 @@ async def owner_gone(place: Hosted) -> None:
         try:
             await _until_closed(place)
         except OSError:  # nobody listens; TimeoutError is one of these
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_FIRST_S if lost_s is None else _AGAIN_S)
         else:
             lost_s = time.monotonic()
 

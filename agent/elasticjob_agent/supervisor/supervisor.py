@@ -104,7 +104,7 @@ class Supervisor:
             try:
                 await link.send(wire.words("spawn", child.number, len(streams.fds)), streams.fds)
             except BaseException:
-                del self._children[child.number]
+                self._children.pop(child.number, None)  # the end of the starter may have cleared them all
                 raise
         return child
 
