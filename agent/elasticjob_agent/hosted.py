@@ -83,6 +83,10 @@ async def owner_gone(place: Hosted) -> None:
 async def _until_closed(place: Hosted) -> None:
     async with asyncio.timeout(_DIAL_S):
         reader, writer = await asyncio.open_connection(place.host, place.port)
+    if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
+        # A dial to a closed port of this host may connect to itself; it would stand for ever, and keep the port.
+        writer.transport.abort()
+        raise ConnectionRefusedError(f"{place.target}: connected to itself")
     try:
         raw: socket.socket = writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -100,7 +104,10 @@ async def _until_closed(place: Hosted) -> None:
 def _should_start(place: Hosted) -> bool:
     """True for the owner, unless another agent on this host was first."""
     owner = is_local(place.host) if place.is_owner is None else place.is_owner
-    return owner and not _is_taken(place.port)
+    taken = owner and _is_taken(place.port)
+    if taken:
+        log.info("port %d is taken: another agent of this host should have started the etcd there", place.port)
+    return owner and not taken
 
 
 def is_local(host: str) -> bool:

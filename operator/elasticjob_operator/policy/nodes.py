@@ -102,7 +102,8 @@ def _last_node(
     if owner and known.pod_name != owner:  # replaced since the status was last written
         known = NodeStatus(name=name, pod_name=owner)
     report = seen.view.reports.get(member) or seen.ledger.memory.reports.get(member)
-    ranks = letters(report) if report else known.ranks or "U" * nproc_per_node(seen.job.spec)
+    said = letters(report) if report else ""  # the last word may be of the moment between two rounds
+    ranks = said or known.ranks or "U" * nproc_per_node(seen.job.spec)
     pod = seen.pods.get(known.pod_name)
     place_of = replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name)
     return _end(place_of, world, _with_failures(seen, member.slot, ranks))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -58,10 +59,18 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 
 @pytest.fixture
 def port() -> int:
-    """A port that is free, and its neighbour."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that is free, and its neighbour; not one of those that the kernel gives to whoever dials."""
+    return next(port for port in iter(lambda: random.randrange(20_000, 30_000), None) if is_free(port, port + 1))
+
+
+def is_free(*ports: int) -> bool:
+    with contextlib.ExitStack() as held:
+        try:
+            for port in ports:
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+        except OSError:
+            return False
+    return True
 
 
 def places(text: str) -> list[tuple[str, ...]]:

@@ -71,6 +71,7 @@ def test_b_000_36_the_signals_are_configured(tmp_path: Path) -> None:
     script = """
 def mine(*_): pass
 signal.signal(signal.SIGUSR1, mine)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 ctx = sh("sleep 600")
 say(signal.getsignal(signal.SIGUSR1) is mine, signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
 other = sh("sleep 600")

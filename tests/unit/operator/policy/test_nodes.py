@@ -139,6 +139,10 @@ def test_a_report_that_is_still_there_says_more_than_the_status_before() -> None
     assert ended(FAILED, reports={member(0): report(0, F, T)})[0] == ("Failed", "FT")
 
 
+def test_a_last_report_of_the_moment_between_two_rounds_hides_no_rank() -> None:
+    assert ended(SUCCEEDED, reports={member(0): report(0)})[0] == ("Succeeded", "CC")
+
+
 def test_failure_records_of_the_last_round_outlive_the_reports() -> None:
     failure = Failure(incarnation=member(0).incarnation, rank=1, exit_code=1)
     assert ended(FAILED, failures={"1/0000.1": failure})[0] == ("Failed", "TF")
