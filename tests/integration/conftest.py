@@ -5,6 +5,7 @@ starts an `EtcdServer` of its own.
 """
 
 import asyncio
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
@@ -12,6 +13,9 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.server import EtcdServer
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, and what it starts, would ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
