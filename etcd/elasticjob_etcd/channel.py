@@ -21,7 +21,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_pings_without_data", 0),  # else an idle stream is pinged twice and never again
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 200),
+    # Also how long a connection may take to stand: TLS over a long way, or to an etcd that a thousand others dial.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.max_receive_message_length", -1),  # a listing of all keys of a large job passes 4 MB
     ("grpc.enable_http_proxy", 0),  # etcd is inside the cluster; http_proxy is meant for elsewhere

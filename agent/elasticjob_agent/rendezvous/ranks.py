@@ -5,12 +5,16 @@ of the one it replaces, and neighbours stay together. Global ranks are contiguou
 contiguous per role in the same order.
 """
 
+import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.view import LiveNode, View
-from elasticjob_api.world import World, from_run_lengths, run_lengths
+from elasticjob_api.keys import SLOT_LIMIT
+from elasticjob_api.world import Member, World, from_run_lengths, run_lengths
 
 NPROC_MARK = "x"
 ROLE_MARK = "*"
@@ -61,25 +65,60 @@ def master_of(node: LiveNode) -> str:
     return f"[{address}]:{node.record.master_port}" if ":" in address else f"{address}:{node.record.master_port}"
 
 
+def place_of(world: World, member: Member) -> int | None:
+    """The group rank of `member`; None if it is not in the round. Mostly its slot, so that is looked at first."""
+    members, slot = world.members, member.slot
+    if slot < len(members) and members[slot] == member:
+        return slot
+    return next((rank for rank, other in enumerate(members) if other.slot == slot and other == member), None)
+
+
 def assignment(world: World, group_rank: int) -> Assignment:
     """The place of the node at `group_rank` of an ACTIVE world."""
-    nprocs = [int(n) for n in from_run_lengths(world.nprocs, NPROC_MARK)]
-    roles = [unquote(role) for role in from_run_lengths(world.roles, ROLE_MARK)]
-    role = roles[group_rank]
-    same_role = [n if r == role else 0 for n, r in zip(nprocs, roles, strict=True)]
+    runs = _runs(world.nprocs, world.roles)
+    nproc, role, _ = _run_of(runs, group_rank)
+    same_role = [run for run in runs if run.role == role]
     host, _, port = world.master.rpartition(":")
     return Assignment(
         round=world.round,
         nonce=world.nonce,
         group_rank=group_rank,
-        group_world_size=len(nprocs),
-        nproc=nprocs[group_rank],
-        base_rank=sum(nprocs[:group_rank]),
-        world_size=sum(nprocs),
+        group_world_size=runs[-1].ranks.stop,
+        nproc=nproc,
+        base_rank=_workers(runs, before=group_rank),
+        world_size=_workers(runs),
         role=role,
-        role_base_rank=sum(same_role[:group_rank]),
-        role_world_size=sum(same_role),
+        role_base_rank=_workers(same_role, before=group_rank),
+        role_world_size=_workers(same_role),
         master_addr=host.strip("[]"),
         master_port=int(port),
         restart_count=world.restarts,
     )
+
+
+class _Run(NamedTuple):
+    """Neighbours in rank order that are alike. Most jobs are one run, however many nodes they have."""
+
+    nproc: int
+    role: str
+    ranks: range
+
+
+@functools.lru_cache(maxsize=4)
+def _runs(nprocs: str, roles: str) -> tuple[_Run, ...]:
+    nodes = zip(from_run_lengths(nprocs, NPROC_MARK), from_run_lengths(roles, ROLE_MARK), strict=True)
+    runs: list[_Run] = []
+    for (nproc, role), alike in itertools.groupby(nodes):
+        begin = runs[-1].ranks.stop if runs else 0
+        runs.append(_Run(int(nproc), unquote(role), range(begin, begin + sum(1 for _ in alike))))
+    return tuple(runs)
+
+
+def _run_of(runs: Sequence[_Run], group_rank: int) -> _Run:
+    return next(run for run in runs if group_rank in run.ranks)
+
+
+def _workers(runs: Sequence[_Run], *, before: int | None = None) -> int:
+    """Workers of all nodes of `runs`, or of those before a rank."""
+    end = SLOT_LIMIT if before is None else before
+    return sum(run.nproc * (min(run.ranks.stop, end) - min(run.ranks.start, end)) for run in runs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from elasticjob_agent.rendezvous.plan import SHORT_GRACE
+from elasticjob_agent.rendezvous.ranks import place_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import IDLE
 from elasticjob_api.world import Cause, Member, State, World
@@ -111,7 +112,7 @@ def _runs_its_round(s: Situation) -> bool:
     """A member of the active round that is not done: its leaving opens the next one."""
     if s.world is None or s.world.state is not State.ACTIVE:
         return False
-    return s.me in s.world.members and s.done_round != s.world.round
+    return place_of(s.world, s.me) is not None and s.done_round != s.world.round
 
 
 def _suspended(s: Situation, _world: World) -> Step:
@@ -129,7 +130,7 @@ def _form(s: Situation, world: World) -> Step:
 
 
 def _run(s: Situation, world: World) -> Step:
-    rank = world.members.index(s.me) if s.me in world.members else None
+    rank = place_of(world, s.me)
     current = s.started == (world.round, world.nonce)
     if rank is None or (not current and s.workers in _ALIVE | {Workers.STOPPING}):
         return _stop_then(s, WAIT, soon=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous import ranks
 from elasticjob_agent.rendezvous.view import LiveNode, View
-from elasticjob_api.world import State, World
+from elasticjob_api.world import Member, State, World
 from tests.unit.rendezvous.views import a_live_node, a_view, slots_of
 
 
@@ -81,6 +81,17 @@ def test_without_a_last_round_the_lowest_slots_are_taken() -> None:
 
 
 shapes = st.lists(st.tuples(st.sampled_from(["a", "b", "c*1,x2"]), st.integers(1, 8)), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("slots", [(0, 1, 2), (5, 0, 7), (2, 1, 0)], ids=["slot by slot", "with gaps", "in racks"])
+def test_a_member_finds_its_place_whatever_the_order_of_slots(slots: tuple[int, ...]) -> None:
+    world = a_world([a_live_node(slot) for slot in slots])
+    assert [ranks.place_of(world, member) for member in world.members] == [0, 1, 2]
+
+
+def test_another_incarnation_of_a_members_slot_has_no_place() -> None:
+    world = a_world([a_live_node(slot) for slot in (0, 1)])
+    assert ranks.place_of(world, Member(1, "f" * 8)) is None
 
 
 @given(shapes)
