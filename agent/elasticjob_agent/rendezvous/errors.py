@@ -4,6 +4,7 @@ RendezvousError
 ├── RendezvousClosedError        nobody can join (any more)
 │   ├── JobFailed                the job has failed: its budget is spent, or a rule ended it
 │   └── Superseded               another pod owns the slot, or this one was evicted for good
+│       └── NothingWanted        there is no spec: the job was deleted, or a wiped etcd has not been told yet
 ├── RendezvousTimeoutError       not enough nodes came in time
 ├── RendezvousConnectionError    the backend cannot be reached
 │   └── Unreachable              etcd did not answer within the join time-out
@@ -42,6 +43,10 @@ class JobFailed(RendezvousClosedError):
 
 class Superseded(RendezvousClosedError):
     """This node is no longer part of the job."""
+
+
+class NothingWanted(Superseded):
+    """There is no spec where the operator should have written one."""
 
 
 class Unreachable(RendezvousConnectionError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import txns
-from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
 from elasticjob_agent.rendezvous.recall import outranks
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, decode_slots, parse_view
@@ -61,7 +61,11 @@ class Joined:
 
 
 async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined:
-    """Begin a stay; raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer."""
+    """Begin a stay; raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer.
+
+    NothingWanted, before anything is written, where there is no spec and the operator, who gave the slot, should
+    have written one.
+    """
     while True:
         if profile.own_spec is not None:
             wanted = replace(profile.own_spec, keep_alive_s=profile.lease_ttl_s)
@@ -106,6 +110,8 @@ async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Cal
 async def _keep_alive_s(etcd: Etcd, profile: Profile) -> float:
     """Asked beforehand: a key that is created and revoked for a wrong lease would look like a node come and gone."""
     found = await etcd.get(profile.keys.spec)
+    if found is None and profile.slot is not None and profile.own_spec is None:
+        raise NothingWanted(_nothing_is_wanted(profile.keys))
     try:
         return profile.lease_ttl_s if found is None else decode_slots(found.value).keep_alive_s
     except RecordError:  # the join itself says that nothing can be read
@@ -147,7 +153,7 @@ def _refusal(view: View, profile: Profile) -> str:
     if view.spec is None:
         if profile.own_spec is not None and not view.spec_revision:
             return ""
-        return f"nothing is wanted under {profile.keys.prefix}: the job was deleted, has ended, or never was"
+        return _nothing_is_wanted(profile.keys)
     if view.spec.operator is None or profile.slot is None:
         return ""
     owner = view.spec.owner(profile.slot)
@@ -155,6 +161,10 @@ def _refusal(view: View, profile: Profile) -> str:
         return ""
     now = "nobody" if owner is None else owner.pod
     return f"slot {profile.slot} belongs to {now}, not to {profile.pod}; this pod is no longer part of the job"
+
+
+def _nothing_is_wanted(keys: Keys) -> str:
+    return f"nothing is wanted under {keys.prefix}: the job was deleted, has ended, or never was"
 
 
 async def come_back(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from elasticjob_agent.rendezvous import joining, wipe
-from elasticjob_agent.rendezvous.errors import Unreachable
+from elasticjob_agent.rendezvous.errors import NothingWanted, Unreachable
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
@@ -26,6 +26,8 @@ PASSING = (Unavailable, LeaseNotFound, Wiped)
 """Trouble with etcd after which an act is tried again, from what the watch shows then."""
 RETRY_S = 0.25
 SAY_AGAIN_S = 10.0
+SPEC_S = 30.0
+"""How long an operator may take to write the spec again into an etcd that was wiped; its absence means the end then."""
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +126,13 @@ class Entrance:
                 if now_s - said_s >= SAY_AGAIN_S or said_s == start_s:
                     log.warning("etcd does not answer, trying for another %g s: %s", timeout_s - now_s + start_s, error)
                     said_s = now_s
+                await asyncio.sleep(RETRY_S)
+            except NothingWanted as error:
+                if self.clock() - start_s >= SPEC_S:
+                    raise
+                if said_s == start_s:
+                    log.warning("%s; or etcd was wiped: waiting %g s for the operator", error, SPEC_S)
+                    said_s = self.clock()
                 await asyncio.sleep(RETRY_S)
         return None
 
