@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?=
+WORKERS ?= 4
 
 ##@ First steps
 .PHONY: help quickstart
@@ -27,9 +28,9 @@ lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
 unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	hack/kube-tools helm >/dev/null
 	$(BIN)/pytest tests/unit
-integration: .venv/dev ## real etcd, real processes, real kube-apiserver
+integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four at once (WORKERS=4), since they mostly wait
 	hack/kube-tools >/dev/null
-	$(BIN)/pytest tests/integration --ignore=tests/integration/payload
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal tests/integration --ignore=tests/integration/payload
 test-torch: .venv/dev ## an unmodified DDP script under our agent and under torchrun (3 minutes; installs torch, 4.7 GB, the first time)
 	ELASTICJOB_TORCH_PYTHON=$$(hack/torch-venv) $(BIN)/pytest tests/torch
 e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
