@@ -80,7 +80,9 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
         loop = LoopBeside()
 
         async def live(etcd: Etcd, member: RendezvousMember) -> Outcome:
-            reporter = Reporter(etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns)
+            reporter = Reporter(
+                etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
+            )
             return await _run_both(member, reporter)
 
         handler = EtcdRendezvousHandler(_surroundings(settings, loop=loop, port=port, trace=trace, live=live))

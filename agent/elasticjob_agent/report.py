@@ -16,11 +16,13 @@ import psutil
 
 from elasticjob_agent.hang_watch import HangWatch
 from elasticjob_agent.progress import ProgressFifo
+from elasticjob_agent.recovery import recovery
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_agent.rendezvous.stay import Stay
+from elasticjob_agent.trace import Trace
 from elasticjob_agent.workers import NodeWorkers
-from elasticjob_api.records import Report, WorkerReport, WorkerState
+from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.protocol import Etcd
 
@@ -41,6 +43,7 @@ class Reporter:
         workers: NodeWorkers,
         progress: ProgressFifo,
         wall_ns: Callable[[], int],
+        trace: Trace,
     ) -> None:
         self._etcd = etcd
         self._member = member
@@ -50,6 +53,7 @@ class Reporter:
         self._changed = asyncio.Event()
         self._samples: dict[int, psutil.Process] = {}
         self._hangs: HangWatch | None = None
+        self._trace = trace
         workers.on_report = self._changed.set
 
     async def run(self) -> None:
@@ -111,7 +115,12 @@ class Reporter:
             restart_count=place.restart_count if place else 0,
             time_ns=self._wall_ns(),
             stalled_since_ns=self._stalled_since_ns(),
+            recovery=self._recovery(place.round) if place else None,
         )
+
+    def _recovery(self, round_: int) -> Recovery | None:
+        started_ns = self._workers.started_ns
+        return None if started_ns is None else recovery(self._trace.marks, round_, started_ns)
 
     def _stalled_since_ns(self) -> int:
         silent_s = self._hangs.stalled_for_s if self._hangs is not None else None

@@ -1,29 +1,47 @@
-"""Trace points of one agent: what happened in which round, with microseconds; off unless a file is named.
+"""Trace points of one agent: what happened in which round, with microseconds; into a file only if one is named.
 
 Lines are JSON: {"t_us", "agent", "round", "point"}; the clock is CLOCK_REALTIME so that several agents of one
 machine (and, with synchronised clocks, of several) fall on one line of time. Writing is one `write` of one
-short line to an append-only file: agents may share it.
+short line to an append-only file: agents may share it. Of each point the last moment is kept in memory (there are
+some twenty names): from these an agent tells how long a round took it (`recovery`).
 """
 
 import json
 import os
 import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """When a point was reached first in its round; without a round (0), last."""
+
+    round: int
+    at_ns: int
 
 
 class Trace:
     """Where trace points go."""
 
     def __init__(self, path: str | None, agent: str) -> None:
-        """`path` None: nowhere."""
+        """`path` None: nowhere but into `marks`."""
         self._fd = None if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._agent = agent
+        self.marks: dict[str, Mark] = {}
 
     def point(self, name: str, round_: int) -> None:
         """Note that `name` happened now, in `round_`."""
-        if self._fd is None:
-            return
-        line = {"t_us": time.time_ns() // 1000, "agent": self._agent, "round": round_, "point": name}
-        os.write(self._fd, json.dumps(line).encode() + b"\n")
+        now_ns = time.time_ns()
+        self.note(name, round_, now_ns)
+        if self._fd is not None:
+            line = {"t_us": now_ns // 1000, "agent": self._agent, "round": round_, "point": name}
+            os.write(self._fd, json.dumps(line).encode() + b"\n")
+
+    def note(self, name: str, round_: int, at_ns: int) -> None:
+        """The same for a moment that has passed; no line is written."""
+        known = self.marks.get(name)
+        if round_ == 0 or known is None or known.round != round_:
+            self.marks[name] = Mark(round_, at_ns)
 
     def close(self) -> None:
         """Close the file; idempotent."""

@@ -112,6 +112,11 @@ class NodeWorkers:
         """This node's place in the round started last."""
         return self._place
 
+    @property
+    def started_ns(self) -> int | None:
+        """Wall clock at which the last worker of that round was started; None before."""
+        return max((worker.child.started_at_ns for worker in self._workers), default=None)
+
     def renew_master_port(self) -> int:
         """Hold a fresh port for the next round's rank 0."""
         return self._port.renew()

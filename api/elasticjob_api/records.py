@@ -193,6 +193,20 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """How long the steps of a round took one agent, by its own clock; None: it had no part in the step."""
+
+    detect_s: float | None = None
+    """From what happened (a worker's end, a peer's link that broke) to the round that this agent opened for it."""
+    stop_s: float | None = None
+    """From seeing that round to its workers being stopped and having said so."""
+    agree_s: float | None = None
+    """From then to seeing it active: of all agents the last one to be ready waits least."""
+    start_s: float | None = None
+    """From then to its workers being started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """`P/r/<slot>.<incarnation>`: on each change of state, and samples every report period."""
 
@@ -206,6 +220,8 @@ class Report:
     time_ns: int = 0
     stalled_since_ns: int = 0
     """Wall clock since when the workers are suspected to hang; 0 while they are not."""
+    recovery: Recovery | None = None
+    """Of `round`, once its workers were started."""
 
 
 def encode(record: Any) -> bytes:

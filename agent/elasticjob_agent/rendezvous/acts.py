@@ -150,6 +150,7 @@ class Acts:
 
     async def _open_failed(self, scene: Scene, _step: Step) -> Result:
         world, stay, failures = scene.world, scene.stay, list(self._workers.failures)
+        self._trace.note("failed", world.round, failures[0].failure.time_ns)
         self._trace.point("detected", world.round)
         # If the answer is lost, the nonce tells from the watch that it was this node that opened. A second try keeps
         # it: the first may yet turn out to have taken place, and then these failures are not late.

@@ -77,6 +77,7 @@ class CloserLinks:
             next_ = after(next_.link, dialed.heard)
             if dialed.reader is not None:
                 next_ = await self._stand(next_.link, dialed, dialed.reader)
+                self._trace.point("link ended", 0)
         if next_.gone:
             log.warning("slot %d (%s) is gone: %s does not answer", member.slot, member.incarnation, address)
             self._trace.point("link proved", 0)

@@ -1,0 +1,57 @@
+"""PURE: how long the steps of a round took one agent, out of its trace points.
+
+One clock, the agent's own, so nothing here compares machines. A step that this agent did not take part in is None:
+a joiner has stopped no workers, and only who opened a round knows how long it took to find out that one is needed.
+"""
+
+from collections.abc import Mapping
+
+from elasticjob_agent.trace import Mark
+from elasticjob_api.records import Recovery
+
+_NS = 10**9
+_LONGEST_FIND_S = 60.0
+"""A sign of a lost node that is older belongs to another loss."""
+_SIGNS_OF_LOSS = ("link ended", "closer proved gone")
+
+
+def recovery(marks: Mapping[str, Mark], round_: int, started_ns: int) -> Recovery:
+    """The steps of `round_`, whose last worker here was started at `started_ns`."""
+    return Recovery(
+        detect_s=_detect_s(marks, round_),
+        stop_s=_between_s(marks, "saw forming", "ready", round_),
+        agree_s=_between_s(marks, "ready", "saw active", round_),
+        start_s=_passed_s(_at_ns(marks, "saw active", round_), started_ns),
+    )
+
+
+def _detect_s(marks: Mapping[str, Mark], round_: int) -> float | None:
+    """From the end of a worker here, or of a peer's link, to the round that was opened here because of it."""
+    if (opened_ns := _at_ns(marks, "proposed", round_)) is not None:
+        return _passed_s(_failed_ns(marks, round_ - 1), opened_ns)
+    if (opened_ns := _at_ns(marks, "closer wrote forming", round_)) is None:
+        return None
+    signs = [took_s for name in _SIGNS_OF_LOSS if (took_s := _passed_s(_at_ns(marks, name, 0), opened_ns)) is not None]
+    return min((took_s for took_s in signs if took_s <= _LONGEST_FIND_S), default=None)
+
+
+def _failed_ns(marks: Mapping[str, Mark], round_: int) -> int | None:
+    """When the worker failed; many frameworks stamp their error file in whole seconds, which measures nothing."""
+    told_ns = _at_ns(marks, "failed", round_)
+    return told_ns if told_ns and told_ns % _NS else _at_ns(marks, "detected", round_)
+
+
+def _between_s(marks: Mapping[str, Mark], begin: str, end: str, round_: int) -> float | None:
+    return _passed_s(_at_ns(marks, begin, round_), _at_ns(marks, end, round_))
+
+
+def _at_ns(marks: Mapping[str, Mark], name: str, round_: int) -> int | None:
+    mark = marks.get(name)
+    return mark.at_ns if mark is not None and mark.round == round_ else None
+
+
+def _passed_s(begin_ns: int | None, end_ns: int | None) -> float | None:
+    """Seconds, to a tenth of a millisecond; None when one is missing, or the clock was set back in between."""
+    if begin_ns is None or end_ns is None or end_ns < begin_ns:
+        return None
+    return round((end_ns - begin_ns) / _NS, 4)
