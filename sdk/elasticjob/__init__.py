@@ -1,0 +1,54 @@
+"""`import elasticjob`: jobs on a cluster, and the launchers for this machine, under one name.
+
+Nothing is imported before it is used: the import itself costs a millisecond and needs none of the extras. `ElasticJob`
+and what belongs to it need `elasticjob[cli]` as soon as a cluster or YAML is met; `launch`, `spawn`, `start_processes`
+and `record` need nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elasticjob.cluster import ALL_NAMESPACES as ALL_NAMESPACES
+    from elasticjob.cluster import Cluster as Cluster
+    from elasticjob.errors import ElasticJobError as ElasticJobError
+    from elasticjob.job import ElasticJob as ElasticJob
+    from elasticjob.logs import LogLine as LogLine
+    from elasticjob_agent.launch import launch as launch
+    from elasticjob_agent.multiprocessing import start_processes as start_processes
+    from elasticjob_agent.multiprocessing.errors import record as record
+    from elasticjob_agent.spawn import spawn as spawn
+    from elasticjob_api.names import ConditionType as ConditionType
+    from elasticjob_api.names import Phase as Phase
+    from elasticjob_api.spec import JobSpec as JobSpec
+    from elasticjob_api.status import JobStatus as JobStatus
+
+_WHERE = {
+    "ALL_NAMESPACES": "elasticjob.cluster",
+    "Cluster": "elasticjob.cluster",
+    "ConditionType": "elasticjob_api.names",
+    "ElasticJob": "elasticjob.job",
+    "ElasticJobError": "elasticjob.errors",
+    "JobSpec": "elasticjob_api.spec",
+    "JobStatus": "elasticjob_api.status",
+    "LogLine": "elasticjob.logs",
+    "Phase": "elasticjob_api.names",
+    "launch": "elasticjob_agent.launch",
+    "record": "elasticjob_agent.multiprocessing.errors",
+    "spawn": "elasticjob_agent.spawn",
+    "start_processes": "elasticjob_agent.multiprocessing",
+}
+__all__ = sorted(_WHERE)  # noqa: PLE0605  # one list, that of where they are
+
+
+def __getattr__(name: str) -> Any:
+    """The name, from where it is."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'elasticjob' has no attribute {name!r}; it has {', '.join(__all__)}")
+    found = globals()[name] = getattr(import_module(_WHERE[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """With the names that were not used yet."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,152 @@
+"""Logs as they come: a reader for every pod that the job has or gets, until the job has ended and all was read.
+
+One thread watches the job and starts a reader for each pod it has not seen; every reader goes on after a broken
+connection from the last line it has. Whoever iterates gets lines of all of them through one bounded buffer: who reads
+slowly is waited for. Ending the iteration ends all threads.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+
+from elasticjob.cluster import Cluster, pods_path
+from elasticjob.errors import ElasticJobError, NotFound, Rejected, Unreachable
+from elasticjob.logs import LogLine, log_of, parsed
+from elasticjob.placing import Ranks, ranks_by_pod
+from elasticjob.streams import Stop
+from elasticjob_api.status import JobStatus
+
+_AHEAD = 1000
+"""Lines that wait for a slow reader."""
+_PAUSE_S = 0.5
+"""Before a pod that has no log yet, or whose log broke off, is asked again."""
+_ENDED = ("Succeeded", "Failed")
+
+
+def followed(
+    cluster: Cluster,
+    namespace: str,
+    statuses: Callable[[Stop], Iterator[JobStatus]],
+    *,
+    rank: int | None,
+    tail: int | None,
+) -> Iterator[LogLine]:
+    """Lines of one rank, wherever it is, or of all pods."""
+    with closing(_Following(cluster, namespace, tail)) as following:
+        following.begin(statuses)
+        for line in following.lines():
+            if rank in {None, line.rank}:
+                yield line
+
+
+class _Following:
+    """What the threads share. All of it is guarded by one condition."""
+
+    def __init__(self, cluster: Cluster, namespace: str, tail: int | None) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._tail = tail
+        self._stop = Stop()
+        self._changed = threading.Condition()
+        self._buffer: deque[LogLine] = deque()
+        self._busy = 0
+        self._ranks: dict[str, Ranks | None] = {}
+        self._seen: set[str] = set()
+        self._last: dict[str, str] = {}
+        """Pod → time of its last line; of each pod only its own reader asks."""
+        self._over = False
+        self._error: ElasticJobError | None = None
+
+    def begin(self, statuses: Callable[[Stop], Iterator[JobStatus]]) -> None:
+        """Start the thread that watches the job."""
+        self._start(lambda: self._mind(statuses(self._stop)))
+
+    def lines(self) -> Iterator[LogLine]:
+        """All of them, until the last reader has ended; raises what a thread could not go on after."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._buffer or not self._busy or self._error)
+                if self._error and not self._buffer:
+                    raise self._error
+                if not self._buffer:
+                    return
+                line = self._buffer.popleft()
+                self._changed.notify_all()
+            yield line
+
+    def close(self) -> None:
+        """End all threads; they have ended when it returns."""
+        self._stop.throw()
+        with self._changed:
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._busy)
+
+    # --- in threads ------------------------------------------------------------------------------------------
+
+    def _start(self, work: Callable[[], None]) -> None:
+        with self._changed:
+            self._busy += 1
+        threading.Thread(target=self._run, args=(work,), name="elasticjob-logs", daemon=True).start()
+
+    def _run(self, work: Callable[[], None]) -> None:
+        error = None
+        try:
+            work()
+        except ElasticJobError as raised:
+            error = raised
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._error = self._error or error
+                self._changed.notify_all()
+
+    def _mind(self, statuses: Iterator[JobStatus]) -> None:
+        for status in statuses:
+            placed = ranks_by_pod(status)
+            with self._changed:
+                self._ranks = placed
+                fresh = [pod for pod in placed if pod and pod not in self._seen]
+                self._seen.update(fresh)
+            for pod in fresh:
+                self._start(lambda pod=pod: self._read(pod))  # type: ignore[misc]
+        with self._changed:
+            self._over = True
+
+    def _read(self, pod: str) -> None:
+        while not self._stop.is_thrown:
+            with suppress(NotFound, Rejected, Unreachable):  # no pod or container yet; or server or node is away
+                self._read_on(pod)
+            if self._has_ended(pod) or self._stop.pause(_PAUSE_S):
+                return
+
+    def _read_on(self, pod: str) -> None:
+        """From the last line on; what is asked again is of whole seconds, so some come twice and are left out."""
+        last = self._last.get(pod, "")
+        tail = None if last else self._tail
+        with log_of(
+            self._cluster, self._namespace, pod, follow=True, tail=tail, since=last[:19] + "Z" if last else ""
+        ) as lines:
+            self._stop.mind(lines)
+            try:
+                for line in parsed(lines, pod, lambda: self._ranks.get(pod)):
+                    if line.time > last:
+                        self._last[pod] = line.time
+                        self._put(line)
+            finally:
+                self._stop.forget(lines)
+
+    def _has_ended(self, pod: str) -> bool:
+        try:
+            found = self._cluster.request("GET", pods_path(self._namespace, pod), tried=f"get the pod {pod}")
+        except NotFound:
+            return self._over or pod not in self._ranks  # a pod is in the status before it is made
+        except Unreachable:
+            return False
+        return (found.get("status") or {}).get("phase") in _ENDED
+
+    def _put(self, line: LogLine) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._buffer) < _AHEAD or self._stop.is_thrown)
+            self._buffer.append(line)
+            self._changed.notify_all()

@@ -1,0 +1,78 @@
+"""What workers wrote, read from their pods through the API server, as it is now (`following` goes on from there).
+
+A pod that is being made, or gone, has no log: that is no error of a job's log, which is made of many pods. Lines of
+one pod keep their order; those of several are put in order of time.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from elasticjob.cluster import Cluster, pods_path
+from elasticjob.errors import NotFound, Rejected
+from elasticjob.placing import Ranks, pods_of, whose
+from elasticjob.streams import Lines
+from elasticjob_api.status import JobStatus
+
+SILENCE_S = 30.0
+"""For the next lines of a log that is there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line."""
+
+    pod: str
+    rank: int | None
+    """Global rank of who wrote it; None: the agent."""
+    text: str
+    """Without the mark of its rank and without its end."""
+    time: str
+    """When the node took it, RFC 3339 with nanoseconds."""
+
+
+def written(
+    cluster: Cluster, namespace: str, name: str, status: JobStatus, *, rank: int | None, tail: int | None
+) -> Iterator[LogLine]:
+    """What is there now; raises NoLogs when no pod has the rank."""
+    pods = pods_of(status, name, rank)
+    return _merged(cluster, namespace, {pod: ranks for pod, ranks in pods.items() if pod}, rank=rank, tail=tail)
+
+
+def _merged(
+    cluster: Cluster, namespace: str, pods: dict[str, Ranks | None], *, rank: int | None, tail: int | None
+) -> Iterator[LogLine]:
+    with ExitStack() as stack:
+        streams = []
+        for pod in pods:
+            with suppress(NotFound, Rejected):  # no such pod any more, or not yet a container
+                lines = stack.enter_context(log_of(cluster, namespace, pod, tail=tail))
+                streams.append(parsed(lines, pod, partial(pods.get, pod)))
+        for line in heapq.merge(*streams, key=lambda line: line.time):
+            if rank in {None, line.rank}:
+                yield line
+
+
+def log_of(
+    cluster: Cluster, namespace: str, pod: str, *, follow: bool = False, tail: int | None = None, since: str = ""
+) -> AbstractContextManager[Lines]:
+    """The lines of one pod, each with its time before it; `since` is to the second."""
+    query: dict[str, str | int] = {"timestamps": "true"}
+    if follow:
+        query["follow"] = "true"
+    if tail is not None:
+        query["tailLines"] = tail
+    if since:
+        query["sinceTime"] = since
+    path, silence_s = f"{pods_path(namespace, pod)}/log", None if follow else SILENCE_S
+    return cluster.lines(path, tried=f"read the log of the pod {pod}", query=query, silence_s=silence_s)
+
+
+def parsed(lines: Lines, pod: str, ranks: Callable[[], Ranks | None]) -> Iterator[LogLine]:
+    """Lines as records; `ranks` are asked for at each line, since they change from round to round."""
+    for line in lines:
+        time, _, text = line.decode(errors="replace").partition(" ")
+        rank, bare = whose(text, ranks())
+        yield LogLine(pod=pod, rank=rank, text=bare, time=time)

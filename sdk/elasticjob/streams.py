@@ -1,0 +1,71 @@
+"""Endless answers of an API server: lines as they come, and the one switch that ends all of them.
+
+Whoever blocks in a read or in a pause is woken by the switch, from any thread; nothing is left behind.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+
+class Lines:
+    """The lines of one answer, without their ends."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Each as it comes; errors of the connection are urllib3's, for whoever opened it."""
+        rest = b""
+        try:
+            while piece := self._response.read1():
+                *whole, rest = (rest + piece).split(b"\n")
+                yield from whole
+        except Exception:
+            if not self._stopped:  # a read that was cut off says so in many ways
+                raise
+        if rest and not self._stopped:
+            yield rest
+
+    def stop(self) -> None:
+        """No more of them."""
+        self._stopped = True
+        self._response.shutdown()
+
+
+class Stop:
+    """A switch that is thrown once; `mind` names what it ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thrown = threading.Event()
+        self._minded: set[Lines] = set()
+
+    @property
+    def is_thrown(self) -> bool:
+        """Whether all shall end."""
+        return self._thrown.is_set()
+
+    def throw(self) -> None:
+        """End all, and all that comes later."""
+        self._thrown.set()
+        with self._lock:
+            for lines in self._minded:
+                lines.stop()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait so long or until it is thrown; whether it is."""
+        return self._thrown.wait(max(0.0, seconds))
+
+    def mind(self, lines: Lines) -> None:
+        """End these with the rest."""
+        with self._lock:
+            self._minded.add(lines)
+            if self.is_thrown:
+                lines.stop()
+
+    def forget(self, lines: Lines) -> None:
+        """They have ended; their connection may be another's by now."""
+        with self._lock:
+            self._minded.discard(lines)
