@@ -39,7 +39,7 @@ images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
-	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/kube
+	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/kube
 	$(MAKE) test-torch
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 

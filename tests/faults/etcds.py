@@ -21,8 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from elasticjob_etcd import tether
 from elasticjob_etcd.binary import find_binary
+from elasticjob_etcd.protocol import Endpoint
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.waiting import eventually
 
@@ -64,6 +67,11 @@ class OwnEtcd:
         return self._server.endpoint.targets[0]
 
     @property
+    def where(self) -> Endpoint:
+        """The same, for a client."""
+        return self._server.endpoint
+
+    @property
     def port(self) -> int:
         """Of its clients."""
         return self._server.port
@@ -86,6 +94,33 @@ class OwnEtcd:
         shutil.rmtree(self._folder / "etcd" / "data")
         self.start()
 
+    @property
+    def is_backed_up(self) -> bool:
+        """There is a snapshot."""
+        return self._snapshot.exists()
+
+    def back_up(self) -> None:
+        """Keep its data as they are at this moment; they replace the snapshot before."""
+        self.forget_backup()
+        with self.stalled():
+            shutil.copytree(self._folder / "etcd" / "data", self._snapshot)
+
+    def restore(self) -> None:
+        """It comes back on the data of the snapshot."""
+        self.kill()
+        shutil.rmtree(self._folder / "etcd" / "data")
+        shutil.copytree(self._snapshot, self._folder / "etcd" / "data")
+        self.start()
+
+    def forget_backup(self) -> None:
+        """There is no snapshot any more."""
+        if self.is_backed_up:
+            shutil.rmtree(self._snapshot)
+
+    @property
+    def _snapshot(self) -> Path:
+        return self._folder / "snapshot"
+
     def stop(self) -> None:
         """The end."""
         asyncio.run(self._server.stop())
@@ -93,6 +128,8 @@ class OwnEtcd:
     def freeze(self) -> None:
         """It stands still from now on: connections stay, nothing is answered."""
         os.kill(self._server.pid, signal.SIGSTOP)
+        process = psutil.Process(self._server.pid)
+        eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_PATIENCE_S, what="etcd stands still")
 
     def thaw(self) -> None:
         """It goes on."""

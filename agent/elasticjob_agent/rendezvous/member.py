@@ -240,8 +240,9 @@ class RendezvousMember:
         self.stay = None
         if self._leave_requested:
             return False
-        # In a wiped store there is nothing to come back to: there the job begins again.
-        again, self._wiped = not self._wipes, False
+        # In a wiped store there is nothing to come back to: there the job begins again. Who has never seen a world
+        # cannot tell: it was in no round, and is like one that starts now.
+        again, self._wiped = self._recall.world is not None and not self._wipes, False
         return await self._enter(again=again) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:

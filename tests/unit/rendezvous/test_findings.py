@@ -5,8 +5,11 @@ The numbers are those of rendezvous-model.md §1 and §1b. The verbs are explain
 
 import pytest
 
+from elasticjob_agent.rendezvous import txns
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Slots
+from elasticjob_api.records import Report, Slots
+from elasticjob_etcd.protocol import Delete, Txn
+from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.play import Play
 
 OPERATOR = "operator-1"
@@ -137,6 +140,36 @@ def test_finding(history: str) -> None:
     play(history, most=3)
 
 
+def test_finding_10_the_closers_one_watch_shows_all_that_decides_and_no_report() -> None:
+    keys = SimJob(Slots(min=1, max=1, desired=1)).keys
+    nobody = "0" * 8
+    decides = (keys.spec, keys.expected, keys.world, keys.members, keys.closer, keys.node(0, nobody))
+    proof = (keys.gone(0, nobody), keys.done(1, 0), keys.failure(1, 0, 0))
+    assert [key for key in (*decides, *proof) if not key.startswith(keys.control)] == []
+    assert not keys.report(0, nobody).startswith(keys.control)
+
+
+def test_finding_10_a_report_neither_wakes_the_closer_nor_changes_what_it_decides() -> None:
+    made = play("")
+    node = made.node("0")
+    assert node.stay is not None
+    assert node.closing_mirror is not None
+    said = Report(pod=node.pod, pod_uid="u", round=1, group_rank=0)
+    assert made.job.store.txn(txns.report(node.stay.me, said)).succeeded
+    assert not node.closing_mirror.pending
+    assert not node.close_a_round()
+
+
+def test_finding_8_the_report_of_an_agent_whose_key_was_deleted_is_refused_and_it_comes_back() -> None:
+    made = play("")
+    node = made.node("1")
+    assert node.stay is not None
+    made.job.store.txn(Txn((), (Delete(node.stay.me.node_key),)))  # its lease lives: no keeper ever notices
+    said = Report(pod=node.pod, pod_uid="u", round=1, group_rank=1)
+    node.lost = not made.job.store.txn(txns.report(node.stay.me, said)).succeeded  # what `report.py` does
+    made.run("turn 1; key 1; settle; is active 1 members=0,1; runs 1 1")
+
+
 def test_finding_12_a_joiner_does_not_interrupt_a_job_that_is_about_to_end() -> None:
     play("finish 0; go 0; start; go 2; wait 1000; look; close; is active 1", most=3).run(
         "scale 3; look; close; is active 1; finish 1; settle; is succeeded 1"
@@ -248,6 +281,11 @@ WIPED = {
 @pytest.mark.parametrize("history", WIPED.values(), ids=WIPED)
 def test_after_a_wipe(history: str) -> None:
     play(history)
+
+
+def test_who_has_not_seen_a_world_begins_the_job_in_the_store_that_was_wiped_before_its_watch_tells() -> None:
+    made = Play(Slots(min=1, max=2, desired=1))
+    made.run("start; turn 0; key 0; wipe; notice 0; turn 0; turn 0; turn 0; turn 0; settle; is active 1 members=0")
 
 
 def test_after_a_wipe_with_an_operator_the_map_is_kept_and_its_pods_go_on() -> None:

@@ -39,8 +39,9 @@ DRAW: Mapping[str, Callable[[random.Random], Any]] = {
 def play(machine: JobMachine, rng: random.Random, history: list[str]) -> None:
     """One history, written down as it goes."""
     start = {"least": rng.randrange(1, 3), "wanted": rng.randrange(2, 5), "restarts": rng.randrange(4)}
-    machine.begin(**start, running=rng.random() < 0.8)
-    history.append(f"begin {start}")
+    numbers = {"step": rng.choice([0, 0, 2]), "allowed": rng.choice([(), (), (1, 2, 4), (2, 3), (3, 4)])}
+    machine.begin(**start, **numbers, running=rng.random() < 0.8)
+    history.append(f"begin {start} {numbers}")
     rules = {rule.function.__name__: rule for rule in machine.rules}
     names = sorted(rules)
     for name in rng.choices(names, [CALM.get(name, 1) for name in names], k=MOVES):

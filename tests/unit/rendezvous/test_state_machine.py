@@ -5,16 +5,19 @@ fairly: a round runs or the job has ended; then all workers finish, and everybod
 """
 
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from elasticjob_agent.rendezvous import sizes
 from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.world import State
 from tests.unit.rendezvous.conftest import STATEFUL
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
+from tests.unit.rendezvous.sim.store import SimStore
 from tests.unit.rendezvous.sim.wire import Fault
 
 pytestmark = pytest.mark.timeout(3600)  # for the nightly run; by default it takes seconds
@@ -33,18 +36,26 @@ class JobMachine(RuleBasedStateMachine):
 
     job: SimJob
     operator: str | None = None
+    store: SimStore | None = None
+    """Another one than a new one in memory."""
 
     @initialize(
         least=st.integers(1, 2),
         wanted=st.integers(2, 4),
         restarts=st.integers(0, 2),
+        step=st.sampled_from([0, 0, 1, 2]),
+        allowed=st.one_of(st.just(()), st.just(()), st.sampled_from([(1, 2, 4), (2,), (2, 3), (1, 4), (3, 4)])),
         running=st.sampled_from([True, True, False]),
     )
-    def begin(self, least: int, wanted: int, restarts: int, *, running: bool) -> None:
+    def begin(
+        self, least: int, wanted: int, restarts: int, step: int, allowed: tuple[int, ...], *, running: bool
+    ) -> None:
         spec = Slots(
             min=least,
             max=4,
             desired=wanted,
+            replica_step=0 if allowed else step,
+            allowed_replicas=allowed,
             operator=self.operator,
             max_restarts=restarts,
             join_timeout_s=100.0,
@@ -52,7 +63,9 @@ class JobMachine(RuleBasedStateMachine):
             failure_grace_s=5.0,
             stop_grace_s=30.0,
         )
-        self.job = SimJob(spec)
+        if not sizes.wanted(spec):
+            spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job: it could never run
+        self.job = SimJob(spec, self.store)
         if self.operator is None:
             for _ in range(wanted):
                 self.job.spawn()
@@ -240,7 +253,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(desired=st.integers(1, 4), index=whichever, afterwards=afterwards, fails=st.booleans())
     def scale(self, desired: int, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
-        if desired >= self.job.spec.min:
+        if desired >= self.job.spec.min and sizes.wanted(replace(self.job.spec, desired=desired)):
             self.disturb(happened=self.job.scale(desired))
             self.follow_a_wish(index, afterwards, fails=fails)
 

@@ -14,11 +14,10 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
 from elasticjob_api.world import Cause, Member, State, World
-from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import Op, Put, Txn, absent, unchanged
-from tests.unit.rendezvous.sim.backup import Backup
 from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
+from tests.unit.rendezvous.sim.store import SimStore
 
 _PAUSES_S = (0.5, 1.5, 15.0, 60.0)
 _MOST_PASSES = 600
@@ -30,13 +29,12 @@ _MOST_TURNS = 60
 class SimJob:
     """A job and everything that takes part in it."""
 
-    def __init__(self, spec: Slots) -> None:
-        self.store = MemoryStore()
+    def __init__(self, spec: Slots, store: SimStore | None = None) -> None:
+        self.store = store or SimStore()
         self.keys = Keys("/elasticjob/cli/sim")
         self.ledger = Ledger(self.store, self.keys)
         self.nodes: list[SimNode] = []
         self.now_s = 0.0
-        self.backup: Backup | None = None
         self.unsettled = False
         """The store was wiped, and not everybody has come back yet."""
         self._last_spec = spec
@@ -223,14 +221,14 @@ class SimJob:
 
     def back_up(self) -> None:
         """Somebody takes a snapshot of etcd."""
-        self.backup = Backup.of(self.store)
+        self.store.back_up()
 
     def restore(self) -> bool:
         """Etcd is what it was at the last snapshot."""
-        if self.ended or self.backup is None:
+        if self.ended or not self.store.is_backed_up:
             return False
         self.unsettled = True
-        self.backup.restore(self.store)
+        self.store.restore()
         return True
 
     def _evict_dead(self) -> bool:
@@ -355,7 +353,8 @@ class SimJob:
         if spec.operator is not None:
             self.resume()
             return
-        while not self.ended and sum(node.healthy for node in self.nodes) < max(spec.min, 1):
+        least = next(count for count in range(1, spec.max + 1) if sizes.fitting(spec, count))
+        while not self.ended and sum(node.healthy for node in self.nodes) < least:
             self.spawn()
 
     def is_running(self) -> bool:

@@ -167,7 +167,7 @@ class SimNode:
         if self.leave_requested:
             self._end(ExitCode.LEFT)
             return True
-        is_new = self.mirror is None or self.wipes > 0
+        is_new = self.mirror is None or self.wipes > 0 or self.recall.world is None
         profile = self._profile if is_new else replace(self._profile, own_spec=None)
         joined = now(joining.join(self.etcd, profile, master_port=self.workers.renew_master_port(), draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)

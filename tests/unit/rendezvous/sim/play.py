@@ -26,14 +26,15 @@ from elasticjob_api.world import Member
 from elasticjob_etcd.protocol import Delete, Put, Txn
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
+from tests.unit.rendezvous.sim.store import SimStore
 from tests.unit.rendezvous.sim.wire import Fault
 
 
 class Play:
     """One history on one job."""
 
-    def __init__(self, spec: Slots) -> None:
-        self.job = SimJob(spec)
+    def __init__(self, spec: Slots, store: SimStore | None = None) -> None:
+        self.job = SimJob(spec, store)
 
     def run(self, history: str) -> None:
         """Play all lines; an AssertionError names the line."""
