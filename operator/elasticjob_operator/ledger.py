@@ -14,7 +14,7 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
 from elasticjob_operator.memory import Memory
-from elasticjob_operator.rounds import Rounds
+from elasticjob_operator.pace import Pace
 
 SHOWN_WITHIN_S = 5.0
 """What was written and has not come back through a watch for so long is not believed any more."""
@@ -57,7 +57,7 @@ class Ledger:
     """Uid of a pod that is stuck → when its node was last looked at."""
     told: dict[Event, tuple[float, int]] = field(default_factory=dict)
     """Event → when it was first told, and how often."""
-    rounds: Rounds = field(default_factory=Rounds)
+    pace: Pace = field(default_factory=Pace)
     memory: Memory = field(default_factory=Memory)
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""

@@ -4,8 +4,11 @@
 """
 
 from elasticjob_api.status import JobStatus
+from elasticjob_api.world import Cause
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.health import Standing
 from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.pace import Recovered
 
 
 class Meter:
@@ -14,8 +17,14 @@ class Meter:
     def status_written(self, key: JobKey, before: JobStatus, after: JobStatus, *, age_s: float | None) -> None:
         """A job's status has changed; `age_s` is the time since the job was created, if that is known."""
 
-    def round_closed(self, *, after_s: float, resize: bool) -> None:
-        """A round became active so long after it was opened, for a change of size or after a fault."""
+    def round_active(self, key: JobKey, cause: Cause) -> None:
+        """A round became active."""
+
+    def recovered(self, recovered: Recovered) -> None:
+        """All agents of a round have told how long its steps took them."""
+
+    def stands(self, key: JobKey, standing: Standing | None) -> None:
+        """How a job stands, at each of its turns; None when it is gone."""
 
     def turned(self, *, took_s: float, failed: bool) -> None:
         """One turn of one job."""

@@ -9,18 +9,23 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from elasticjob_api.names import ConditionType, Phase
 from elasticjob_api.status import JobStatus
+from elasticjob_api.world import Cause
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.goodput import Goodput
+from elasticjob_operator.health import Standing
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.meter import Meter
+from elasticjob_operator.pace import NO_FAULT, RESIZE, Recovered
 from elasticjob_operator.policy.conditions import holds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+_STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _TURN_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
 _COUNTS = {
     "restarts": "Worker failures that restarted the workers.",
@@ -46,19 +51,32 @@ class PrometheusMeter(Meter):
         self._reports = self._counter("agent_reports", "Reports of agents.", "code")
         self._turn_errors = self._counter("reconcile_errors", "Turns that failed.")
         self._running_s = self._histogram("time_to_running", "From a job's creation to its first active round.")
-        self._recovery_s = self._histogram("recovery", "From a fault's round being opened to its being active.")
-        self._resize_s = self._histogram("resize", "From a resize's round being opened to its being active.")
+        self._rounds = self._counter("rounds", "Rounds that became active.", "namespace", "cause")
+        self._step_s = self._histogram(
+            "recovery_step",
+            "A step of a round after a fault or a resize, by the agents' clocks: detect, stop, agree or start.",
+            "cause",
+            "step",
+            buckets=_STEP_SECONDS,
+        )
+        self._recovery_s = self._histogram(
+            "recovery", "From a fault to the workers of the next round being started.", "cause", buckets=_STEP_SECONDS
+        )
+        self._resize_s = self._histogram("resize", "The same after a change of size.", buckets=_STEP_SECONDS)
+        self._goodput = Goodput(clock)
         self._turn_s = self._histogram("reconcile", "One turn of one job.", buckets=_TURN_SECONDS)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"elasticjob_{name}", what, labelnames=labels, registry=self._registry)
 
-    def _histogram(self, name: str, what: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
-        return Histogram(f"elasticjob_{name}_seconds", what, buckets=buckets, registry=self._registry)
+    def _histogram(self, name: str, what: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+        return Histogram(
+            f"elasticjob_{name}_seconds", what, labelnames=labels, buckets=buckets, registry=self._registry
+        )
 
     def show(self, phases: Phases, depth: Callable[[], int]) -> None:
         """What is counted anew each time: jobs by phase, and jobs that wait for their turn."""
-        self._registry.register(_Now(phases, depth, self.ages))
+        self._registry.register(_Now(phases, depth, self.ages, self._goodput))
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -87,9 +105,23 @@ class PrometheusMeter(Meter):
         if _begins(before, after, ConditionType.FAILED):
             self._failed.labels(space, after.reason).inc()
 
-    def round_closed(self, *, after_s: float, resize: bool) -> None:
-        """Faults and resizes are told apart."""
-        (self._resize_s if resize else self._recovery_s).observe(after_s)
+    def round_active(self, key: JobKey, cause: Cause) -> None:
+        """By why it was opened."""
+        self._rounds.labels(key.namespace, cause.value).inc()
+
+    def recovered(self, recovered: Recovered) -> None:
+        """Where the time went; a first round recovers from nothing."""
+        cause = recovered.cause
+        if cause in NO_FAULT:
+            return
+        for step, took_s in recovered.steps.items():
+            self._step_s.labels(cause.value, step).observe(took_s)
+        total_s = self._resize_s if cause in RESIZE else self._recovery_s.labels(cause.value)
+        total_s.observe(recovered.total_s)
+
+    def stands(self, key: JobKey, standing: Standing | None) -> None:
+        """What its time is spent on from now."""
+        self._goodput.note(key, standing)
 
     def turned(self, *, took_s: float, failed: bool) -> None:
         """Time and errors."""
@@ -113,12 +145,15 @@ def _begins(before: JobStatus, after: JobStatus, name: ConditionType) -> bool:
 class _Now(Collector):
     """Gauges that are looked up when somebody asks."""
 
-    def __init__(self, phases: Phases, depth: Callable[[], int], ages: Callable[[], Mapping[Resource, float]]) -> None:
+    def __init__(
+        self, phases: Phases, depth: Callable[[], int], ages: Callable[[], Mapping[Resource, float]], goodput: Goodput
+    ) -> None:
+        self._goodput = goodput
         self._phases = phases
         self._depth = depth
         self._ages = ages
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         """All of them."""
         jobs = GaugeMetricFamily("elasticjob_phase", "Jobs in this phase.", labels=["namespace", "phase"])
         for (namespace, phase), count in sorted(self._phases().items()):
@@ -130,4 +165,16 @@ class _Now(Collector):
         for resource, age_s in self._ages().items():
             ages.add_metric([resource.value], age_s)
         yield ages
+        spent = CounterMetricFamily(
+            "elasticjob_job_seconds",
+            "What jobs spend their time on: an active round, forming the next, or waiting for the first.",
+            labels=["namespace", "state"],
+        )
+        for (namespace, state), seconds in sorted(self._goodput.spent_s().items()):
+            spent.add_metric([namespace, state], seconds)
+        yield spent
+        agents = GaugeMetricFamily("elasticjob_agents", "Agents by health.", labels=["namespace", "health"])
+        for (namespace, health), count in sorted(self._goodput.agents().items()):
+            agents.add_metric([namespace, health], count)
+        yield agents
         yield GaugeMetricFamily("elasticjob_queue_depth", "Jobs that wait for their turn or have it.", self._depth())

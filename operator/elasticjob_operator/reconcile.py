@@ -22,6 +22,7 @@ from elasticjob_operator.cluster.protocol import Cluster, Object
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.deletion import plan_deletion
 from elasticjob_operator.errors import ClusterError, RenderError
+from elasticjob_operator.health import standing
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Ledger
@@ -96,7 +97,7 @@ class Reconciler:
         seen = self._observe(key, job, turn.ledger)
         if not seen.etcd_trouble and self._is_behind(turn, seen.view):
             return None  # our own last write is not in the view yet: its arrival wakes us
-        self._remember(seen)
+        self._remember(key, seen)
         wanted = plan(seen, self._ids)
         error = await self._act(turn, wanted.actions)
         await self._speaker.tell(key, obj, turn.ledger, turn.news)
@@ -134,12 +135,12 @@ class Reconciler:
         store, revision = turn.ledger.written
         return store == turn.store and view.revision < revision
 
-    def _remember(self, seen: Observed) -> None:
+    def _remember(self, key: JobKey, seen: Observed) -> None:
         """Bring the ledger up to date; nothing of this job is in flight here."""
         ledger, nodes = seen.ledger, seen.view.nodes.values()
         if not seen.etcd_trouble and not seen.view.unclear:
             ledger.memory.note(seen.view, seen.pods)
-            self._measure(ledger, seen)
+            self._measure(key, ledger, seen)
         with_agent = set(seen.view.agents())
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}
         ledger.note_agents(running=running, with_agent=with_agent, now_s=seen.now_s)
@@ -150,10 +151,13 @@ class Reconciler:
         ledger.node_looked_s = {uid: at_s for uid, at_s in ledger.node_looked_s.items() if uid in here}
         ledger.forget(names=names, uids={node.record.pod_uid for node in nodes})
 
-    def _measure(self, ledger: Ledger, seen: Observed) -> None:
-        closed = ledger.rounds.note(seen.view.world, seen.now_s)
-        if closed is not None:
-            self._meter.round_closed(after_s=closed.after_s, resize=closed.resize)
+    def _measure(self, key: JobKey, ledger: Ledger, seen: Observed) -> None:
+        active, recovered = ledger.pace.note(seen.view)
+        if active is not None:
+            self._meter.round_active(key, active.cause)
+        if recovered is not None:
+            self._meter.recovered(recovered)
+        self._meter.stands(key, standing(seen))
 
     async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:
         """Do it; an error is kept until the status has been said, which must not depend on it."""
@@ -175,6 +179,7 @@ class Reconciler:
         return await self._speaker.say(key, obj, ledger, status)
 
     async def _end(self, key: JobKey) -> float | None:
+        self._meter.stands(key, None)
         turn, view, pods = self._turn(key), self._sources.rendezvous.view(key), self._pods(key)
         if view.empty and not pods:
             del self._ledgers[key]

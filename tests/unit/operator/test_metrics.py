@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause, State
+from elasticjob_api.world import Cause
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.health import AgentHealth, Spent, Standing
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.metrics import PrometheusMeter
-from elasticjob_operator.rounds import Closed, Rounds
-from tests.unit.operator.builders import NOW, active, condition, world
+from elasticjob_operator.pace import Recovered
+from tests.unit.operator.builders import NOW, condition
 
 KEY = JobKey("team", "digits", "u")
 TAKEN_UP = JobStatus(desired_replicas=2, conditions=(condition("Accepted"),))
@@ -73,45 +74,57 @@ def test_the_age_of_a_watch_begins_anew_when_it_is_heard_of() -> None:
     assert 'elasticjob_watch_age_seconds{resource="pods"} 2.0' in meter.text().decode()
 
 
-def test_reports_turns_and_rounds_are_measured() -> None:
+def test_reports_and_turns_are_measured() -> None:
     meter = PrometheusMeter()
     meter.report(readable=True)
     meter.report(readable=False)
     meter.turned(took_s=0.01, failed=True)
-    meter.round_closed(after_s=0.3, resize=False)
     lines = meter.text().decode().splitlines()
     assert 'elasticjob_agent_reports_total{code="unreadable"} 1.0' in lines
     assert "elasticjob_reconcile_errors_total 1.0" in lines
-    assert 'elasticjob_recovery_seconds_bucket{le="0.5"} 1.0' in lines
 
 
-FORMING = world(round=2, cause=Cause.WORKER_FAILED)
-ACTIVE = active(0, round=2, cause=Cause.WORKER_FAILED)
+STEPS = {"detect": 0.004, "stop": 0.2, "agree": 0.01, "start": 0.05}
 
 
-def test_a_round_takes_from_its_opening_to_its_closing() -> None:
-    rounds = Rounds()
-    assert [rounds.note(FORMING, 10.0), rounds.note(FORMING, 11.0)] == [None, None]
-    assert rounds.note(ACTIVE, 12.5) == Closed(2.5, resize=False)
-    assert rounds.note(ACTIVE, 13.0) is None
+def measured(cause: Cause) -> list[str]:
+    meter = PrometheusMeter()
+    meter.round_active(KEY, cause)
+    meter.recovered(Recovered(cause, STEPS))
+    return meter.text().decode().splitlines()
 
 
-@pytest.mark.parametrize("cause", [Cause.FIRST, Cause.RESUMED])
-def test_the_first_round_of_a_life_is_no_recovery(cause: Cause) -> None:
-    rounds = Rounds()
-    rounds.note(world(round=1, cause=cause), 10.0)
-    assert rounds.note(active(0, cause=cause), 11.0) is None
+def test_a_recovery_is_measured_by_cause_and_step() -> None:
+    lines = measured(Cause.WORKER_FAILED)
+    assert 'elasticjob_recovery_step_seconds_bucket{cause="WorkerFailed",le="0.2",step="stop"} 1.0' in lines
+    assert 'elasticjob_recovery_step_seconds_bucket{cause="WorkerFailed",le="0.1",step="stop"} 0.0' in lines
+    assert 'elasticjob_recovery_seconds_bucket{cause="WorkerFailed",le="0.5"} 1.0' in lines
+    assert 'elasticjob_rounds_total{cause="WorkerFailed",namespace="team"} 1.0' in lines
 
 
-def test_a_round_that_was_never_seen_forming_is_not_measured() -> None:
-    assert Rounds().note(ACTIVE, 1.0) is None
-    rounds = Rounds()
-    rounds.note(FORMING, 1.0)
-    assert rounds.note(replace(ACTIVE, round=3), 2.0) is None
-    assert rounds.note(None, 3.0) is None
+def test_a_change_of_size_is_a_resize_and_no_recovery() -> None:
+    lines = measured(Cause.NODE_JOINED)
+    assert "elasticjob_resize_seconds_count 1.0" in lines
+    assert not [line for line in lines if line.startswith("elasticjob_recovery_seconds_count")]
 
 
-def test_a_round_that_ends_the_job_is_no_recovery() -> None:
-    rounds = Rounds()
-    rounds.note(FORMING, 1.0)
-    assert rounds.note(world(State.FAILED, round=2, cause=Cause.MAX_RESTARTS), 2.0) is None
+def test_the_first_round_of_a_life_is_counted_and_recovers_from_nothing() -> None:
+    lines = measured(Cause.FIRST)
+    assert 'elasticjob_rounds_total{cause="First",namespace="team"} 1.0' in lines
+    assert not [line for line in lines if line.startswith("elasticjob_recovery_step_seconds_count")]
+
+
+def test_time_is_told_by_what_it_is_spent_on_and_agents_by_their_health() -> None:
+    now_s = 0.0
+    meter = PrometheusMeter(clock=lambda: now_s)
+    meter.show(dict, lambda: 0)
+    meter.stands(KEY, Standing(Spent.FORMING, {AgentHealth.IDLE: 2}))
+    now_s = 3.0
+    meter.stands(KEY, Standing(Spent.ACTIVE, {AgentHealth.WORKING: 2}))
+    now_s = 10.0
+    lines = meter.text().decode().splitlines()
+    assert 'elasticjob_job_seconds_total{namespace="team",state="forming"} 3.0' in lines
+    assert 'elasticjob_job_seconds_total{namespace="team",state="active"} 7.0' in lines
+    assert [line for line in lines if line.startswith("elasticjob_agents{")] == [
+        'elasticjob_agents{health="working",namespace="team"} 2.0'
+    ]

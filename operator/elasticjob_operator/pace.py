@@ -1,0 +1,81 @@
+"""How fast one job's rounds come about, from what its agents report: for the metrics, never for a decision.
+
+A round is measured once, when all its members have reported that their workers were started. One that was active
+already when this process first looked is not: its predecessor has measured it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from elasticjob_api.records import Recovery
+from elasticjob_api.world import Cause, World
+from elasticjob_operator.view import View
+
+NO_FAULT = frozenset({Cause.FIRST, Cause.RESUMED})
+"""Nothing had run before: nobody recovers from anything."""
+RESIZE = frozenset({Cause.NODE_JOINED, Cause.SCALED_DOWN})
+"""Nothing was wrong: the job got another size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A round all of whose workers were started."""
+
+    cause: Cause
+    steps: Mapping[str, float]
+    """Seconds of `detect`, `stop`, `agree`, `start`; what no agent has measured is not in it."""
+
+    @property
+    def total_s(self) -> float:
+        """The steps follow each other."""
+        return sum(self.steps.values())
+
+
+@dataclass(slots=True)
+class Pace:
+    """Of one job."""
+
+    _round: int | None = None
+    """The active round seen last; None before the first look."""
+    _open: bool = False
+    """It has not been measured yet."""
+    recoveries: dict[int, Recovered] = field(default_factory=dict)
+    """By round, the last one only: what was measured of it."""
+
+    def note(self, view: View) -> tuple[World | None, Recovered | None]:
+        """The round that has just become active, and the one that was just measured."""
+        world, first_look = view.active, self._round is None
+        if self._round is None:
+            self._round = 0
+        if world is None:
+            return None, None
+        news = world if world.round != self._round and not first_look else None
+        if world.round != self._round:
+            self._round, self._open = world.round, news is not None
+        return news, self._measure(view, world) if self._open else None
+
+    def _measure(self, view: View, world: World) -> Recovered | None:
+        reports = [view.reports.get(member) for member in world.members]
+        told = [report.recovery for report in reports if report is not None and report.round == world.round]
+        whole = [recovery for recovery in told if recovery is not None]
+        if len(whole) < len(world.members):
+            return None
+        self._open = False
+        recovered = Recovered(world.cause, steps(whole))
+        self.recoveries = {world.round: recovered}
+        return recovered
+
+
+def steps(told: Iterable[Recovery]) -> dict[str, float]:
+    """The steps of a round out of its members': each lasts as long as for the slowest.
+
+    Agreeing begins when the last one is ready, and that is the one that waits least for it.
+    """
+    told = tuple(told)
+    known = {
+        "detect": [r.detect_s for r in told if r.detect_s is not None],
+        "stop": [r.stop_s for r in told if r.stop_s is not None],
+        "agree": [r.agree_s for r in told if r.agree_s is not None],
+        "start": [r.start_s for r in told if r.start_s is not None],
+    }
+    return {name: (min if name == "agree" else max)(values) for name, values in known.items() if values}

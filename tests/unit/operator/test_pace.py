@@ -1,0 +1,57 @@
+"""When a round counts as measured, and what its steps come to over all its members."""
+
+from dataclasses import replace
+
+from elasticjob_api.records import Recovery, WorkerState
+from elasticjob_api.world import Cause
+from elasticjob_operator.pace import Pace, Recovered, steps
+from elasticjob_operator.view import View
+from tests.unit.operator.builders import active, member, report, view, world
+
+FORMING = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED))
+ACTIVE = active(0, 1, round=2, cause=Cause.WORKER_FAILED)
+QUICK, SLOW = Recovery(stop_s=0.1, agree_s=0.4, start_s=0.01), Recovery(detect_s=0.02, stop_s=0.4, agree_s=0.1)
+
+
+def reported(*told: Recovery | None, round_: int = 2) -> View:
+    reports = {
+        member(slot): replace(report(slot, WorkerState.HEALTHY), round=round_, recovery=recovery)
+        for slot, recovery in enumerate(told)
+    }
+    return view(0, 1, world=ACTIVE, reports=reports)
+
+
+def begun() -> Pace:
+    pace = Pace()
+    pace.note(FORMING)
+    return pace
+
+
+def test_a_round_that_becomes_active_is_told_once() -> None:
+    pace = begun()
+    assert pace.note(reported()) == (ACTIVE, None)
+    assert pace.note(reported()) == (None, None)
+
+
+def test_it_is_measured_once_when_all_its_members_have_told() -> None:
+    pace = begun()
+    assert pace.note(reported(SLOW))[1] is None
+    assert pace.note(reported(SLOW, None))[1] is None
+    whole = Recovered(Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
+    assert pace.note(reported(SLOW, QUICK))[1] == whole
+    assert pace.note(reported(SLOW, QUICK))[1] is None
+    assert abs(whole.total_s - 0.53) < 1e-9
+
+
+def test_reports_of_the_round_before_measure_nothing() -> None:
+    assert begun().note(reported(SLOW, QUICK, round_=1)) == (ACTIVE, None)
+
+
+def test_what_was_active_at_the_first_look_is_its_predecessors() -> None:
+    pace = Pace()
+    assert pace.note(reported(SLOW, QUICK)) == (None, None)
+    assert pace.note(reported(SLOW, QUICK)) == (None, None)
+
+
+def test_a_step_that_nobody_took_has_no_length() -> None:
+    assert steps([Recovery(start_s=0.5), Recovery()]) == {"start": 0.5}
