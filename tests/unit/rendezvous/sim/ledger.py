@@ -47,6 +47,8 @@ class Ledger:
     """The test has deleted the job."""
     wipes: int = 0
     """Lives of the store that are over; each is counted anew, but for what no wipe excuses."""
+    passed_over: set[Member] = field(default_factory=set)
+    """Stays without a key when a round began: what they still run was excused then, and is if a wipe revives them."""
     nonces: set[str] = field(default_factory=set)
     """Of every world that ever was: what comes again was written back."""
 
@@ -140,6 +142,7 @@ class Ledger:
         if new.state is State.ACTIVE:
             self._check_active(view, new)
             self.membership = view.membership
+            self.passed_over |= self.born.keys() - view.nodes.keys()
         if new.state is State.SUCCEEDED:
             missing = [member for member in new.members if (new.round, member) not in self.succeeded]
             assert not missing, f"6: succeeded although {missing} did not exit 0"
@@ -221,7 +224,9 @@ class Ledger:
         assert any(w.nonce == place.nonce and w.state is State.ACTIVE for w in self.worlds), "started from no world"
 
     def is_excused(self, member: Member) -> bool:
-        """3: its key is gone, or there is proof that it is."""
+        """3: its key is gone, or there is proof that it is; or was before a wipe, and a round began without it."""
+        if self.wipes and member in self.passed_over:
+            return True
         if self.store.get(self.keys.node(member.slot, member.incarnation)) is None:
             return True
         kv = self.store.get(self.keys.gone(member.slot, member.incarnation))
