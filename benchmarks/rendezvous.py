@@ -1,104 +1,64 @@
 """`make bench-rendezvous`: how long 64, 256 and 1,000 nodes need to agree, and what they cost etcd when idle.
 
-A real etcd, four processes with the product's own members (`rendezvous_members.py`), all on this machine: what is
-measured is bounded by its processors, not by a network. Printed: from the word `go` (members not yet connected) to
-the last start of round 1; from one worker's failure to the last start of round 2; processor time of etcd, of a
-member, and memory of etcd while nothing happens.
+A real etcd, four processes with the product's own members (`rendezvous_members`), all on this machine: what is
+measured is bounded by its processors, not by a network. Beside each, interleaved, the floor (`rendezvous_floor`):
+the same trips to etcd in the same processes with nothing around them. And 1,000 over mutual TLS, cold.
+
+First round: from the word `go` (members not yet connected) to the last start of round 1. Next round: from one
+worker's failure to the last start of round 2. Then what etcd and a member use while nothing happens.
 """
 
 import argparse
 import asyncio
-import contextlib
-import json
-import platform
-import statistics
-import subprocess
+import math
 import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from benchmarks import etcds, results
+from benchmarks.crowd import PROCESSES, Child, cpu_s, crowd
+from benchmarks.etcds import Server
+from benchmarks.fits import power_law
+from benchmarks.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_api.world import Member, encode_members
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint, Put, Txn
-from elasticjob_etcd.server import EtcdServer
 
-PROCESSES = 4
-AIMS_S = {64: (0.2, 0.05), 256: (0.4, 0.15), 1000: (1.0, 0.5)}
+GROUP = "rendezvous"
+FIRST, NEXT, SECURE = "first round", "next round after a failure", "first round, mutual TLS, cold"
+TARGETS_S = {
+    (FIRST, 64): 0.2,
+    (FIRST, 256): 0.4,
+    (FIRST, 1000): 1.0,
+    (NEXT, 64): 0.05,
+    (NEXT, 256): 0.15,
+    (NEXT, 1000): 0.5,
+    (SECURE, 1000): 3.0,
+}
+_SETTLE_S = 2.0
 
-
-@dataclass(frozen=True)
-class Measured:
-    """One job of `nodes`."""
-
-    nodes: int
-    join_s: float
-    next_s: float
-    join_cpu_s: tuple[float, float]
-    """Processor time of etcd and of all members, from `go` to the last start."""
-    next_cpu_s: tuple[float, float]
-    etcd_percent: float
-    member_percent: float
-    etcd_mb: float
+Samples = dict[tuple[str, str, str, int], list[float]]
+"""By name, side, unit and number of nodes."""
 
 
-class Child:
-    """One process of members."""
-
-    def __init__(self, endpoint: str, prefix: str, first: int, count: int) -> None:
-        line = [sys.executable, "-m", "benchmarks.rendezvous_members", endpoint, prefix, str(first), str(count)]
-        self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.hear("ready")
-
-    def order(self, word: str) -> None:
-        """Tell it."""
-        if self.process.stdin is None:
-            raise AssertionError("it has a pipe")
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
-
-    def hear(self, key: str) -> dict[str, Any]:
-        """Its next line, which must have this key."""
-        if self.process.stdout is None:
-            raise AssertionError("it has a pipe")
-        line = self.process.stdout.readline()
-        said: dict[str, Any] = json.loads(line) if line else {}
-        if key not in said:
-            raise AssertionError(f"expected {key}, heard {line!r}")
-        return said
-
-    def started_us(self, round_: int) -> int:
-        """When its last member has started this round."""
-        said = self.hear("round")
-        if said["round"] != round_:
-            raise AssertionError(f"round {said['round']} is one too many")
-        return int(said["at_us"])
-
-
-@contextlib.contextmanager
-def children(endpoint: str, prefix: str, nodes: int) -> Iterator[list[Child]]:
-    """The members of one job, not yet told to go."""
-    shares = [nodes // PROCESSES + (number < nodes % PROCESSES) for number in range(PROCESSES)]
-    made: list[Child] = []
+async def _put(endpoint: Endpoint, key: str, value: bytes) -> int:
+    """When etcd had it."""
+    client = EtcdClient(endpoint)
     try:
-        for number, share in enumerate(shares):
-            made.append(Child(endpoint, prefix, sum(shares[:number]), share))
-        yield made
+        await client.txn(Txn((), (Put(key, value),)))
+        return time.time_ns() // 1000
     finally:
-        for child in made:
-            child.process.kill()
-            child.process.wait()
+        await client.close()
 
 
-async def write_spec(endpoint: str, prefix: str, nodes: int, lease_s: float) -> None:
+def wanted(nodes: int, lease_s: float) -> bytes:
     """What is wanted, as an operator writes it: a slot for every node."""
     owners = {f"{slot:04x}": SlotOwner(pod=f"pod-{slot}") for slot in range(nodes)}
     spec = Slots(
@@ -110,124 +70,152 @@ async def write_spec(endpoint: str, prefix: str, nodes: int, lease_s: float) -> 
         max_restarts=100,
         keep_alive_s=lease_s,
     )
-    etcd = EtcdClient(Endpoint((endpoint,)))
-    try:
-        await etcd.txn(Txn((), (Put(Keys(prefix).spec, records.encode(spec)),)))
-    finally:
-        await etcd.close()
+    return records.encode(spec)
 
 
-def one_job(server: EtcdServer, nodes: int, idle_s: float, lease_s: float) -> Measured:
+class Phase:
+    """Processor time of etcd and of all members from here to `ends`."""
+
+    def __init__(self, server: Server, children: Sequence[Child]) -> None:
+        self._etcd, self._members = server.pid, [child.process.pid for child in children]
+        self._before_s = self._now_s()
+
+    def _now_s(self) -> tuple[float, float]:
+        return cpu_s(self._etcd), cpu_s(*self._members)
+
+    def used_s(self) -> Iterator[tuple[str, float]]:
+        """Seconds so far, with whose they are."""
+        for whose, now_s, before_s in zip(("etcd", "members"), self._now_s(), self._before_s, strict=True):
+            yield whose, now_s - before_s
+
+
+def product(server: Server, nodes: int, options: argparse.Namespace, samples: Samples) -> None:
     """Join, fail once, be idle."""
-    endpoint, prefix = server.endpoint.targets[0], f"/elasticjob/bench/default/job/{uuid.uuid4()}"
-    asyncio.run(write_spec(endpoint, prefix, nodes, lease_s))
-    with children(endpoint, prefix, nodes) as crowd:
-        before = costs(server, crowd)
-        begin_us = time.time_ns() // 1000
-        for child in crowd:
+    prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
+    asyncio.run(_put(server.endpoint, Keys(prefix).spec, wanted(nodes, options.lease_seconds)))
+    with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes) as children:
+        phase, begin_us = Phase(server, children), time.time_ns() // 1000
+        for child in children:
             child.order("go")
-        joined_us = max(child.started_us(1) for child in crowd)
-        joined = costs(server, crowd)
-        time.sleep(2.0)  # what belongs to joining is over
-        settled = costs(server, crowd)
-        crowd[0].order("fail")
-        failed_us = int(crowd[0].hear("failed_us")["failed_us"])
-        next_us = max(child.started_us(2) for child in crowd)
-        next_cpu_s = less(costs(server, crowd), settled)
-        etcd_percent, member_percent = idle(server, crowd, nodes, idle_s)
-        return Measured(
-            nodes=nodes,
-            join_s=(joined_us - begin_us) / 1e6,
-            next_s=(next_us - failed_us) / 1e6,
-            join_cpu_s=less(joined, before),
-            next_cpu_s=next_cpu_s,
-            etcd_percent=etcd_percent,
-            member_percent=member_percent,
-            etcd_mb=psutil.Process(server.pid).memory_info().rss / 1e6,
-        )
+        first_us = max(child.started_us(1) for child in children)
+        _add(samples, (FIRST, OURS, nodes), (first_us - begin_us) / 1e6, phase)
+        time.sleep(_SETTLE_S)  # what belongs to joining is over
+        phase = Phase(server, children)
+        children[0].order("fail")
+        failed_us = int(children[0].hear("failed_us")["failed_us"])
+        next_us = max(child.started_us(2) for child in children)
+        _add(samples, (NEXT, OURS, nodes), (next_us - failed_us) / 1e6, phase)
+        _idle(server, children, nodes, options.idle_seconds, samples)
 
 
-def idle(server: EtcdServer, crowd: list[Child], nodes: int, idle_s: float) -> tuple[float, float]:
-    """Percent of a core that etcd, and one member, take while nothing happens."""
-    time.sleep(2.0)
-    before = costs(server, crowd)
+def _add(samples: Samples, what: tuple[str, str, int], took_s: float, phase: Phase) -> None:
+    name, side, nodes = what
+    samples.setdefault((name, side, "s", nodes), []).append(took_s)
+    for whose, used_s in phase.used_s():
+        samples.setdefault((f"{name}: processor, {whose}", side, "s", nodes), []).append(used_s)
+
+
+def _idle(server: Server, children: Sequence[Child], nodes: int, idle_s: float, samples: Samples) -> None:
+    """Percent of a core that etcd, and one member, take while nothing happens; etcd's memory."""
+    time.sleep(_SETTLE_S)
+    phase = Phase(server, children)
     time.sleep(idle_s)
-    etcd_s, members_s = less(costs(server, crowd), before)
-    return 100 * etcd_s / idle_s, 100 * members_s / idle_s / nodes
+    for whose, used_s in phase.used_s():
+        percent = 100 * used_s / idle_s / (nodes if whose == "members" else 1)
+        name = "idle: processor, " + ("a member" if whose == "members" else whose)
+        samples.setdefault((name, OURS, "%", nodes), []).append(percent)
+    memory_mb = psutil.Process(server.pid).memory_info().rss / 1e6
+    samples.setdefault(("idle: memory, etcd", OURS, "MB", nodes), []).append(memory_mb)
 
 
-def costs(server: EtcdServer, crowd: list[Child]) -> tuple[float, float]:
-    """Processor time so far: etcd's, and all members'."""
-    return cpu_s(server.pid), sum(cpu_s(child.process.pid) for child in crowd)
+def floor(server: Server, nodes: int, samples: Samples) -> None:
+    """The trips alone."""
+    keys = Keys(f"/elasticjob/bench/default/floor/{uuid.uuid4()}")
+    members = encode_members(tuple(Member(slot, "0" * 8) for slot in range(nodes))).encode()
+    with crowd("benchmarks.rendezvous_floor", server.endpoint, keys.prefix, nodes) as children:
+        phase, begin_us = Phase(server, children), time.time_ns() // 1000
+        for child in children:
+            child.order("go")
+        first_us = _world(server, keys, children, "joined", b"active1 " + members)
+        _add(samples, (FIRST, FLOOR, nodes), (first_us - begin_us) / 1e6, phase)
+        phase = Phase(server, children)
+        begin_us = asyncio.run(_put(server.endpoint, keys.world, b"forming2 "))
+        next_us = _world(server, keys, children, "stopped", b"active2 " + members)
+        _add(samples, (NEXT, FLOOR, nodes), (next_us - begin_us) / 1e6, phase)
 
 
-def less(after: tuple[float, float], before: tuple[float, float]) -> tuple[float, float]:
-    """What came between."""
-    return after[0] - before[0], after[1] - before[1]
+def _world(server: Server, keys: Keys, children: Sequence[Child], after: str, world: bytes) -> int:
+    """Write it when all have said `after`; when the last has seen it."""
+    for child in children:
+        child.hear(after)
+    asyncio.run(_put(server.endpoint, keys.world, world))
+    return max(child.started_us(int(world[6:7])) for child in children)
 
 
-def cpu_s(pid: int) -> float:
-    """Processor time so far."""
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
+def secure(nodes: int, lease_s: float, samples: Samples) -> None:
+    """The first round over mutual TLS; no member has ever connected."""
+    prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
+    with etcds.etcd(secure=True) as server:
+        asyncio.run(_put(server.endpoint, Keys(prefix).spec, wanted(nodes, lease_s)))
+        with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes) as children:
+            phase, begin_us = Phase(server, children), time.time_ns() // 1000
+            for child in children:
+                child.order("go")
+            first_us = max(child.started_us(1) for child in children)
+            _add(samples, (SECURE, OURS, nodes), (first_us - begin_us) / 1e6, phase)
 
 
-def show(measured: list[Measured]) -> None:
-    """One line a job size, medians over its repetitions."""
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, {PROCESSES} processes of members, etcd beside them;"
-        " seconds, and processor seconds of etcd + members"
-    )
-    print(row("nodes", "runs", "active", "aim", "cpu", "next", "aim", "cpu", "idle: etcd %", "member %", "etcd MB"))
-    for nodes in sorted({each.nodes for each in measured}):
-        same = [each for each in measured if each.nodes == nodes]
-        join_aim, next_aim = AIMS_S.get(nodes, (0.0, 0.0))
-        print(
-            row(
-                *(str(nodes), str(len(same))),
-                *(f"{median(same, 'join_s'):.3f}", f"{join_aim:.2f}", pair([each.join_cpu_s for each in same])),
-                *(f"{median(same, 'next_s'):.3f}", f"{next_aim:.2f}", pair([each.next_cpu_s for each in same])),
-                f"{median(same, 'etcd_percent'):.2f}",
-                f"{median(same, 'member_percent'):.3f}",
-                f"{median(same, 'etcd_mb'):.0f}",
-            )
-        )
+def measure(options: argparse.Namespace) -> list[Series]:
+    """All sizes in turn, as often as asked for."""
+    samples: Samples = {}
+    for turn in range(options.repetitions):
+        for nodes in options.nodes:
+            with etcds.etcd() as server:
+                product(server, nodes, options, samples)
+            with etcds.etcd() as server:
+                floor(server, nodes, samples)
+        for nodes in options.tls_nodes:
+            secure(nodes, options.lease_seconds, samples)
+        print(f"repetition {turn + 1} of {options.repetitions} done", file=sys.stderr)
+    order = sorted(samples, key=lambda key: (":" in key[0], key[0], key[3], key[1] != OURS))
+    return [
+        Series(GROUP, name, side, tuple(samples[name, side, unit, nodes]), unit, _target(name, side, nodes), nodes)
+        for name, side, unit, nodes in order
+    ]
 
 
-def row(*cells: str) -> str:
-    """Columns."""
-    widths = (6, 5, 8, 6, 13, 8, 6, 13, 13, 9, 8)
-    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+def _target(name: str, side: str, nodes: int) -> float | None:
+    return TARGETS_S.get((name, nodes)) if side == OURS else None
 
 
-def median(same: list[Measured], name: str) -> float:
-    """Of one number over the repetitions."""
-    return float(statistics.median(getattr(each, name) for each in same))
-
-
-def pair(costs_s: list[tuple[float, float]]) -> str:
-    """Processor time of etcd and of the members, medians."""
-    return " + ".join(f"{statistics.median(column):.2f}" for column in zip(*costs_s, strict=True))
+def exponents(series: Sequence[Series]) -> list[str]:
+    """How each cost grows with the number of nodes: a line for each that was measured at three sizes or more."""
+    lines = []
+    for name, side in dict.fromkeys((each.name, each.side) for each in series if each.unit == "s"):
+        points = [(each.size or 0, each.p50) for each in series if (each.name, each.side) == (name, side)]
+        if len(points) >= 3 and all(0 < value < math.inf for _, value in points):
+            law = power_law(points)
+            lines.append(f"{name:<46} {side:<8} {law}")
+    return lines
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, nargs="*", default=sorted(AIMS_S))
+    parser.add_argument("--nodes", type=int, nargs="*", default=[64, 256, 1000])
+    parser.add_argument("--tls-nodes", type=int, nargs="*", default=[1000])
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--idle-seconds", type=float, default=20.0)
     parser.add_argument("--lease-seconds", type=float, default=6.0, help="more on a machine that is busy otherwise")
+    parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
-    measured = []
-    for _ in range(options.repetitions):
-        for nodes in options.nodes:
-            with tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
-                server = asyncio.run(EtcdServer.start(Path(folder) / "etcd", timeout_s=30))
-                try:
-                    measured.append(one_job(server, nodes, options.idle_seconds, options.lease_seconds))
-                finally:
-                    server.kill()
-    show(measured)
+    report: Report = results.begin(etcd=etcds.version())
+    report.series = measure(options)
+    if options.json:
+        report.save(options.json)
+    print("\n".join(f"{name}: {value}" for name, value in report.machine.items()))
+    print(f"{PROCESSES} processes of members, etcd beside them\n\n{results.table(report.series)}")
+    print("\ncost over the number of nodes N", *exponents(report.series), sep="\n")
 
 
 if __name__ == "__main__":

