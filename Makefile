@@ -44,11 +44,14 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 
 ##@ Measurements
-.PHONY: bench-recovery bench-rendezvous bench-payload bench-processes
+.PHONY: bench-operator bench-recovery bench-rendezvous bench-payload bench-processes
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
 bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
 	$(BIN)/python -m benchmarks.rendezvous
+bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserver: speed, memory, processor, restart (15 minutes)
+	hack/kube-tools >/dev/null
+	$(BIN)/python -m benchmarks.operator
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
 	$(BIN)/python -m benchmarks.payload
 bench-processes: .venv/dev ## starting, watching and teeing processes beside torch's (4 minutes; installs torch, 4.7 GB, the first time)

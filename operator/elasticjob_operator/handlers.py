@@ -86,6 +86,42 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.server_timeout = _SERVER_TIMEOUT_S
     settings.watching.client_timeout = _SERVER_TIMEOUT_S + _INACTIVITY_S
     settings.watching.label_selectors["pods"] = names.LABEL_JOB_UID
+    settings.persistence.diffbase_storage = _NoDifferences()
+    settings.persistence.progress_storage = _NoProgress()
+
+
+class _NoDifferences(kopf.DiffBaseStorage):
+    """Nobody asks what has changed; by default kopf copies every object of every event twice to know it."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:  # noqa: ARG002 -- kopf's names
+        """Nothing is worth comparing."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> None:
+        """Nothing is kept."""
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Nothing is kept."""
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Handlers of events have no progress."""
+
+    def fetch(self, *, key: str, body: kopf.Body) -> None:
+        """Nothing is kept."""
+
+    def store(self, *, key: str, record: Any, body: kopf.Body, patch: kopf.Patch) -> None:
+        """Nothing is kept."""
+
+    def purge(self, *, key: str, body: kopf.Body, patch: kopf.Patch) -> None:
+        """Nothing is kept."""
+
+    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
+        """No object of anybody's is touched."""
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        """There is nothing to clear."""
+        return essence
 
 
 def _connection(found: Credentials) -> kopf.ConnectionInfo:

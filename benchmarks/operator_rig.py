@@ -1,0 +1,145 @@
+"""The processes of `make bench-operator`: API server, etcd, operator, and the cast that plays kubelets and agents."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.apiserver import ROOT, ApiServer, kube_programs
+
+CLUSTER = "bench"
+_PORT_FILE_S = 60.0
+
+
+class Cast:
+    """The process of kubelets and agents."""
+
+    def __init__(self, server: ApiServer, etcd: str) -> None:
+        line = [sys.executable, "-m", "benchmarks.operator_cast", server.url, str(server.certificate), etcd, CLUSTER]
+        self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        self._hear()
+
+    def ask(self, order: str) -> dict[str, Any]:
+        """One order, one answer."""
+        if self.process.stdin is None:
+            raise AssertionError("it has a pipe")
+        self.process.stdin.write(f"{order}\n")
+        self.process.stdin.flush()
+        return self._hear()
+
+    def _hear(self) -> dict[str, Any]:
+        if self.process.stdout is None:
+            raise AssertionError("it has a pipe")
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError("the process of kubelets and agents has ended")
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+
+class OperatorProcess:
+    """The operator as its Deployment runs it, and what it costs."""
+
+    def __init__(self, server: ApiServer, etcd: str, folder: Path, port: int, wrap: tuple[str, ...] = ()) -> None:
+        self._port = port
+        arguments = ["--etcd-endpoints", etcd, "--cluster-id", CLUSTER, "--agent-image", "example/agent:1"]
+        liveness = ["--liveness", f"http://127.0.0.1:{port}/healthz"]
+        program = [sys.executable, *wrap, "-m", "elasticjob_operator.main"]
+        with (folder / "operator.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*program, *arguments, *liveness],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "KUBECONFIG": str(server.kubeconfig())},
+            )
+        self._watched = psutil.Process(self.process.pid)
+
+    @property
+    def rss_mb(self) -> float:
+        """Resident memory now."""
+        return float(self._watched.memory_info().rss) / 1e6
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time so far."""
+        times = self._watched.cpu_times()
+        return float(times.user + times.system)
+
+    def answers(self, path: str) -> bool:
+        """200 from `/readyz` or the like."""
+        with contextlib.suppress(OSError):
+            self._get(path)
+            return True
+        return False
+
+    def phases(self) -> dict[str, int]:
+        """Jobs by phase, as it tells Prometheus."""
+        found: dict[str, int] = {}
+        for line in self._get("/metrics").splitlines():
+            if line.startswith("elasticjob_phase{"):
+                phase = line.partition('phase="')[2].partition('"')[0]
+                found[phase] = found.get(phase, 0) + int(float(line.rpartition(" ")[2]))
+        return found
+
+    def depth(self) -> int:
+        """Jobs that wait for their turn."""
+        lines = self._get("/metrics").splitlines()
+        return next(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith("elasticjob_queue_depth "))
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        self.process.terminate()
+        self.process.wait(30)
+
+    def _get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=30) as answer:
+            text: bytes = answer.read()
+            return text.decode()
+
+
+@contextlib.contextmanager
+def stage(folder: Path) -> Iterator[tuple[ApiServer, EtcdServer, Cast]]:
+    """An API server with the CRD, an etcd for the jobs, and the cast."""
+    (folder / "kube").mkdir()
+    with ApiServer(kube_programs(), folder / "kube") as server:
+        applied = server.kubectl("apply", "--server-side", "-f", str(ROOT / "crds" / "elasticjob.yaml"))
+        if applied.returncode:
+            raise AssertionError(applied.stderr)
+        wait_until("the CRD is served", lambda: server.kubectl("get", "ejob").returncode == 0)
+        etcd = asyncio.run(EtcdServer.start(folder / "etcd", timeout_s=30))
+        try:
+            cast = Cast(server, etcd.endpoint.targets[0])
+            try:
+                yield server, etcd, cast
+            finally:
+                cast.process.kill()
+                cast.process.wait()
+        finally:
+            etcd.kill()
+
+
+def wait_until(what: str, holds: Any, within_s: float = 600.0, pause_s: float = 0.2) -> float:
+    """Wait; seconds that it took."""
+    began_s = time.monotonic()
+    while not holds():
+        if time.monotonic() - began_s > within_s:
+            raise AssertionError(f"{what}: not within {within_s:g} s")
+        time.sleep(pause_s)
+    return time.monotonic() - began_s
