@@ -7,6 +7,7 @@ through the watch; never by its transaction's answer.
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable
 
@@ -129,10 +130,14 @@ class Election:
 def closer_in(kv: KeyValue | None) -> Closer | None:
     """The closer's record; None without one, and for one that cannot be read."""
     try:
-        return None if kv is None else decode_closer(kv.value)
+        return None if kv is None else _decoded(kv.value)
     except RecordError as error:
         log.warning("ignored the closer record: %s", error)
         return None
+
+
+_decoded = functools.lru_cache(maxsize=4)(decode_closer)
+"""Kept: it is looked at after every change of anything."""
 
 
 async def _cancel(task: "asyncio.Task[None] | None") -> None:
