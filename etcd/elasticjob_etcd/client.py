@@ -4,30 +4,40 @@ One client is one connection; all of its calls, watches and lease refreshes shar
 exists. Nothing here retries a write. etcd3's own client, its watch threads and locks are never used.
 """
 
+import asyncio
 import math
 import random
 from collections.abc import AsyncGenerator
 
+from elasticjob_etcd.accounts import EtcdAccounts
 from elasticjob_etcd.backoff import Random
 from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.convert import encode_key, key_value, prefix_range, range_of, rpc, txn_request, txn_result
 from elasticjob_etcd.errors import LeaseNotFound
 from elasticjob_etcd.leases import KeepAliveStream
 from elasticjob_etcd.protocol import Endpoint, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.renewal import LOOK_S, certificate_files, follow
 from elasticjob_etcd.watching import watch
 
 
 class EtcdClient:
     """A client of the etcd at `endpoint`; make it inside a running event loop, and close it.
 
-    It connects with the first call. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
+    It connects with the first call, and anew when the certificate files have been replaced, which it looks for every
+    `look_s` seconds. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
     """
 
-    def __init__(self, endpoint: Endpoint, *, rng: Random = random.random) -> None:
+    def __init__(self, endpoint: Endpoint, *, rng: Random = random.random, look_s: float = LOOK_S) -> None:
         self.endpoint = endpoint
         self._rng = rng
         self._connection = Connection(endpoint)
         self._keep_alive = KeepAliveStream(self._connection)
+        self.accounts = EtcdAccounts(self._connection)
+        """Users and roles; for an administrator."""
+        self._renewal: asyncio.Task[None] | None = None
+        if files := certificate_files(endpoint):
+            following = follow(files, self._connection.redial, look_s=look_s)
+            self._renewal = asyncio.create_task(following, name="renewal of certificates")
 
     async def get(self, key: str) -> KeyValue | None:
         """Read one key (linearizable)."""
@@ -72,4 +82,7 @@ class EtcdClient:
 
     async def close(self) -> None:
         """End streams and the connection; idempotent."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait({self._renewal})
         await self._connection.close()

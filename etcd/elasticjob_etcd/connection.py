@@ -13,7 +13,7 @@ from grpc import aio
 
 from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.identity import StoreIdentity
 from elasticjob_etcd.protocol import Endpoint
 from elasticjob_etcd.translate import is_stale_auth, translate
@@ -33,23 +33,58 @@ class Connection:
         self.timeout_s = endpoint.timeout_s
         self.where = ",".join(endpoint.targets)
         self.identity = StoreIdentity()
+        self._endpoint = endpoint
         self._closed = False
-        self._channel = open_channel(endpoint)
-        self.kv = rpc.KVStub(self._channel)
-        self.lease = rpc.LeaseStub(self._channel)
-        self.watch = rpc.WatchStub(self._channel)
+        self._answered = False
+        self._retired: set[asyncio.Task[None]] = set()
+        self._use(open_channel(endpoint))
+
+    def _use(self, channel: aio.Channel) -> None:
+        self.channel = channel
+        self.kv = rpc.KVStub(channel)
+        self.lease = rpc.LeaseStub(channel)
+        self.watch = rpc.WatchStub(channel)
+        self.auth = rpc.AuthStub(channel)
+
+    async def redial(self) -> None:
+        """Go on over a new channel, with the certificate files as they are now; raises as a call does, then as before.
+
+        Calls that are under way end on the old channel; its streams then raise `Unavailable`, and whoever opened
+        them goes on where they ended.
+        """
+        self.require_open()
+        channel = open_channel(self._endpoint)
+        try:
+            await self._try_out(channel)
+        except BaseException:
+            await channel.close(None)
+            raise
+        old = self.channel
+        self._use(channel)
+        task = asyncio.create_task(old.close(self.timeout_s), name="end of the channel before")
+        self._retired.add(task)
+        task.add_done_callback(self._retired.discard)
+
+    async def _try_out(self, channel: aio.Channel) -> None:
+        """Any answer will do, a refusal of this user too: the certificates of both sides are good then."""
+        try:
+            await rpc.KVStub(channel).Range(rpc.RangeRequest(key=b"health"), timeout=self.timeout_s)
+        except grpc.RpcError as error:
+            if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
+                raise translate(error, tried="dialing again", where=self.where) from error
 
     async def call(self, method: Any, request: Any, *, tried: str) -> Any:
         """Make one unary call within the endpoint's `timeout_s`; its answer, or an `EtcdError`."""
         self.require_open()
-        sent = self.identity.mark()
+        sent, channel = self.identity.mark(), self.channel
         try:
             response = await self._once_or_twice(method, request)
         except grpc.RpcError as error:
-            raise translate(error, tried=tried, where=self.where) from error
+            raise self.explained(error, tried) from error
         except asyncio.CancelledError:
-            self.reraise_if_closed()
+            self.reraise_if_ended(channel)
             raise
+        self._answered = True
         self.identity.check(response.header.cluster_id, response.header.revision, sent)
         return response
 
@@ -66,11 +101,18 @@ class Connection:
         self.require_open()
         return Stream(self, method(wait_for_ready=wait_for_ready, metadata=_STREAM_METADATA), tried)
 
-    def reraise_if_closed(self) -> None:
-        """Raise `Unavailable` if a cancellation came from `close`, which looks as if the task had been cancelled."""
+    def explained(self, error: grpc.RpcError, tried: str) -> EtcdError:
+        """Our error for one of gRPC's."""
+        return translate(error, tried=tried, where=self.where, known=self._answered)
+
+    def reraise_if_ended(self, channel: aio.Channel) -> None:
+        """Raise `Unavailable` if a cancellation came from a channel's end, which looks like that of the task."""
         task = asyncio.current_task()
-        if not (task and task.cancelling()):
-            self.require_open()
+        if task and task.cancelling():
+            return
+        self.require_open()
+        if channel is not self.channel:
+            raise Unavailable(f"etcd at {self.where} was dialed again with a renewed certificate")
 
     def require_open(self) -> None:
         """Raise `Unavailable` once the client was closed."""
@@ -81,7 +123,10 @@ class Connection:
     async def close(self) -> None:
         """End every call and stream; idempotent."""
         self._closed = True
-        await self._channel.close(None)
+        for task in self._retired:
+            task.cancel()
+        await asyncio.gather(*self._retired, return_exceptions=True)
+        await self.channel.close(None)
         await asyncio.sleep(_SETTLE_S)
 
 
@@ -90,6 +135,7 @@ class Stream:
 
     def __init__(self, connection: Connection, call: Any, tried: str) -> None:
         self._connection = connection
+        self._channel = connection.channel
         self._call = call
         self._tried = tried
 
@@ -117,9 +163,9 @@ class Stream:
 
     def _explain(self, error: BaseException) -> None:
         if isinstance(error, grpc.RpcError):
-            raise translate(error, tried=self._tried, where=self._connection.where) from error
+            raise self._connection.explained(error, self._tried) from error
         if isinstance(error, asyncio.CancelledError):
-            self._connection.reraise_if_closed()
+            self._connection.reraise_if_ended(self._channel)
 
     def cancel(self) -> None:
         """End the stream; idempotent."""

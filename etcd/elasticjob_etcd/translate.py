@@ -31,6 +31,8 @@ _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
 _PASSING = ("too many requests", "database space exceeded", "Received http2 header with status")
 """An etcd that is busy, full until somebody makes room, or still starting: no word about the request itself."""
+_DENIED = "permission denied"
+"""Users are part of what etcd loses with its data: until the operator has put them back nobody may do anything."""
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
 # What gRPC's details contain when the TLS handshake failed, and what it means to whoever set the files.
 _TLS_REASONS = {
@@ -41,8 +43,12 @@ _TLS_REASONS = {
 }
 
 
-def translate(error: grpc.RpcError, *, tried: str, where: str) -> EtcdError:
-    """Our error for one of gRPC's; `tried` and `where` begin its sentence."""
+def translate(error: grpc.RpcError, *, tried: str, where: str, known: bool = False) -> EtcdError:
+    """Our error for one of gRPC's; `tried` and `where` begin its sentence.
+
+    With `known` etcd has answered us before: a certificate that is refused now was good then, so it is waited for
+    the one that replaces it.
+    """
     code, details = error.code(), error.details() or "no reason given"
     if code is _Code.DEADLINE_EXCEEDED:
         details = "no answer in time"  # gRPC says "Deadline Exceeded" and nothing more
@@ -52,8 +58,8 @@ def translate(error: grpc.RpcError, *, tried: str, where: str) -> EtcdError:
     if _COMPACTED in details:
         return Compacted(0)
     if code is _Code.UNAVAILABLE and (reason := _tls_reason(details)):
-        return Refused(f"etcd at {where}: {tried}: {reason}; {details}")
-    if code not in _DEFINITE or any(word in details for word in _PASSING) or is_stale_auth(details):
+        return (Unavailable if known else Refused)(f"etcd at {where}: {tried}: {reason}; {details}")
+    if code not in _DEFINITE or is_passing(details):
         return Unavailable(sentence)
     return Refused(sentence)
 
@@ -64,7 +70,12 @@ def translate_cancel(response: Any, *, tried: str, where: str) -> EtcdError:
         return Compacted(response.compact_revision)
     reason = response.cancel_reason or "it was canceled, no reason given"
     sentence = f"etcd at {where}: {tried}: {reason}"
-    return Unavailable(sentence) if is_stale_auth(reason) else Refused(sentence)
+    return Unavailable(sentence) if is_passing(reason) else Refused(sentence)
+
+
+def is_passing(details: str) -> bool:
+    """No word about the request itself, or one that may be another soon."""
+    return any(text in details for text in (*_PASSING, *_STALE_AUTH, _DENIED))
 
 
 def is_stale_auth(details: str | None) -> bool:

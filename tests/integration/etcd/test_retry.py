@@ -11,7 +11,7 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.errors import Refused, Unavailable
+from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.protocol import Endpoint
 
 STALE = (grpc.StatusCode.UNKNOWN, "auth: revision in header is old")
@@ -62,6 +62,6 @@ async def test_it_is_not_sent_a_third_time(scripted: tuple[Scripted, EtcdClient]
 async def test_no_other_error_is_answered_by_a_repetition(scripted: tuple[Scripted, EtcdClient]) -> None:
     servicer, client = scripted
     servicer.failures = [DENIED]
-    with pytest.raises(Refused, match="permission denied"):
+    with pytest.raises(Unavailable, match="permission denied"):
         await client.get("a")
     assert servicer.asked == 1

@@ -27,7 +27,8 @@ def translated(code: StatusCode, details: str) -> EtcdError:
         (StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", Unavailable),
         (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Unavailable),
         (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Unavailable),
-        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Refused),
+        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Unavailable),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", Refused),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: key is not provided", Refused),
         (StatusCode.UNIMPLEMENTED, "unknown service etcdserverpb.KV", Refused),
         (StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404", Unavailable),
@@ -63,6 +64,14 @@ def test_a_failed_tls_handshake_names_the_side_that_refused(details: str, said: 
     assert details in str(error)
 
 
+def test_a_certificate_that_was_good_is_waited_for() -> None:
+    details = "last error: SSL routines:OPENSSL_internal:SSLV3_ALERT_CERTIFICATE_EXPIRED"
+    error = AioRpcError(StatusCode.UNAVAILABLE, Metadata(), Metadata(), details, None)
+    known = translate(error, tried="read of /a", where="h:1", known=True)
+    assert isinstance(known, Unavailable)
+    assert "etcd refused our certificate" in str(known)
+
+
 def test_a_deadline_is_put_into_words() -> None:
     assert str(translated(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")).endswith("no answer in time")
 
@@ -75,7 +84,11 @@ def test_a_watch_that_was_compacted_names_the_oldest_revision_left() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
-    [("rpc error: permission denied", Refused), ("", Refused), ("auth: revision in header is old", Unavailable)],
+    [
+        ("rpc error: permission denied", Unavailable),
+        ("", Refused),
+        ("auth: revision in header is old", Unavailable),
+    ],
 )
 def test_a_watch_that_was_canceled_is_over_unless_users_changed(reason: str, expected: type[EtcdError]) -> None:
     response = SimpleNamespace(compact_revision=0, cancel_reason=reason)

@@ -1,0 +1,110 @@
+"""etcd's users and roles, as far as the operator needs them: each job may read and write below its own prefix only.
+
+A user has no password: it is whoever holds a certificate with its name as CN. Every call may be repeated: what is
+there already is left as it is, what is gone stays gone. Only an administrator may call any of it; nothing here
+decides who may do what.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from elasticjob_etcd.connection import Connection
+from elasticjob_etcd.convert import prefix_range, rpc
+from elasticjob_etcd.errors import Refused
+
+ROOT = "root"
+"""etcd's own administrator and its role; authentication cannot be enabled without them."""
+_NO_PASSWORD = b"\x1a\x02\x08\x01"
+"""AuthUserAddRequest.options.no_password, which etcd3's messages are too old to know."""
+_THERE = ("user name already exists", "role name already exists")
+_GONE = ("user name not found", "role name not found")
+
+
+class Accounts(Protocol):
+    """Users and roles; every method may raise `errors.EtcdError`."""
+
+    async def enable(self, admins: Sequence[str]) -> None:
+        """From now on everybody needs a user; those of `admins` and `root` may do anything."""
+
+    async def users(self) -> frozenset[str]:
+        """Names of all users."""
+
+    async def roles(self) -> frozenset[str]:
+        """Names of all roles."""
+
+    async def add(self, user: str, *, role: str, prefix: str) -> None:
+        """A user who may read and write what begins with `prefix`, by a role of its own."""
+
+    async def give(self, user: str, *, role: str) -> None:
+        """Give a role to a user; both are there."""
+
+    async def remove(self, user: str, *, role: str) -> None:
+        """Delete both; whoever holds a certificate of this name may do nothing any more."""
+
+
+class EtcdAccounts:
+    """Those of a real etcd."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def enable(self, admins: Sequence[str]) -> None:
+        """See `Accounts`; authentication that is on already stays so."""
+        await self._unless_there("RoleAdd", rpc.AuthRoleAddRequest(name=ROOT))
+        for name in dict.fromkeys((ROOT, *admins)):
+            await self._unless_there("UserAdd", _user(name))
+            await self.give(name, role=ROOT)
+        await self._call("AuthEnable", rpc.AuthEnableRequest())
+
+    async def users(self) -> frozenset[str]:
+        """See `Accounts`."""
+        return frozenset((await self._call("UserList", rpc.AuthUserListRequest())).users)
+
+    async def roles(self) -> frozenset[str]:
+        """See `Accounts`."""
+        return frozenset((await self._call("RoleList", rpc.AuthRoleListRequest())).roles)
+
+    async def add(self, user: str, *, role: str, prefix: str) -> None:
+        """See `Accounts`. The user is there only when the role is whole."""
+        await self._unless_there("RoleAdd", rpc.AuthRoleAddRequest(name=role))
+        await self._call("RoleGrantPermission", _permission(role, prefix))
+        await self._unless_there("UserAdd", _user(user))
+        await self.give(user, role=role)
+
+    async def give(self, user: str, *, role: str) -> None:
+        """See `Accounts`."""
+        await self._call("UserGrantRole", rpc.AuthUserGrantRoleRequest(user=user, role=role))
+
+    async def remove(self, user: str, *, role: str) -> None:
+        """See `Accounts`. The role goes last: by its name leftovers are found."""
+        await self._unless_gone("UserDelete", rpc.AuthUserDeleteRequest(name=user))
+        await self._unless_gone("RoleDelete", rpc.AuthRoleDeleteRequest(role=role))
+
+    async def _unless_there(self, name: str, request: Any) -> None:
+        await self._call(name, request, but=_THERE)
+
+    async def _unless_gone(self, name: str, request: Any) -> None:
+        await self._call(name, request, but=_GONE)
+
+    async def _call(self, name: str, request: Any, *, but: Sequence[str] = ()) -> Any:
+        """Make a call; None for a refusal with one of the words in `but`."""
+        try:
+            return await self._connection.call(getattr(self._connection.auth, name), request, tried=name)
+        except Refused as error:
+            if not any(words in str(error) for words in but):
+                raise
+        return None
+
+
+def _user(name: str) -> Any:
+    request = rpc.AuthUserAddRequest(name=name)
+    request.MergeFromString(_NO_PASSWORD)
+    return request
+
+
+def _permission(role: str, prefix: str) -> Any:
+    request = rpc.AuthRoleGrantPermissionRequest(name=role)
+    request.perm.permType = request.perm.DESCRIPTOR.enum_types_by_name["Type"].values_by_name["READWRITE"].number
+    wanted = prefix_range(prefix)
+    request.perm.key, request.perm.range_end = wanted["key"], wanted["range_end"]
+    return request

@@ -1,0 +1,54 @@
+"""Notices that certificate files were replaced, and has the connection dial again; it never touches a call itself.
+
+A gRPC channel keeps the certificate that it was opened with, and etcd lets nobody in with one that is over. Whoever
+renews the files (a kubelet with a Secret, an operator) replaces all of them at once by a symbolic link. Looking at
+three files now and then costs nothing; what was not usable is tried again at each look.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.protocol import Endpoint
+
+LOOK_S = 5.0
+"""Between two looks; certificates are renewed hours before they end."""
+
+log = logging.getLogger(__name__)
+
+_Signature = tuple[tuple[int, int, int], ...]
+
+
+def certificate_files(endpoint: Endpoint) -> tuple[str, ...]:
+    """The files that may be replaced while a client of `endpoint` lives."""
+    return tuple(path for path in (endpoint.ca_cert, endpoint.cert, endpoint.key) if path)
+
+
+async def follow(files: Sequence[str], redial: Callable[[], Awaitable[None]], *, look_s: float = LOOK_S) -> None:
+    """Call `redial` after each change of `files`, until cancelled; where it fails, again at the next look."""
+    used, said = _signature(files), None
+    while True:
+        await asyncio.sleep(look_s)
+        found = _signature(files)
+        if found is None or found == used:
+            continue
+        try:
+            await redial()
+        except EtcdError as error:
+            if said != found:
+                log.warning("the renewed certificate cannot be used yet, the old one stays: %s", error)
+            said = found
+        else:
+            log.info("dialed etcd with the renewed certificate %s", files[-1])
+            used = found
+
+
+def _signature(files: Sequence[str]) -> _Signature | None:
+    """What changes when a file is replaced; None while one is missing."""
+    try:
+        stats = [os.stat(path) for path in files]  # noqa: PTH116 -- paths are text here, and links are followed
+    except OSError:
+        return None
+    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
