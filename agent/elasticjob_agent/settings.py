@@ -45,7 +45,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         slot=int(need(names.ENV_SLOT)),
     )
     return NodeSettings(
-        endpoint=Endpoint(tuple(need(names.ENV_ENDPOINTS).split(","))),
+        endpoint=_endpoint(tuple(need(names.ENV_ENDPOINTS).split(",")), environment.get(names.ENV_ETCD_TLS)),
         profile=profile,
         argv=(namespace.script, *namespace.script_args),
         environment=dict(environment),
@@ -54,6 +54,13 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         trace=environment.get(names.ENV_TRACE),
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
     )
+
+
+def _endpoint(targets: tuple[str, ...], folder: str | None) -> Endpoint:
+    """With the job's certificate, as the operator mounts it; plain text where it mounts none."""
+    if not folder:
+        return Endpoint(targets)
+    return Endpoint(targets, ca_cert=f"{folder}/ca.crt", cert=f"{folder}/tls.crt", key=f"{folder}/tls.key")
 
 
 def from_command_line(

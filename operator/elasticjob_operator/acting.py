@@ -18,6 +18,7 @@ from elasticjob_operator import actions as act
 from elasticjob_operator import jobkey, txns
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Resource
+from elasticjob_operator.credentials.protocol import Credentials
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
 from elasticjob_operator.event import Event
 from elasticjob_operator.jobkey import JobKey
@@ -46,8 +47,16 @@ class Turn:
 class Actor:
     """The hands of the reconciler."""
 
-    def __init__(self, *, cluster: Cluster, etcd: Etcd, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        etcd: Etcd,
+        clock: Callable[[], float],
+        credentials: Credentials | None = None,
+    ) -> None:
         self._cluster = cluster
+        self._credentials = credentials
         self._etcd = etcd
         self._clock = clock
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -60,6 +69,8 @@ class Actor:
             act.Evict: self._evict,
             act.WriteSpec: self._write_spec,
             act.WriteExpected: self._write_expected,
+            act.Certify: self._certify,
+            act.Disown: self._disown,
             act.DeletePrefix: self._delete_prefix,
             act.DeleteJob: self._delete_job,
         }
@@ -177,6 +188,15 @@ class Actor:
         log.info("%s: evicting slot %d: %s", turn.key, eviction.member.slot, eviction.gone.detail)
         await self._etcd.txn(txns.prove_gone(turn.keys, eviction))
         await self._etcd.lease_revoke(eviction.lease)
+
+    async def _certify(self, turn: Turn, action: act.Certify) -> None:
+        assert self._credentials is not None
+        async with self._room:
+            turn.ledger.certified = await self._credentials.certify(turn.key, action.secret, store=turn.store)
+
+    async def _disown(self, turn: Turn, _action: act.Disown) -> None:
+        assert self._credentials is not None
+        await self._credentials.forget(turn.key)
 
     async def _delete_prefix(self, turn: Turn, _action: act.DeletePrefix) -> None:
         await self._etcd.txn(txns.delete_prefix(turn.keys))

@@ -88,6 +88,18 @@ class ForceDelete:
 
 
 @dataclass(frozen=True, slots=True)
+class Certify:
+    """Give the job a user in etcd, and a new certificate in `secret`."""
+
+    secret: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Disown:
+    """Remove the job's user from etcd."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePrefix:
     """Delete every key of the job."""
 
@@ -108,6 +120,8 @@ Action = (
     | Evict
     | WriteSpec
     | WriteExpected
+    | Certify
+    | Disown
     | DeletePrefix
     | DeleteJob
 )

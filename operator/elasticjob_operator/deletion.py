@@ -7,7 +7,7 @@ installation wrote its spec.
 
 from collections.abc import Mapping
 
-from elasticjob_operator.actions import Action, DeletePods, DeletePrefix, Plan, WriteSpec
+from elasticjob_operator.actions import Action, DeletePods, DeletePrefix, Disown, Plan, WriteSpec
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.spec_record import emptied
 from elasticjob_operator.settings import Settings
@@ -20,13 +20,13 @@ def plan_deletion(view: View, pods: Mapping[str, Pod], settings: Settings) -> Pl
     if doomed := {pod.name: pod.uid for pod in pods.values() if not pod.terminating}:
         actions.append(DeletePods(doomed, None))
     if view.spec is not None and view.spec.operator == settings.operator_id:
-        actions += _end_of_rendezvous(view, pods)
+        actions += _end_of_rendezvous(view, pods, settings)
     return Plan(actions=tuple(actions))
 
 
-def _end_of_rendezvous(view: View, pods: Mapping[str, Pod]) -> list[Action]:
-    if not pods:
-        return [DeletePrefix()]
+def _end_of_rendezvous(view: View, pods: Mapping[str, Pod], settings: Settings) -> list[Action]:
+    if not pods:  # the prefix last: while there is one, the rest is tried again
+        return [*([Disown()] if settings.etcd_tls else []), DeletePrefix()]
     if view.spec is None or not view.spec.slots or view.final:
         return []
     record = emptied(view.spec)

@@ -7,6 +7,7 @@ OperatorError
 │   ├── Forbidden           permission, quota or an admission rule; the message names it
 │   ├── ClusterUnavailable  no answer in time; the outcome of a write is unknown
 │   └── WatchDied           a watch has stopped telling what there is; only a new process helps
+├── CredentialsError        a certificate authority that cannot be used; the message says what to give it
 └── RenderError             a job that cannot become a pod; the message names the field
 """
 
@@ -37,6 +38,10 @@ class ClusterUnavailable(ClusterError):
 
 class WatchDied(ClusterError):
     """A watch has gone silent."""
+
+
+class CredentialsError(OperatorError):
+    """No certificates can be made."""
 
 
 class RenderError(OperatorError):

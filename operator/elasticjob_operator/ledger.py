@@ -29,6 +29,14 @@ class NameState(Enum):
     VANISHED = "vanished"  # it is not there, or was there and went: it needs another name
 
 
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """The job has a certificate, and its user is in the etcd of this number of wipes."""
+
+    store: int
+    renew_at_s: float
+
+
 @dataclass(slots=True)
 class Ledger:
     """The memory of one job's worker; moments are seconds of the wall clock."""
@@ -46,6 +54,8 @@ class Ledger:
     """Store (how many wipes there were) and revision of our last write: no plan is made from an older view."""
     applied: dict[Resource, Mapping[str, Any]] = field(default_factory=dict)
     """Service and disruption budget as last applied by this process."""
+    certified: Certified | None = None
+    """The certificate that this process has made last."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)
     """Nodes that lost a pod lately: a replacement goes elsewhere if it can."""
     trouble: str = ""

@@ -11,10 +11,10 @@ import kopf
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.patience import until_it_works
+from elasticjob_operator.credentials.start import add_options, security
 from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
 from elasticjob_operator.logs import log_to_stderr
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--liveness", help="http://0.0.0.0:8080/healthz or the like: /readyz and /metrics are there too"
     )
+    add_options(parser)
     parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--verbose", action="store_true", help="say more")
     return parser
@@ -62,9 +63,12 @@ async def run(options: argparse.Namespace) -> None:
     """Wait for what is needed, then kopf and the operator side by side, until a signal; raises what ended them."""
     _cancel_on_signals()
     feed, namespaces = Feed(), tuple(options.namespace)
-    etcd = EtcdClient(Endpoint(tuple(options.etcd_endpoints.split(","))))
-    cluster = await KubeCluster.connect(feed, namespaces)
-    try:
+    async with contextlib.AsyncExitStack() as ending:
+        cluster = await KubeCluster.connect(feed, namespaces)
+        ending.push_async_callback(cluster.close)
+        secured = await ending.enter_async_context(security(options, cluster))
+        etcd = EtcdClient(secured.endpoint)
+        ending.push_async_callback(etcd.close)
         await until_it_works(cluster.require_served, what="cannot watch jobs and pods")
         settings = await _settings(options, cluster)
         log.info(
@@ -73,16 +77,14 @@ async def run(options: argparse.Namespace) -> None:
             settings.cluster_id,
         )
         meter = PrometheusMeter()
-        operator = Operator(cluster, etcd, settings, meter=meter)
+        credentials = secured.credentials(cluster, etcd, options, settings)
+        operator = Operator(cluster, etcd, settings, meter=meter, credentials=credentials)
         meter.show(operator.phases, operator.depth)
         running = Running(operator.run, cluster.credentials, feed)
         async with _answering(options.liveness, running, operator, meter):
             await _run_kopf(running, namespaces)
         if running.failure is not None:
             raise running.failure
-    finally:
-        await etcd.close()
-        await cluster.close()
 
 
 def _cancel_on_signals() -> None:
@@ -101,6 +103,7 @@ async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settin
         cluster_id=cluster_id,
         operator_id=options.operator_id or cluster_id,
         etcd_endpoints=tuple((options.pod_etcd_endpoints or options.etcd_endpoints).split(",")),
+        etcd_tls=bool(options.etcd_ca_secret),
         agent_image=options.agent_image,
         agent_image_pull_secrets=tuple(options.agent_image_pull_secret),
     )

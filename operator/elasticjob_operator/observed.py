@@ -26,6 +26,8 @@ class Observed:
     now_s: float
     etcd_trouble: str = ""
     """Why etcd cannot be asked; then `view` is as old as that."""
+    store: int = 0
+    """Which etcd: how many wipes there were."""
 
     @property
     def status(self) -> JobStatus:

@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 
 from elasticjob_etcd.protocol import Etcd
+from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth
 from elasticjob_operator.cluster.protocol import Change, Cluster, ObjectEvent, Resource
 from elasticjob_operator.cluster.queue import WorkQueue
 from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.credentials.protocol import Credentials
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.meter import Meter
@@ -41,8 +43,10 @@ class Operator:
         clock: Callable[[], float] = time.time,
         ids: Ids | None = None,
         meter: Meter | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._cluster = cluster
+        self._credentials = credentials
         self._meter = meter or Meter()
         self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
         self._jobs = JobCache(self._queue.add)
@@ -64,6 +68,7 @@ class Operator:
             clock=clock,
             ids=ids or Ids(),
             meter=self._meter,
+            credentials=credentials,
         )
         self._etcd_known = asyncio.Event()
         self.ready = False
@@ -83,6 +88,9 @@ class Operator:
                 self._queue.open()
                 self.ready = True
                 tasks.create_task(self._sweep(), name="sweep")
+                if self._credentials is not None:
+                    work = self._credentials.run(lambda: self._rendezvous.store, self._is_anything_left)
+                    tasks.create_task(work, name="credentials")
         finally:
             await self._queue.close()
 
@@ -118,8 +126,16 @@ class Operator:
     def _look_at_everything(self) -> None:
         """Etcd was listed, or its health has changed: it concerns every job, and is the word that start waits for."""
         self._etcd_known.set()
+        if self._credentials is not None:
+            self._credentials.suspect()
         for key in self._jobs.keys() | self._pods.keys() | self._rendezvous.keys():
             self._queue.add(key)
+
+    async def _is_anything_left(self, key: JobKey) -> bool:
+        if key in self._jobs.keys() | self._pods.keys() | self._rendezvous.keys():
+            return True
+        found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
+        return found is not None and objects.uid_of(found) == key.uid
 
     async def _sweep(self) -> None:
         while True:

@@ -27,6 +27,7 @@ from elasticjob_operator.ids import Ids
 from elasticjob_operator.ledger import SHOWN_WITHIN_S
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.avoid import avoided_nodes
+from elasticjob_operator.policy.certificates import first_certificate, renewal_s, renewed_certificate
 from elasticjob_operator.policy.deadlines import next_deadline_s
 from elasticjob_operator.policy.evict import evictions
 from elasticjob_operator.policy.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
@@ -70,6 +71,7 @@ def _stuck(seen: Observed) -> tuple[Stuck, tuple[ForceDelete, ...]]:
 
 
 def _acts(seen: Observed, status: JobStatus, ids: Ids) -> Iterator[Action]:
+    yield from first_certificate(seen)
     yield from _stuck(seen)[1]
     judged = evictions(seen.view, seen.pods, seen.ledger)
     yield from (Evict(eviction) for eviction in judged.evict)
@@ -85,6 +87,7 @@ def _acts(seen: Observed, status: JobStatus, ids: Ids) -> Iterator[Action]:
     yield from _expectations(seen, owners)
     if owners:  # last: whatever becomes of it, the pods are there
         yield from _applied(seen, Resource.DISRUPTION_BUDGET, render_budget(seen.job))
+    yield from renewed_certificate(seen)
 
 
 def _creations(seen: Observed, owners: dict[int, Owner]) -> Iterator[Action]:
@@ -126,7 +129,7 @@ def _next_moment_s(seen: Observed, status: JobStatus) -> float | None:
     expected = [pod.created_s + EXPECTED_FOR_S for pod in seen.pods.values() if pod.live]
     deadline_s = next_deadline_s(seen.job, status, seen.view, seen.now_s)
     lost_s = lost_pods(seen.job.spec, seen.ledger, seen.now_s).next_at_s
-    return _earliest(seen.now_s, deadline_s, lost_s, _stuck(seen)[0].next_at_s, *coming, *expected)
+    return _earliest(seen.now_s, deadline_s, lost_s, _stuck(seen)[0].next_at_s, renewal_s(seen), *coming, *expected)
 
 
 def _earliest(now_s: float, *moments_s: float | None) -> float | None:

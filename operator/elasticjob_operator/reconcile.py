@@ -20,6 +20,7 @@ from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth
 from elasticjob_operator.cluster.protocol import Cluster, Object
 from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.credentials.protocol import Credentials
 from elasticjob_operator.deletion import plan_deletion
 from elasticjob_operator.errors import ClusterError, RenderError
 from elasticjob_operator.health import standing
@@ -64,13 +65,14 @@ class Reconciler:
         clock: Callable[[], float],
         ids: Ids,
         meter: Meter | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._meter = meter or Meter()
         self._settings = settings
         self._sources = sources
         self._clock = clock
         self._ids = ids
-        self._actor = Actor(cluster=cluster, etcd=etcd, clock=clock)
+        self._actor = Actor(cluster=cluster, etcd=etcd, clock=clock, credentials=credentials)
         self._speaker = Speaker(cluster=cluster, settings=settings, clock=clock, meter=self._meter)
         self._ledgers: dict[JobKey, Ledger] = {}
 
@@ -121,6 +123,7 @@ class Reconciler:
             settings=self._settings,
             now_s=self._clock(),
             etcd_trouble=self._etcd_trouble(),
+            store=self._sources.rendezvous.store,
         )
 
     def _pods(self, key: JobKey, trainer: str | None = None) -> Mapping[str, Pod]:

@@ -17,6 +17,8 @@ class Settings:
     """Image of the agent's payload, for jobs with agent.mode Inject that name none."""
     agent_image_pull_secrets: tuple[str, ...] = ()
     """Names of secrets, in the job's namespace, with which that image is pulled."""
+    etcd_tls: bool = False
+    """Etcd lets nobody in without a certificate: each job has one of its own."""
     status_period_s: float = 1.0
     """At most one status write per job in this time: a thousand jobs must not flood the API server."""
     soft_status_period_s: float = 30.0

@@ -67,6 +67,7 @@ _KINDS = {
     Resource.SERVICE: _Kind("/api/v1", "v1", "Service"),
     Resource.EVENT: _Kind("/api/v1", "v1", "Event"),
     Resource.NODE: _Kind("/api/v1", "v1", "Node"),
+    Resource.SECRET: _Kind("/api/v1", "v1", "Secret"),
     Resource.DISRUPTION_BUDGET: _Kind("/apis/policy/v1", "policy/v1", "PodDisruptionBudget"),
 }
 
@@ -125,6 +126,14 @@ class KubeCluster:
         """Server-side apply; Conflict when somebody else has said something about the same fields."""
         path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         return await self._apply(path, body, force=False)
+
+    async def replace(self, resource: Resource, body: Object) -> Object | None:
+        """Overwrite an object; None when it is not there."""
+        path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
+        try:
+            return await self._call("PUT", path, body=body)
+        except _NotFound:
+            return None
 
     async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
         """Apply the status; fields that we said before and do not say now go.

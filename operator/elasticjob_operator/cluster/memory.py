@@ -93,6 +93,20 @@ class MemoryCluster:
         finally:
             self._watchers[resource].remove(queue)
 
+    # And for Secrets: protocol.Vault.
+
+    async def replace(self, resource: Resource, body: Object) -> Object | None:
+        """Put `body` in the place of what is there; what the cluster stamps stays."""
+        current = self._stores[resource].get(_key_of(body))
+        if current is None:
+            return None
+        wanted, stamps = objects.metadata(body).get("resourceVersion"), objects.metadata(current)
+        if wanted not in {None, stamps["resourceVersion"]}:
+            raise Conflict(f"replacing {resource.value}/{objects.name_of(body)}: it has changed since {wanted}")
+        kept = {field: stamps[field] for field in ("uid", "generation", "creationTimestamp", "resourceVersion")}
+        self._store(resource, {**copy.deepcopy(body), "metadata": {**objects.metadata(body), **kept}})
+        return copy.deepcopy(self._stores[resource][_key_of(body)])
+
     # What a kubelet does. A pod that is gone, or is another of the same name, is left alone without an error:
     # the kubelet learns of it through its watch.
 

@@ -22,6 +22,7 @@ class Resource(Enum):
     EVENT = "events"
     DISRUPTION_BUDGET = "poddisruptionbudgets"
     NODE = "nodes"
+    SECRET = "secrets"  # noqa: S105 -- the name of a kind
 
 
 class Change(Enum):
@@ -40,6 +41,19 @@ class ObjectEvent:
 
     change: Change
     object: Object
+
+
+class Vault(Protocol):
+    """A cluster as far as Secrets are concerned: for whoever makes certificates, and for nobody else."""
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        """Create an object and return it as stored; AlreadyExists when its name is taken."""
+
+    async def replace(self, resource: Resource, body: Object) -> Object | None:
+        """Overwrite an object; None when it is not there, Conflict when `body` names a version that it has no more."""
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Read one object from the source of truth, never from a cache."""
 
 
 class Cluster(Protocol):

@@ -43,5 +43,5 @@ def _trainer_faults(path: str, container: Mapping[str, Any]) -> Iterator[str]:
             yield f"{path}: variable {env['name']}: {_OUR_ENV}* is set by the operator; remove it"
     for mount in container.get("volumeMounts") or []:
         place = str(mount.get("mountPath", "")).rstrip("/")
-        if place in {layout.AGENT_HOME, layout.LOG_DIR}:
+        if place in {layout.AGENT_HOME, layout.LOG_DIR, layout.CREDENTIALS_DIR}:
             yield f"{path}: mountPath {place} is the operator's; mount {mount.get('name')} elsewhere"

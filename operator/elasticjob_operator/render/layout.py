@@ -15,6 +15,10 @@ SHM_PATH = "/dev/shm"  # noqa: S108 -- a mount point inside the pod, not a tempo
 LOG_VOLUME = "elasticjob-logs"
 LOG_DIR = "/var/log/elasticjob"
 
+CREDENTIALS_VOLUME = "elasticjob-etcd-tls"
+CREDENTIALS_DIR = "/var/run/elasticjob/etcd"
+"""Where the agent finds the job's certificate."""
+
 TERMINATION_LOG = "/dev/termination-log"
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")

@@ -13,6 +13,7 @@ from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.render import layout
 from elasticjob_operator.render.checks import check
+from elasticjob_operator.render.credentials import credential_mounts, credential_volumes
 from elasticjob_operator.render.environment import environment
 from elasticjob_operator.render.injector import injectors
 from elasticjob_operator.render.placement import affinity
@@ -36,7 +37,7 @@ def render_pod(
             _trainer(job, container, slot, settings) if container == trainer else container
             for container in spec["containers"]
         ],
-        "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer)],
+        "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
     }
     if added := injectors(job, settings):
         spec["initContainers"] = [*added, *(spec.get("initContainers") or [])]
@@ -93,5 +94,9 @@ def _trainer(job: ElasticJob, container: dict[str, Any], slot: int, settings: Se
         **rest,
         "command": command,
         "env": environment(job, container, slot=slot, settings=settings),
-        "volumeMounts": [*(container.get("volumeMounts") or []), *mounts(job, container)],
+        "volumeMounts": [
+            *(container.get("volumeMounts") or []),
+            *mounts(job, container),
+            *credential_mounts(settings),
+        ],
     }

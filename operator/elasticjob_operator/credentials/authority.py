@@ -1,0 +1,196 @@
+"""The certificate authority that etcd trusts: it signs who may speak to etcd, and etcd's own certificates.
+
+It knows names and moments, and nothing of jobs, Secrets or files. Its key never leaves it but for the one place where
+it is kept (`key`). Everything that it signs is backdated, since clocks differ, and short-lived but for itself.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from elasticjob_operator.errors import CredentialsError
+
+BACKDATED_S = 300.0
+AUTHORITY_LIFE_S = 10 * 365 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate with its key, both PEM; `renew_at_s` is the wall clock's half of its life."""
+
+    certificate: bytes
+    key: bytes
+    renew_at_s: float
+
+
+class Authority:
+    """One authority; make a new one or load what was kept."""
+
+    def __init__(self, certificate: bytes, key: bytes, *, also_trusted: bytes = b"") -> None:
+        """From PEM; `certificate` may be followed by those that vouch for it. CredentialsError if they do not fit."""
+        try:
+            chain = x509.load_pem_x509_certificates(certificate)
+            self._key = _signing_key(key)
+            fits = chain[0].public_key() == self._key.public_key()
+            is_authority = chain[0].extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        except (ValueError, TypeError, x509.ExtensionNotFound) as error:
+            raise CredentialsError(f"the certificate authority cannot be used: {error}") from error
+        if not fits or not is_authority:
+            what = "tls.key is not the key of tls.crt" if not fits else "tls.crt is not of an authority (CA: false)"
+            raise CredentialsError(f"the certificate authority cannot be used: {what}")
+        self._own = chain[0]
+        self._vouching = b"" if _signs_itself(chain[0]) else certificate
+        self.certificate = certificate
+        self.key = key
+        self.trusted = certificate.rstrip() + b"\n" + also_trusted
+        """What a peer of ours must trust."""
+
+    @classmethod
+    def make(cls, *, now_s: float) -> "Authority":
+        """A new one, which vouches for itself."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name("elasticjob")
+        usage = x509.KeyUsage(**{**_NO_USAGE, "key_cert_sign": True, "crl_sign": True})
+        builder = _builder(name, name, key.public_key(), now_s=now_s, life_s=AUTHORITY_LIFE_S)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(usage, critical=True)
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        return cls(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+
+    def client(self, name: str, *, now_s: float, life_s: float) -> Issued:
+        """Whom etcd takes for its user `name`."""
+        return self._issue(name, (), now_s=now_s, life_s=life_s)
+
+    def server(self, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
+        """An etcd that is dialed by one of `hosts` (names or addresses), and dials its peers. It is no user."""
+        return self._issue("", hosts, now_s=now_s, life_s=life_s)
+
+    def signed(self, certificate: bytes) -> bool:
+        """It is one of ours."""
+        try:
+            x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(self._own)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return True
+
+    def _issue(self, name: str, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
+        key = ec.generate_private_key(ec.SECP256R1())
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
+        builder = _builder(_name(name), self._own.subject, key.public_key(), now_s=now_s, life_s=life_s)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(x509.KeyUsage(**{**_NO_USAGE, "digital_signature": True}), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        builder = builder.add_extension(_issuer(self._key), critical=False)
+        if hosts:
+            names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+            builder = builder.add_extension(names, critical=not name)
+        certificate = _pem(builder.sign(self._key, hashes.SHA256())) + self._vouching
+        return Issued(certificate, _key_pem(key), now_s + life_s / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a certificate says of itself; moments are seconds of the wall clock."""
+
+    name: str
+    hosts: frozenset[str]
+    begins_s: float
+    ends_s: float
+
+
+def describe(certificate: bytes) -> Described | None:
+    """Read the first certificate of a PEM text; None for anything else."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate)
+        extension = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        hosts = [*extension.get_values_for_type(x509.DNSName)]
+        hosts += [str(address) for address in extension.get_values_for_type(x509.IPAddress)]
+    except ValueError:
+        return None
+    except x509.ExtensionNotFound:
+        hosts = []
+    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return Described(
+        name=str(names[0].value) if names else "",
+        hosts=frozenset(hosts),
+        begins_s=found.not_valid_before_utc.timestamp(),
+        ends_s=found.not_valid_after_utc.timestamp(),
+    )
+
+
+_NO_USAGE = dict.fromkeys(
+    (
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    ),
+    False,
+)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, *, now_s: float, life_s: float
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_moment(now_s - BACKDATED_S))
+        .not_valid_after(_moment(now_s + life_s))
+    )
+
+
+def _moment(at_s: float) -> datetime:
+    return datetime.fromtimestamp(int(at_s), UTC)
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)] if common else [])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _signing_key(key: bytes) -> rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey:
+    loaded = serialization.load_pem_private_key(key, password=None)
+    if not isinstance(loaded, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+        raise TypeError("its key is neither RSA nor of an elliptic curve")
+    return loaded
+
+
+def _issuer(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    """Tells apart authorities of one name, such as the one before and the new one."""
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+
+
+def _signs_itself(certificate: x509.Certificate) -> bool:
+    return certificate.subject == certificate.issuer
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

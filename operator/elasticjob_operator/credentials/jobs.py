@@ -1,0 +1,146 @@
+"""Each job's certificate in a Secret and its user in etcd: made, renewed, and removed with the job.
+
+A certificate is handed out only when etcd asks everybody for one: authentication is enabled first, and again when
+etcd was found to be another, empty one. The operator cannot read the Secrets that it writes: what it does not know,
+after its own restart, it makes anew. Users that no job has any more are collected, by the names of their roles.
+"""
+
+import asyncio
+import base64
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elasticjob_etcd.accounts import ROOT, Accounts
+from elasticjob_etcd.backoff import Backoff
+from elasticjob_etcd.errors import EtcdError, Refused
+from elasticjob_operator.cluster.protocol import Resource, Vault
+from elasticjob_operator.credentials.authority import Authority, Issued
+from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.ledger import Certified
+from elasticjob_operator.render.credentials import CERTIFICATE, KEY, TRUSTED
+
+SWEEP_S = 3600.0
+"""Between two looks for users that no job has any more."""
+LIFE_S = 86400.0
+"""Of a job's certificate."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Whose jobs, for how long, and who may do anything in etcd."""
+
+    cluster_id: str
+    operator_id: str
+    life_s: float = LIFE_S
+    admin: str = ROOT
+
+
+class JobCredentials:
+    """Certificates and users of all jobs; nothing else makes or removes them. Clock is wall clock, in seconds."""
+
+    def __init__(
+        self, vault: Vault, accounts: Accounts, authority: Authority, *, terms: Terms, clock: Callable[[], float]
+    ) -> None:
+        self._vault = vault
+        self._accounts = accounts
+        self._authority = authority
+        self._terms = terms
+        self._clock = clock
+        self._guarding = asyncio.Lock()
+        self._guarded: int | None = None
+        self._users: set[str] = set()
+        self._whole: set[str] = set()
+        self._suspicion = asyncio.Event()
+
+    async def certify(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
+        """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
+        await self.guard(store)
+        await self._ensure_user(key)
+        issued = self._authority.client(key.uid, now_s=self._clock(), life_s=self._terms.life_s)
+        await self._write(secret, issued)
+        return Certified(store, issued.renew_at_s)
+
+    async def forget(self, key: JobKey) -> None:
+        """Remove the job's user: nobody who still has its certificate may do anything."""
+        self._users.discard(key.uid)
+        self._whole.discard(key.uid)
+        await self._accounts.remove(key.uid, role=self._role(key))
+
+    async def guard(self, store: int) -> None:
+        """From now on this etcd asks everybody for a user; nothing if it does already."""
+        async with self._guarding:
+            if self._guarded == store:
+                return
+            await self._accounts.enable([self._terms.admin])
+            self._users, self._whole = set(await self._accounts.users()), set()
+            self._guarded = store
+            log.info("etcd lets nobody in without a certificate; it has %d users", len(self._users))
+
+    def suspect(self) -> None:
+        """Etcd was listed anew: it may be another one."""
+        self._suspicion.set()
+
+    async def run(self, store: Callable[[], int], is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
+        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`)."""
+        backoff = Backoff(random.random)
+        while True:
+            self._suspicion.clear()
+            try:
+                await self.guard(store())
+                await self._sweep(is_there)
+            except Refused:
+                raise
+            except (EtcdError, ClusterError) as error:
+                log.warning("etcd's users cannot be looked after: %s", error)
+                await backoff.pause()
+                continue
+            backoff.reset()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SWEEP_S):
+                    await self._suspicion.wait()
+
+    async def _sweep(self, is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
+        for role in sorted(await self._accounts.roles()):
+            key = self._key_of(role)
+            if key is not None and not await is_there(key):
+                log.info("%s: the job is gone, its user in etcd goes too", key)
+                await self.forget(key)
+
+    async def _ensure_user(self, key: JobKey) -> None:
+        role = self._role(key)
+        if key.uid in self._whole:
+            return
+        if key.uid in self._users:  # this process, or one before it, may have ended between the user and its role
+            await self._accounts.give(key.uid, role=role)
+        else:
+            await self._accounts.add(key.uid, role=role, prefix=key.keys(self._terms.cluster_id).all)
+        self._users.add(key.uid)
+        self._whole.add(key.uid)
+
+    async def _write(self, secret: Mapping[str, Any], issued: Issued) -> None:
+        contents = {CERTIFICATE: issued.certificate, KEY: issued.key, TRUSTED: self._authority.trusted}
+        body = {**secret, "data": {name: base64.b64encode(text).decode() for name, text in contents.items()}}
+        if await self._vault.replace(Resource.SECRET, body) is None:
+            await self._vault.create(Resource.SECRET, body)
+
+    @property
+    def _roles(self) -> str:
+        """What the names of our roles begin with: those of other installations are not touched."""
+        return f"elasticjob/{self._terms.operator_id}/"
+
+    def _role(self, key: JobKey) -> str:
+        return f"{self._roles}{key.namespace}/{key.name}/{key.uid}"
+
+    def _key_of(self, role: str) -> JobKey | None:
+        parts = role.removeprefix(self._roles).split("/")
+        return JobKey(*parts) if role.startswith(self._roles) and len(parts) == _PARTS else None
+
+
+_PARTS = 3

@@ -1,0 +1,79 @@
+"""The operator's own certificate, in files that its client of etcd reads: written at start, renewed while it runs.
+
+The files are replaced all at once, by a symbolic link, as a kubelet does: whoever reads them meets a certificate and
+the key that belongs to it. They are readable by this user alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.credentials.home import Home, contents_of
+from elasticjob_operator.errors import ClusterError, CredentialsError
+from elasticjob_operator.render.credentials import CERTIFICATE, KEY, TRUSTED
+
+LIFE_S = 86400.0
+RENEW_S = 3600.0
+"""Between two renewals: many may fail before anything is late."""
+
+log = logging.getLogger(__name__)
+
+
+class OwnFiles:
+    """A folder with a certificate for `name`. Clock is wall clock, in seconds."""
+
+    def __init__(self, folder: Path, authority: Authority, *, name: str, clock: Callable[[], float]) -> None:
+        self._folder = folder
+        self._authority = authority
+        self._name = name
+        self._clock = clock
+
+    def endpoint(self, targets: tuple[str, ...]) -> Endpoint:
+        """Etcd at `targets`, with these files."""
+        ca_cert, cert, key = (str(self._folder / "current" / name) for name in (TRUSTED, CERTIFICATE, KEY))
+        return Endpoint(targets, ca_cert=ca_cert, cert=cert, key=key)
+
+    def write(self) -> None:
+        """A new certificate in the place of the one before; CredentialsError when the folder cannot be written."""
+        try:
+            self._write()
+        except OSError as error:
+            raise CredentialsError(
+                f"the operator's certificate cannot be written to {self._folder}: {error}"
+            ) from error
+
+    def _write(self) -> None:
+        issued = self._authority.client(self._name, now_s=self._clock(), life_s=LIFE_S)
+        current = self._folder / "current"
+        before = current.resolve() if current.is_symlink() else None
+        fresh = self._folder / f"from-{int(self._clock() * 1e6)}"
+        fresh.mkdir(parents=True, mode=0o700)
+        for name, text in contents_of(issued, self._authority).items():
+            (fresh / name).touch(mode=0o600)
+            (fresh / name).write_bytes(text)
+        aside = self._folder / "next"
+        aside.unlink(missing_ok=True)
+        aside.symlink_to(fresh.name)
+        aside.replace(current)
+        if before is not None:
+            _remove(before)
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+
+
+async def keep_fresh(files: OwnFiles, home: Home, authority: Authority, *, every_s: float = RENEW_S) -> None:
+    """Renew the operator's certificate, and etcd's when it is due, until cancelled."""
+    while True:
+        await asyncio.sleep(every_s)
+        files.write()
+        try:
+            await home.serve(authority)
+        except ClusterError as error:
+            log.warning("etcd's certificate could not be looked after, trying again later: %s", error)

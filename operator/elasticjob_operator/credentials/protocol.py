@@ -1,0 +1,23 @@
+"""What the operator's core asks of whoever makes certificates; on one machine there is nobody, and no library."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.ledger import Certified
+
+
+class Credentials(Protocol):
+    """Certificates and users of all jobs; each method may raise EtcdError and ClusterError."""
+
+    async def certify(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
+        """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
+
+    async def forget(self, key: JobKey) -> None:
+        """Remove the job's user: nobody who still has its certificate may do anything."""
+
+    def suspect(self) -> None:
+        """Etcd was listed anew: it may be another one."""
+
+    async def run(self, store: Callable[[], int], is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
+        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`)."""

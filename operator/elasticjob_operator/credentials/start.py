@@ -1,0 +1,103 @@
+"""From the command line to certificates: where the authority is, and what the operator does with it from its start on.
+
+Without `--etcd-ca-secret` nothing of this exists, and etcd is spoken to in plain text.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_etcd.accounts import ROOT
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator.cluster.patience import until_it_works
+from elasticjob_operator.cluster.protocol import Vault
+from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.credentials.home import Home, Place
+from elasticjob_operator.credentials.jobs import LIFE_S, JobCredentials, Terms
+from elasticjob_operator.credentials.own import OwnFiles, keep_fresh
+from elasticjob_operator.errors import CredentialsError
+from elasticjob_operator.settings import Settings
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What the operator must know of certificates."""
+    parser.add_argument(
+        "--etcd-ca-secret", metavar="NAME", help="secret with the authority for etcd's TLS; empty: filled [no TLS]"
+    )
+    parser.add_argument("--etcd-server-secret", default="", metavar="NAME", help="keep etcd's certificate in this one")
+    parser.add_argument(
+        "--etcd-server-name", action="append", default=[], metavar="HOST", help="a name in it; repeatable"
+    )
+    parser.add_argument("--secrets-namespace", metavar="NAME", help="namespace of both [the operator's own]")
+    parser.add_argument(
+        "--etcd-user", default=ROOT, metavar="NAME", help="the operator's own user in etcd, an administrator [root]"
+    )
+    parser.add_argument(
+        "--certificates-folder", type=Path, default=Path("/run/elasticjob"), help="for the operator's own certificate"
+    )
+    parser.add_argument("--certificate-life", type=float, default=LIFE_S, metavar="S", help="of a job's, in seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Etcd as the operator reaches it, and who makes certificates for jobs; None: nobody does."""
+
+    endpoint: Endpoint
+    authority: Authority | None = None
+
+    def credentials(
+        self, vault: Vault, etcd: EtcdClient, options: argparse.Namespace, settings: Settings
+    ) -> JobCredentials | None:
+        """What the operator's core needs."""
+        if self.authority is None:
+            return None
+        terms = Terms(
+            cluster_id=settings.cluster_id,
+            operator_id=settings.operator_id,
+            life_s=options.certificate_life,
+            admin=options.etcd_user,
+        )
+        return JobCredentials(vault, etcd.accounts, self.authority, terms=terms, clock=time.time)
+
+
+@contextlib.asynccontextmanager
+async def security(options: argparse.Namespace, vault: Vault) -> AsyncIterator[Security]:
+    """Certificates are there, and stay fresh until the end; raises CredentialsError."""
+    targets = tuple(options.etcd_endpoints.split(","))
+    if not options.etcd_ca_secret:
+        yield Security(Endpoint(targets))
+        return
+    home = Home(vault, _place(options), clock=time.time)
+    what = f"cannot get the certificate authority of the secret {options.etcd_ca_secret}"
+    authority = await until_it_works(home.authority, what=what)
+    await until_it_works(lambda: home.serve(authority), what="cannot give etcd its certificate")
+    own = OwnFiles(options.certificates_folder, authority, name=options.etcd_user, clock=time.time)
+    own.write()
+    renewal = asyncio.create_task(keep_fresh(own, home, authority), name="renewal of the operator's certificate")
+    try:
+        yield Security(own.endpoint(targets), authority)
+    finally:
+        renewal.cancel()
+        await asyncio.wait({renewal})
+
+
+def _place(options: argparse.Namespace) -> Place:
+    hosts = tuple(options.etcd_server_name)
+    if options.etcd_server_secret and not hosts:
+        raise CredentialsError("--etcd-server-secret: name etcd's hosts with --etcd-server-name")
+    namespace = options.secrets_namespace or _own_namespace()
+    return Place(namespace=namespace, authority=options.etcd_ca_secret, server=options.etcd_server_secret, hosts=hosts)
+
+
+def _own_namespace() -> str:
+    try:
+        return _OWN_NAMESPACE.read_text().strip()
+    except OSError as error:
+        raise CredentialsError(f"not in a pod ({error}); --secrets-namespace says where the secrets are") from error

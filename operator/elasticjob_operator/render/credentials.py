@@ -1,0 +1,46 @@
+"""PURE: a job's certificate in the cluster: the Secret that holds it, and how its pods see it.
+
+Only the trainer container sees it, as files, read-only. Whoever deletes the job deletes the Secret, which has the
+job's uid in its name: a job that was made again never meets that of its predecessor, nor overwrites anybody's.
+"""
+
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.job import ElasticJob
+from elasticjob_operator.render import layout
+from elasticjob_operator.settings import Settings
+
+CERTIFICATE, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
+
+
+def secret_name(job: ElasticJob) -> str:
+    """Of the Secret with the job's certificate."""
+    return f"{job.metadata.name}-etcd-{job.metadata.uid[:8]}"
+
+
+def render_secret(job: ElasticJob) -> dict[str, Any]:
+    """The Secret without its contents."""
+    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": job.metadata.name, "uid": job.metadata.uid}
+    labels = {names.LABEL_JOB_NAME: job.metadata.name, names.LABEL_JOB_UID: job.metadata.uid}
+    metadata = {
+        "name": secret_name(job),
+        "namespace": job.metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+    }
+    return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata}
+
+
+def credential_volumes(job: ElasticJob, settings: Settings) -> list[dict[str, Any]]:
+    """The volume, where etcd wants certificates."""
+    if not settings.etcd_tls:
+        return []
+    return [{"name": layout.CREDENTIALS_VOLUME, "secret": {"secretName": secret_name(job)}}]
+
+
+def credential_mounts(settings: Settings) -> list[dict[str, Any]]:
+    """Where the trainer container sees it."""
+    if not settings.etcd_tls:
+        return []
+    return [{"name": layout.CREDENTIALS_VOLUME, "mountPath": layout.CREDENTIALS_DIR, "readOnly": True}]
