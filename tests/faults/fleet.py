@@ -61,6 +61,8 @@ class Fleet:
     conf: str = ""
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    """More variables for agents that are started from now on."""
 
     def __post_init__(self) -> None:
         self.trace = self.folder / f"{self.run_id}.trace"
@@ -79,7 +81,8 @@ class Fleet:
             *("--no-python", *(command or worker)),
         ]
         number = len(self.agents)
-        environment = {**os.environ, "ELASTICJOB_TRACE": str(self.trace), "FLEET_AGENT": str(number)}
+        own = {"ELASTICJOB_TRACE": str(self.trace), "FLEET_AGENT": str(number)}
+        environment = {**os.environ, **self.environment, **own}
         with self.log_of(number).open("wb") as log:
             agent = subprocess.Popen(line, env=environment, stdout=log, stderr=log, start_new_session=True)
         self.agents.append(agent)

@@ -1,0 +1,35 @@
+"""A wall clock that jumps by hours, both ways, under real processes; their monotonic clocks go on.
+
+It is a library of some lines that the C compiler of the machine builds and the loader puts before the C library
+(`LD_PRELOAD`), because gRPC's core reads the clock as well as Python does, and both must see the same jump.
+"""
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("stepped_clock.c")
+
+
+class SteppedClock:
+    """The wall clock of whatever is started with `environment`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._step = folder / "step"
+        self._library = folder / "stepped_clock.so"
+        self._step.write_bytes(struct.pack("=q", 0))
+        compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+        assert compiler, "the tests of clock jumps need a C compiler: apt-get install gcc"
+        flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Werror")
+        subprocess.run([compiler, *flags, "-o", self._library, _SOURCE], check=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process has to be started with."""
+        return {"LD_PRELOAD": str(self._library), "STEPPED_CLOCK": str(self._step)}
+
+    def jump_to(self, hours: float) -> None:
+        """So far from the true time, at once; negative is the past."""
+        with self._step.open("r+b") as step:
+            step.write(struct.pack("=q", round(hours * 3600)))

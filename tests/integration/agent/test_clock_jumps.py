@@ -1,0 +1,105 @@
+"""The wall clock of real agents jumps by hours, forth and back, at every stage: nobody is lost, nothing is charged.
+
+Leases, time-outs and back-offs go by clocks that do not jump.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api.world import State
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.clocks import SteppedClock
+from tests.faults.drill import Drill, drill
+from tests.faults.waiting import eventually
+
+pytestmark = pytest.mark.etcd
+
+KEEP_ALIVE_S = 2.0
+DAYS = 240.0
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> SteppedClock:
+    """One for as many agents as are to share it."""
+    folder = tmp_path / "clock"
+    folder.mkdir()
+    return SteppedClock(folder)
+
+
+@pytest.fixture
+def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+    """Two nodes of one worker."""
+    with drill(etcd_server.endpoint.targets[0], tmp_path, "2", 1, keep_alive_s=KEEP_ALIVE_S) as made:
+        yield made
+
+
+def outlive_a_lease() -> None:
+    """Let pass what a lease lives, and half as much: who did not refresh it is gone by then."""
+    until_s = time.monotonic() + 1.5 * KEEP_ALIVE_S
+    eventually(lambda: time.monotonic() > until_s, within_s=30, what="a lease's time", pause_s=0.1)
+
+
+def test_the_clock_of_a_process_does_jump(clock: SteppedClock) -> None:
+    def read() -> float:
+        code = "import time; print(time.time() - time.monotonic())"
+        said = subprocess.run([sys.executable, "-c", code], env=clock.environment, capture_output=True, check=True)
+        return float(said.stdout)
+
+    before = read()
+    clock.jump_to(-3)
+    assert read() == pytest.approx(before - 3 * 3600, abs=600)
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+def test_a_jump_while_a_round_runs_loses_nobody(job: Drill, clock: SteppedClock, hours: float) -> None:
+    job.obey()
+    job.environment = clock.environment
+    job.obey()
+    job.await_round(1, 2)
+    pids = job.pids(1)
+    clock.jump_to(hours)
+    outlive_a_lease()
+    clock.jump_to(-hours)
+    outlive_a_lease()
+    assert (job.rounds(), job.pids(1)) == ({1}, pids)
+    job.order(1, {"1": {"exit": 1}})
+    job.await_round(2, 2)
+    assert (job.restarts(2), job.await_world(State.ACTIVE, 2).losses) == ({"1"}, 0)
+    job.all_finish()
+    assert job.rounds() == {1, 2}
+
+
+def test_a_jump_while_the_first_round_forms_ends_no_patience(job: Drill, clock: SteppedClock) -> None:
+    job.environment = clock.environment
+    job.obey()
+    job.await_world(State.FORMING, 1)
+    clock.jump_to(DAYS)
+    outlive_a_lease()
+    clock.jump_to(-DAYS)
+    job.obey()
+    job.await_round(1, 2)
+    job.all_finish()
+    assert job.rounds() == {1}
+
+
+def test_a_jump_while_workers_save_evicts_nobody(etcd_server: EtcdServer, clock: SteppedClock, tmp_path: Path) -> None:
+    options = ("--progress", "--save", "SIGTERM")
+    endpoint = etcd_server.endpoint.targets[0]
+    with drill(endpoint, tmp_path, "2", 1, max_restarts=0, keep_alive_s=KEEP_ALIVE_S, options=options) as job:
+        job.want(stop_grace_s=60.0)
+        job.environment = clock.environment
+        job.begin(2)
+        job.want(restart_id="another")
+        job.await_point("told", 1, 2)
+        clock.jump_to(DAYS)
+        outlive_a_lease()
+        clock.jump_to(-DAYS)
+        job.go()
+        job.await_round(2, 2)
+        assert (job.view().gone, job.await_world(State.ACTIVE, 2).losses) == ({}, 0)
+        job.all_finish()
