@@ -69,6 +69,7 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
 	$(BIN)/python hack/crd-reference
 	$(BIN)/python hack/python-reference
+	$(BIN)/python hack/metrics-reference
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

@@ -33,6 +33,14 @@ _COUNTS = {
     "pod_replacements": "Failed pods that were replaced and counted.",
 }
 
+_NOW_LABELS = {
+    "elasticjob_phase": ("namespace", "phase"),
+    "elasticjob_watch_age_seconds": ("resource",),
+    "elasticjob_job_seconds_total": ("namespace", "state"),
+    "elasticjob_agents": ("namespace", "health"),
+    "elasticjob_queue_depth": (),
+}
+
 Phases = Callable[[], Mapping[tuple[str, str], int]]
 
 
@@ -43,6 +51,8 @@ class PrometheusMeter(Meter):
         self._clock = clock
         self._registry = CollectorRegistry()
         self._heard_s: dict[Resource, float] = {}
+        self.labels: dict[str, tuple[str, ...]] = {}
+        """Labels of each metric by its name, for the reference."""
         self._created = self._counter("created", "Jobs taken up.", "namespace")
         self._succeeded = self._counter("succeeded", "Jobs that succeeded.", "namespace")
         self._failed = self._counter("failed", "Jobs that failed.", "namespace", "reason")
@@ -67,15 +77,18 @@ class PrometheusMeter(Meter):
         self._turn_s = self._histogram("reconcile", "One turn of one job.", buckets=_TURN_SECONDS)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        self.labels[f"elasticjob_{name}_total"] = labels
         return Counter(f"elasticjob_{name}", what, labelnames=labels, registry=self._registry)
 
     def _histogram(self, name: str, what: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+        self.labels[f"elasticjob_{name}_seconds"] = labels
         return Histogram(
             f"elasticjob_{name}_seconds", what, labelnames=labels, buckets=buckets, registry=self._registry
         )
 
     def show(self, phases: Phases, depth: Callable[[], int]) -> None:
         """What is counted anew each time: jobs by phase, and jobs that wait for their turn."""
+        self.labels |= _NOW_LABELS
         self._registry.register(_Now(phases, depth, self.ages, self._goodput))
 
     def text(self) -> bytes:
@@ -155,12 +168,14 @@ class _Now(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """All of them."""
-        jobs = GaugeMetricFamily("elasticjob_phase", "Jobs in this phase.", labels=["namespace", "phase"])
+        jobs = GaugeMetricFamily("elasticjob_phase", "Jobs in this phase.", labels=_NOW_LABELS["elasticjob_phase"])
         for (namespace, phase), count in sorted(self._phases().items()):
             jobs.add_metric([namespace, phase or Phase.PENDING], count)
         yield jobs
         ages = GaugeMetricFamily(
-            "elasticjob_watch_age_seconds", "Since a watch told anything or was listed.", labels=["resource"]
+            "elasticjob_watch_age_seconds",
+            "Since a watch told anything or was listed.",
+            labels=_NOW_LABELS["elasticjob_watch_age_seconds"],
         )
         for resource, age_s in self._ages().items():
             ages.add_metric([resource.value], age_s)
@@ -168,12 +183,12 @@ class _Now(Collector):
         spent = CounterMetricFamily(
             "elasticjob_job_seconds",
             "What jobs spend their time on: an active round, forming the next, or waiting for the first.",
-            labels=["namespace", "state"],
+            labels=_NOW_LABELS["elasticjob_job_seconds_total"],
         )
         for (namespace, state), seconds in sorted(self._goodput.spent_s().items()):
             spent.add_metric([namespace, state], seconds)
         yield spent
-        agents = GaugeMetricFamily("elasticjob_agents", "Agents by health.", labels=["namespace", "health"])
+        agents = GaugeMetricFamily("elasticjob_agents", "Agents by health.", labels=_NOW_LABELS["elasticjob_agents"])
         for (namespace, health), count in sorted(self._goodput.agents().items()):
             agents.add_metric([namespace, health], count)
         yield agents
