@@ -43,7 +43,8 @@ def measure() -> Iterator[tuple[str, str]]:
     """Each line as it is known."""
     payload = Payload()
     try:
-        copies = [copied(payload.install()) for _ in range(RUNS)]
+        payload.install()
+        copies = [copied_to_disk() for _ in range(RUNS)]
         yield "size on disk", f"{int(payload.run(GLIBC, 'du', '-sk', '/opt/elasticjob').split()[0]) / 1000:.1f} MB"
         yield "files", payload.run(GLIBC, "sh", "-c", "find /opt/elasticjob -type f | wc -l").strip()
         packed = payload.run(GLIBC, "sh", "-c", "tar -C /opt -c elasticjob | gzip | wc -c")
@@ -59,6 +60,15 @@ def measure() -> Iterator[tuple[str, str]]:
         yield "copied and started, median (goal 0.3 s)", f"{on_disk + start:.3f} s"
     finally:
         payload.remove()
+
+
+def copied_to_disk() -> float:
+    """Seconds of one copy into a new volume, as each pod has one; over an older copy it takes far longer."""
+    new = Payload()
+    try:
+        return copied(new.install())
+    finally:
+        new.remove()
 
 
 def copied_to_memory() -> float:

@@ -7,8 +7,9 @@ get that one, and nothing of the payload's.
 The interpreter is isolated: nothing here may look at HOME, at the user's name or at a path outside the payload.
 """
 
+import contextlib
 import os
-import shutil
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -46,19 +47,41 @@ def install(source: Path, target: Path) -> None:
 
     Its children and not itself: a volume's root is another user's, so its mode cannot be set.
     """
-    for child in source.iterdir():
+    for child in os.scandir(source):
+        there = os.path.join(target, child.name)  # noqa: PTH118 -- strings all the way: Paths cost a third of the time
         if child.is_dir():
-            shutil.copytree(child, target / child.name, copy_function=_copy, dirs_exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(there)  # noqa: PTH102 -- a string
+            install(Path(child.path), Path(there))
         else:
-            _copy(str(child), str(target / child.name))
+            _copy(child.path, there)
 
 
 def _copy(source: str, target: str) -> None:
-    """Beside the target first, so that a file which is run or mapped is never half written."""
-    beside = f"{target}.new"
-    shutil.copyfile(source, beside)
-    shutil.copymode(source, beside)
-    os.replace(beside, target)  # noqa: PTH105 -- copytree hands over strings, and 700 Paths cost a tenth of the time
+    """One file, in the kernel."""
+    reading = os.open(source, os.O_RDONLY)
+    try:
+        _write(reading, target)
+    except FileExistsError:
+        # It may be mapped, or half written by an earlier try: beside it first. Never when nothing is there: on ext4 to
+        # replace a file costs ten times as much as to make it.
+        beside = f"{target}.new"
+        Path(beside).unlink(missing_ok=True)
+        _write(reading, beside)
+        os.rename(beside, target)  # noqa: PTH104 -- a string
+    finally:
+        os.close(reading)
+
+
+def _write(reading: int, target: str) -> None:
+    found = os.fstat(reading)
+    writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(found.st_mode))
+    try:
+        at = 0
+        while at < found.st_size:
+            at += os.sendfile(writing, reading, at, found.st_size - at)
+    finally:
+        os.close(writing)
 
 
 def _install_from_command_line(arguments: list[str]) -> int:
@@ -66,6 +89,7 @@ def _install_from_command_line(arguments: list[str]) -> int:
         print(f"elasticjob-agent: {_INSTALL} needs one folder: {_INSTALL} TARGET", file=sys.stderr)
         return _USAGE
     start = time.monotonic()
+    os.umask(0o022)  # whoever runs it later is another user
     try:
         install(HOME, Path(arguments[0]))
     except OSError as error:

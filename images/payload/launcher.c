@@ -38,11 +38,10 @@ static char *hidden(const char *variable) {
 int main(int argc, char **argv) {
   int count = 0, kept = 0;
   while (environ[count]) count++;
-  char **environment = need(calloc(count + 3, sizeof *environment));
+  char **environment = need(calloc(count + 2, sizeof *environment));
   for (int i = 0; i < count; i++)
     environment[kept++] = strncmp(environ[i], "ELASTICJOB_", 11) ? hidden(environ[i]) : environ[i];
-  environment[kept++] = "LC_ALL=C";               /* other locales are not built into the C library */
-  environment[kept++] = "OPENSSL_CONF=/dev/null"; /* the image's own is for another OpenSSL */
+  environment[kept++] = "LC_ALL=C"; /* other locales are not built into the C library */
 
   char **command = need(calloc(COMMAND_LENGTH + argc + 1, sizeof *command));
   memcpy(command, COMMAND, sizeof COMMAND);

@@ -1,5 +1,6 @@
 """What an image may hold against us, each by itself and all at once: variables and files that change other programs."""
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -73,8 +74,9 @@ def test_all_of_them_at_once(run_job: Run, hostile: Path, image: str) -> None:
 
 @pytest.mark.parametrize("image", [OLD_GLIBC, GLIBC])
 def test_a_library_that_is_preloaded_into_everything_is_the_workers_alone(run_job: Run, image: str) -> None:
-    libm = "/lib/x86_64-linux-gnu/libm.so.6"
-    script = "for maps in /proc/1/maps /proc/self/maps; do grep -c '/x86_64-linux-gnu/libm[.-]' $maps; done; true"
+    folder = f"/lib/{platform.machine()}-linux-gnu"
+    libm = f"{folder}/libm.so.6"
+    script = f"for maps in /proc/1/maps /proc/self/maps; do grep -c '{folder}/libm[.-]' $maps; done; true"
     said = run_job(image, "sh", "-c", f"echo $LD_PRELOAD; {script}", options=("-e", f"LD_PRELOAD={libm}")).splitlines()
     at = said.index(libm)
     assert said[at + 1] == "0"
