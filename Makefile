@@ -6,6 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?=
 WORKERS ?= 4
+MINUTES ?= 20
 
 ##@ First steps
 .PHONY: help quickstart
@@ -16,7 +17,7 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
 
 ##@ Tests
-.PHONY: test lint unit integration test-torch e2e images nightly
+.PHONY: test lint unit integration test-torch e2e soak images nightly
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
 lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
 	$(BIN)/ruff check .
@@ -35,6 +36,9 @@ test-torch: .venv/dev ## an unmodified DDP script under our agent and under torc
 	ELASTICJOB_TORCH_PYTHON=$$(hack/torch-venv) $(BIN)/pytest tests/torch
 e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
 	$(BIN)/pytest tests/integration/payload e2e
+soak: .venv/dev ## 5 jobs under random faults for MINUTES=20: every result right, nothing stuck, nothing left behind
+	hack/kube-tools >/dev/null
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
@@ -42,6 +46,7 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/kube
 	$(MAKE) test-torch
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
+	$(MAKE) soak
 
 ##@ Measurements
 .PHONY: bench-operator bench-recovery bench-rendezvous bench-payload bench-processes

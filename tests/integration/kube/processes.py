@@ -27,6 +27,11 @@ class Process:
             )
 
     @property
+    def pid(self) -> int:
+        """Of the process itself: what ties it is replaced by it."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """It has not ended."""
         return self._process.poll() is None

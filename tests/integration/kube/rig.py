@@ -223,6 +223,14 @@ class Rig:
         """`kubectl delete pod`."""
         self._request("DELETE", f"{self._pods_path}/{name}", {})
 
+    def delete_job(self, name: str) -> None:
+        """`kubectl delete ejob --wait=false`."""
+        self._request("DELETE", f"{self._jobs_path}/{name}", {})
+
+    def forget_pod(self, name: str) -> None:
+        """As the garbage collector of pods does when a node is gone for ever."""
+        self._request("DELETE", f"{self._pods_path}/{name}", {"gracePeriodSeconds": 0})
+
     @property
     def _jobs_path(self) -> str:
         return f"/apis/elasticjob.io/v1alpha1/namespaces/{self.namespace.name}/elasticjobs"

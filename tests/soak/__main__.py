@@ -1,0 +1,141 @@
+"""`make soak`: jobs side by side, a random fault every few seconds, for so many minutes; what must hold, holds.
+
+    python -m tests.soak [--minutes 20] [--jobs 5] [--every 3.0] [--seed N]
+
+Exit code 0 if every job that was begun was trained to its end with the right result, whatever happened to it, and
+in the end nothing is left: no pod, key, lease, process or temporary file, and operator and node hold no more than
+new ones. Otherwise 1, the seed, what was wrong, and the folder with all logs.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults.waiting import eventually
+from tests.soak.lives import Broken, Life
+from tests.soak.stage import Stage, Use, open_stage
+from tests.soak.strikes import describe, draw
+
+_LAST_JOBS_S = 360.0
+_REST_S = 60.0
+_PAUSE_S = 0.3
+_MORE = {"descriptors": 10, "threads": 4, "rss_mib": 60}
+"""So much more than a new process may an old one hold: its caches are warm."""
+
+
+def main(arguments: list[str]) -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--jobs", type=int, default=5)
+    parser.add_argument("--every", type=float, default=3.0, help="seconds between two faults, on average")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    options = parser.parse_args(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    (folder / "tmp").mkdir()
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    print(f"soak: {options.jobs} jobs, {options.minutes:g} minutes, seed {options.seed}, logs in {folder}", flush=True)
+    try:
+        with open_stage(folder) as stage:
+            _soak(stage, options)
+    except (Broken, AssertionError) as error:
+        print(f"soak: FAILED with seed {options.seed}: {error}\nlogs are in {folder}", flush=True)
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+def _soak(stage: Stage, options: argparse.Namespace) -> None:
+    rng = random.Random(options.seed)
+    lives = [Life(stage.rig, n, random.Random(f"{options.seed}/{n}"), 300, 0.05) for n in range(options.jobs)]
+    began_s = time.monotonic()
+    counts = _strike(stage, lives, rng, until_s=began_s + options.minutes * 60, every_s=options.every)
+    print("soak: no more faults; the last jobs train to their end", flush=True)
+    _finish(lives)
+    took_s = time.monotonic() - began_s
+    _require_nothing_left(stage)
+    ended, rounds = sum(life.ended for life in lives), sum(life.rounds for life in lives)
+    print(
+        f"soak: {counts.total()} faults survived in {took_s:.0f} s ({describe(counts)}); "
+        f"{ended} jobs trained to the right result in {rounds} rounds, "
+        f"{sum(x.restarts for x in lives)} restarts, {sum(x.node_losses for x in lives)} node losses, "
+        f"{sum(x.replacements for x in lives)} pod replacements; nothing is left behind",
+        flush=True,
+    )
+
+
+def _strike(stage: Stage, lives: list[Life], rng: random.Random, *, until_s: float, every_s: float) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    next_s = time.monotonic() + every_s
+    while (now_s := time.monotonic()) < until_s:
+        for life in lives:
+            life.look(now_s, again=True)
+        if now_s >= next_s:
+            strike = draw(rng)
+            if said := strike(stage, rng.choice(lives), rng):
+                counts[strike.__name__] += 1
+                print(f"{until_s - now_s:6.0f} s left: {said}", flush=True)
+            next_s = time.monotonic() + rng.expovariate(1 / every_s)
+        time.sleep(_PAUSE_S)
+    return counts
+
+
+def _finish(lives: list[Life]) -> None:
+    def all_done() -> bool:
+        busy = [life.look(time.monotonic(), again=False) for life in lives]  # every one must be looked at
+        return not any(busy)
+
+    eventually(all_done, within_s=_LAST_JOBS_S, what="the end of the last jobs", pause_s=_PAUSE_S)
+
+
+def _require_nothing_left(stage: Stage) -> None:
+    """Counts of what may be left are read until they are right: deletions take a moment."""
+    for what, left in stage.leftovers().items():
+        _until_none(what, left)
+    old = {"operator": Use.of(stage.operator_pid), "node": Use.of(stage.node_pid)}
+    stage.rig.kill_operator()
+    stage.kill_node()
+    stage.start_operator()
+    stage.start_node()
+    _train_one_more(stage)
+    new = {"operator": Use.of(stage.operator_pid), "node": Use.of(stage.node_pid)}
+    for name, use in old.items():
+        for what, allowed in _MORE.items():
+            had, has = getattr(use, what), getattr(new[name], what)
+            if had > has + allowed:
+                raise Broken(f"the {name} held {had} {what}, a new one holds {has}: it leaks")
+    print(f"soak: at rest: {old}; new: {new}; etcd {stage.etcd_bytes() >> 10} KiB", flush=True)
+
+
+def _until_none(what: str, left: Callable[[], object]) -> None:
+    found: list[object] = []
+
+    def none() -> bool:
+        found[:] = [left()]
+        return not found[0]
+
+    try:
+        eventually(none, within_s=_REST_S, what=f"no {what} left", pause_s=_PAUSE_S)
+    except AssertionError:
+        raise Broken(f"{what} left behind: {found[0]}") from None
+
+
+def _train_one_more(stage: Stage) -> None:
+    """One undisturbed job, so that the new processes have loaded all that their work needs."""
+    life = Life(stage.rig, 999, random.Random(0), 100, 0.01)
+
+    def done() -> bool:
+        return not life.look(time.monotonic(), again=not life.ended)
+
+    eventually(done, within_s=_LAST_JOBS_S, what="one job without faults", pause_s=_PAUSE_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
