@@ -31,6 +31,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 {{- end }}
 
+{{/* With etcd.tls: where the authority is, where etcd's own certificate, and by which names etcd is dialed. */}}
+{{- define "elasticjob.caSecret" -}}
+{{ .Values.etcd.tls.caSecret | default (printf "%s-etcd-ca" (include "elasticjob.fullname" .)) }}
+{{- end }}
+{{- define "elasticjob.serverSecret" -}}
+{{ .Values.etcd.tls.serverSecret | default (printf "%s-etcd-server" (include "elasticjob.fullname" .)) }}
+{{- end }}
+{{- define "elasticjob.etcdNames" -}}
+{{- $service := printf "%s-etcd%s.%s" (include "elasticjob.fullname" .) (eq (int .Values.etcd.members) 1 | ternary "" "-peers") .Release.Namespace -}}
+{{- $names := list $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service) "localhost" "127.0.0.1" -}}
+{{- if gt (int .Values.etcd.members) 1 }}{{ $names = append $names (printf "*.%s.svc" $service) }}{{ end -}}
+{{ toJson $names }}
+{{- end }}
+
 {{/* What a namespaced operator calls this cluster: of an etcd that several clusters may share, it must be told. */}}
 {{- define "elasticjob.clusterId" -}}
 {{- if .Values.operator.clusterId -}}
@@ -80,6 +94,11 @@ capabilities: {drop: [ALL]}
 - apiGroups: [""]
   resources: [services]
   verbs: [create, patch]  # server-side apply
+{{- if .Values.etcd.tls.enabled }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, update]  # each job's certificate; it can read none
+{{- end }}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [create, patch]  # server-side apply
