@@ -21,6 +21,7 @@ _AHEAD = 1000
 """Lines that wait for a slow reader."""
 _PAUSE_S = 0.5
 """Before a pod that has no log yet, or whose log broke off, is asked again."""
+_WHOLE_SECONDS = len("2026-01-01T00:00:00")
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -124,17 +125,13 @@ class _Following:
         """From the last line on; what is asked again is of whole seconds, so some come twice and are left out."""
         last = self._last.get(pod, "")
         tail = None if last else self._tail
-        with log_of(
-            self._cluster, self._namespace, pod, follow=True, tail=tail, since=last[:19] + "Z" if last else ""
-        ) as lines:
-            self._stop.mind(lines)
-            try:
-                for line in parsed(lines, pod, lambda: self._ranks.get(pod)):
-                    if line.time > last:
-                        self._last[pod] = line.time
-                        self._put(line)
-            finally:
-                self._stop.forget(lines)
+        since = last[:_WHOLE_SECONDS] + "Z" if last else ""
+        opened = log_of(self._cluster, self._namespace, pod, follow=True, tail=tail, since=since)
+        with opened as lines, self._stop.minding(lines):
+            for line in parsed(lines, pod, lambda: self._ranks.get(pod)):
+                if line.time > last:
+                    self._last[pod] = line.time
+                    self._put(line)
 
     def _has_ended(self, pod: str) -> bool:
         try:

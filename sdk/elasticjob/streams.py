@@ -5,6 +5,7 @@ Whoever blocks in a read or in a pause is woken by the switch, from any thread; 
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -31,11 +32,12 @@ class Lines:
     def stop(self) -> None:
         """No more of them."""
         self._stopped = True
-        self._response.shutdown()
+        with suppress(ValueError):  # all was read, and the connection is somebody else's
+            self._response.shutdown()
 
 
 class Stop:
-    """A switch that is thrown once; `mind` names what it ends."""
+    """A switch that is thrown once; `minding` names what it ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,14 +60,15 @@ class Stop:
         """Wait so long or until it is thrown; whether it is."""
         return self._thrown.wait(max(0.0, seconds))
 
-    def mind(self, lines: Lines) -> None:
-        """End these with the rest."""
+    @contextmanager
+    def minding(self, lines: Lines) -> Iterator[None]:
+        """Within it these end with the rest; after it their connection may be another's."""
         with self._lock:
             self._minded.add(lines)
             if self.is_thrown:
                 lines.stop()
-
-    def forget(self, lines: Lines) -> None:
-        """They have ended; their connection may be another's by now."""
-        with self._lock:
-            self._minded.discard(lines)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._minded.discard(lines)

@@ -66,8 +66,8 @@ def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: Stop) ->
         "timeoutSeconds": math.ceil(left_s),
     }
     path, tried = jobs_path(meta["namespace"]), f"watch the job {meta['name']}"
-    with suppress(Unreachable), cluster.lines(path, tried=tried, query=query, silence_s=left_s) as lines:
-        stop.mind(lines)
+    opened = cluster.lines(path, tried=tried, query=query, silence_s=left_s)
+    with suppress(Unreachable), opened as lines, stop.minding(lines):
         for line in lines:
             event = json.loads(line)
             if event["type"] == "ERROR":  # the version is too old: the next read is a new beginning

@@ -1,0 +1,113 @@
+"""Logs come through a real API server from a node's kubelet."""
+
+import itertools
+import threading
+
+import pytest
+
+from elasticjob import ElasticJob
+from elasticjob.errors import NoLogs
+from tests.faults.waiting import eventually
+from tests.integration.sdk.conftest import Stage
+from tests.integration.sdk.kubelet import Kubelet
+
+pytestmark = pytest.mark.kube
+
+
+def readers() -> list[threading.Thread]:
+    """Threads of the SDK that live."""
+    return [thread for thread in threading.enumerate() if thread.name == "elasticjob-logs"]
+
+
+@pytest.fixture
+def two(stage: Stage, kubelet: Kubelet, job: ElasticJob) -> ElasticJob:
+    """A job that runs on two pods, `a` with rank 0 and `b` with rank 1."""
+    kubelet.start_pod("a")
+    kubelet.start_pod("b")
+    stage.runs(job, "a", "b")
+    return job
+
+
+def test_a_rank_is_read_from_its_pod(kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("a", "zero")
+    kubelet.write("b", "one", "two words")
+    assert [(line.pod, line.rank, line.text) for line in two.logs(rank=1)] == [("b", 1, "one"), ("b", 1, "two words")]
+
+
+def test_without_a_rank_all_pods_are_put_in_order_of_time(kubelet: Kubelet, two: ElasticJob):
+    for pod, text in [("b", "1"), ("a", "2"), ("a", "3"), ("b", "4")]:
+        kubelet.write(pod, text)
+    assert [line.text for line in two.logs()] == ["1", "2", "3", "4"]
+
+
+def test_of_several_workers_in_a_pod_the_marks_tell_whose_a_line_is(stage: Stage, kubelet: Kubelet, job: ElasticJob):
+    kubelet.start_pod("a")
+    stage.runs(job, "a", workers=2)
+    kubelet.write("a", "round 1 begins", "[rank1] one", "[rank0] zero", "[rank1] two")
+    assert [line.text for line in job.logs(rank=1)] == ["one", "two"]
+    assert [line.rank for line in job.logs()] == [None, 1, 0, 1]
+
+
+def test_only_the_tail_is_read_if_that_is_wanted(kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("a", "1", "2", "3")
+    assert [line.text for line in two.logs(rank=0, tail=2)] == ["2", "3"]
+
+
+def test_a_pod_that_is_gone_leaves_the_others_to_be_read(stage: Stage, kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("a", "zero")
+    stage.runs(two, "a", "gone")
+    assert [line.text for line in two.logs()] == ["zero"]
+
+
+def test_a_rank_that_nobody_has_is_told(two: ElasticJob):
+    with pytest.raises(NoLogs, match="no log of rank 2 of the job digits: it has ranks 0 to 1"):
+        two.logs(rank=2)
+
+
+def test_lines_are_followed_until_the_job_has_ended(stage: Stage, kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("a", "before")
+    lines = two.logs(rank=0, follow=True)
+    assert next(lines).text == "before"
+    kubelet.write("a", "after")
+    assert next(lines).text == "after"
+    stage.runs(two, "a", "b", phase="Succeeded")
+    kubelet.write("a", "last")
+    kubelet.finish("a")
+    kubelet.finish("b")
+    assert [line.text for line in lines] == ["last"]
+    assert readers() == []
+
+
+def test_a_pod_that_replaces_a_lost_one_is_followed_too(stage: Stage, kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("b", "old")
+    lines = two.logs(rank=1, follow=True)
+    assert next(lines).text == "old"
+    stage.runs(two, "a", "b2")  # in the status before it is made
+    kubelet.start_pod("b2")
+    kubelet.write("b2", "new")
+    assert next(lines).text == "new"
+    lines.close()  # type: ignore[attr-defined]
+
+
+def test_after_a_broken_connection_no_line_is_missing_and_none_comes_twice(kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("a", "1", "2")
+    lines = two.logs(rank=0, follow=True)
+    assert [next(lines).text, next(lines).text] == ["1", "2"]
+    kubelet.drop("a")
+    kubelet.write("a", "3")
+    assert next(lines).text == "3"
+    lines.close()  # type: ignore[attr-defined]
+
+
+def test_whoever_stops_reading_leaves_no_thread_and_no_connection(kubelet: Kubelet, two: ElasticJob):
+    kubelet.write("a", *(str(i) for i in range(5000)))
+    lines = two.logs(follow=True)
+    assert [line.text for line in itertools.islice(lines, 3)] == ["0", "1", "2"]
+    lines.close()  # type: ignore[attr-defined]
+    assert readers() == []
+
+    def nobody_reads() -> bool:
+        kubelet.write("b", "whoever is gone is noticed when there is something to tell")
+        return kubelet.readers("a") == kubelet.readers("b") == 0
+
+    eventually(nobody_reads, within_s=30, what="nobody reads", pause_s=0.1)

@@ -1,0 +1,50 @@
+"""An API server's refusal is one error with its own sentence and a cure."""
+
+import json
+
+import pytest
+
+from elasticjob.answers import refusal
+from elasticjob.errors import (
+    AlreadyExists,
+    ClusterError,
+    CrdMissing,
+    Forbidden,
+    NotFound,
+    Rejected,
+    Unreachable,
+)
+
+NAMED = {"details": {"name": "digits", "kind": "elasticjobs"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "kind"),
+    [
+        (400, {"message": "no"}, Rejected),
+        (401, {"message": "Unauthorized"}, Forbidden),
+        (403, {"message": "no"}, Forbidden),
+        (404, NAMED, NotFound),
+        (404, {}, CrdMissing),
+        (409, NAMED, AlreadyExists),
+        (422, {"message": "no"}, Rejected),
+        (429, {}, Unreachable),
+        (500, {}, Unreachable),
+        (503, {}, Unreachable),
+        (418, {}, ClusterError),
+    ],
+)
+def test_every_status_has_its_error(status: int, said: dict[str, object], kind: type[ClusterError]):
+    assert type(refusal(status, "get the job digits", json.dumps(said).encode())) is kind
+
+
+def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure():
+    body = json.dumps({"message": 'elasticjobs.elasticjob.io "digits" not found', **NAMED}).encode()
+    assert str(refusal(404, "get the job digits", body)) == (
+        'cannot get the job digits: elasticjobs.elasticjob.io "digits" not found; check name, namespace and context'
+    )
+
+
+@pytest.mark.parametrize("body", [b"", b"upstream gone", b"[1]", b"\xff"])
+def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes):
+    assert "cannot list jobs: " in str(refusal(502, "list jobs", body))

@@ -1,0 +1,76 @@
+"""What a wait is for, and what a status says about it."""
+
+import pytest
+
+from elasticjob.errors import CannotHappen, JobFailed
+from elasticjob.goals import Goal, goal, is_reached, why_never
+from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.status import Condition, JobStatus, LastFailure
+
+
+def test_without_arguments_success_is_waited_for():
+    assert is_reached(goal(None, None), JobStatus(phase=Phase.SUCCEEDED))
+    assert not is_reached(goal(None, None), JobStatus(phase=Phase.FAILED))
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "reached"),
+    [
+        ("Running", "True", True),
+        ("Running", "False", False),
+        ("Running=False", "False", True),
+        ("Running=false", "False", True),
+        ("Running=Unknown", "Unknown", True),
+    ],
+)
+def test_a_condition_is_reached_by_its_status(text: str, status: str, reached: bool):  # noqa: FBT001  # a table's column
+    now = JobStatus(conditions=(Condition(type="Running", status=status, reason="R"),))  # type: ignore[arg-type]
+    assert is_reached(goal(None, text), now) is reached
+
+
+def test_a_condition_that_is_not_there_is_not_reached():
+    assert not is_reached(goal(None, "Running=False"), JobStatus())
+
+
+@pytest.mark.parametrize(("phase", "condition"), [("Runing", None), (None, "Runing"), ("Running", "Running")])
+def test_what_cannot_be_waited_for_is_a_value_error(phase: str | None, condition: str | None):
+    with pytest.raises(ValueError, match=r"Runing|not both"):
+        goal(phase, condition)
+
+
+def test_a_failed_job_that_should_succeed_says_why_it_failed():
+    last = LastFailure(
+        time="",
+        round=3,
+        pod_name="digits-1-x",
+        rank=5,
+        local_rank=1,
+        exit_code=139,
+        message="Traceback\nValueError: no",
+    )
+    failed = Condition(
+        type=ConditionType.FAILED, status="True", reason="MaxRestartsExceeded", message="4 of 3 restarts"
+    )
+    now = JobStatus(phase=Phase.FAILED, conditions=(failed,), last_failure=last)
+    never = why_never(Goal(), "digits", now)
+    assert isinstance(never, JobFailed)
+    assert never.status is now
+    assert str(never) == (
+        "job digits failed: MaxRestartsExceeded: 4 of 3 restarts; last failure: rank 5 in pod digits-1-x ended with"
+        " exit code 139: ValueError: no"
+    )
+
+
+def test_a_job_that_succeeded_will_never_run():
+    never = why_never(goal("Running", None), "digits", JobStatus(phase=Phase.SUCCEEDED))
+    assert isinstance(never, CannotHappen)
+    assert str(never) == "job digits has ended as Succeeded, so it will never come to phase Running"
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SUSPENDED, Phase.RESTARTING])
+def test_a_job_that_lives_may_still_come_to_anything(phase: Phase):
+    assert why_never(Goal(), "digits", JobStatus(phase=phase)) is None
+
+
+def test_a_failed_job_has_reached_the_failure_that_was_waited_for():
+    assert why_never(goal("Failed", None), "digits", JobStatus(phase=Phase.FAILED)) is None

@@ -1,0 +1,36 @@
+"""A status that a newer operator wrote is read as far as this version knows it."""
+
+import pytest
+
+from elasticjob.errors import Unreadable
+from elasticjob.records import read_known
+from elasticjob_api.names import Phase
+from elasticjob_api.spec import JobSpec
+from elasticjob_api.status import JobStatus
+
+
+def test_fields_of_a_newer_version_are_left_out_at_every_depth():
+    newer = {
+        "phase": "Running",
+        "mood": "good",
+        "workerStates": {"running": 2, "dreaming": 1},
+        "nodes": [{"name": "a", "podName": "a-x", "zone": "z"}],
+        "lastFailure": {"time": "", "round": 1, "podName": "p", "rank": 0, "localRank": 0, "exitCode": 1, "x": 2},
+    }
+    status = read_known(JobStatus, newer, "status")
+    assert (status.phase, status.worker_states.running, status.nodes[0].pod_name) == (Phase.RUNNING, 2, "a-x")
+    assert status.last_failure is not None
+
+
+def test_no_status_is_that_of_a_job_that_nobody_has_looked_at():
+    assert read_known(JobStatus, None, "status") == JobStatus()
+
+
+def test_a_pod_template_is_kept_whole():
+    spec = read_known(JobSpec, {"template": {"spec": {"anything": [1]}}, "newer": 1}, "spec")
+    assert spec.template == {"spec": {"anything": [1]}}
+
+
+def test_a_word_of_a_newer_version_is_told_with_its_field_and_the_cure():
+    with pytest.raises(Unreadable, match=r"status\.phase: 'Dreaming' is not one of .*install the same version"):
+        read_known(JobStatus, {"phase": "Dreaming"}, "status")
