@@ -31,17 +31,16 @@ class Trace:
 
     def point(self, name: str, round_: int) -> None:
         """Note that `name` happened now, in `round_`."""
-        now_ns = time.time_ns()
-        self.note(name, round_, now_ns)
-        if self._fd is not None:
-            line = {"t_us": now_ns // 1000, "agent": self._agent, "round": round_, "point": name}
-            os.write(self._fd, json.dumps(line).encode() + b"\n")
+        self.note(name, round_, time.time_ns())
 
     def note(self, name: str, round_: int, at_ns: int) -> None:
-        """The same for a moment that has passed; no line is written."""
+        """The same for a moment that has passed: lines of a file are not always in order of time."""
         known = self.marks.get(name)
         if round_ == 0 or known is None or known.round != round_:
             self.marks[name] = Mark(round_, at_ns)
+        if self._fd is not None:
+            line = {"t_us": at_ns // 1000, "agent": self._agent, "round": round_, "point": name}
+            os.write(self._fd, json.dumps(line).encode() + b"\n")
 
     def close(self) -> None:
         """Close the file; idempotent."""

@@ -116,6 +116,7 @@ class Acts:
 
     async def _say_ready(self, scene: Scene, _step: Step) -> Result:
         world, stay = scene.world, scene.stay
+        self._trace.point("stopped", world.round)
         # A new port after each round; one never used is kept: a closer that took this node as idle has given it out.
         port = stay.node.master_port if stay.started is None else self._workers.renew_master_port()
         node = replace(stay.node, ready=world.round, master_port=port)

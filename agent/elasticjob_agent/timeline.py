@@ -1,0 +1,122 @@
+"""PURE: where the time of each recovery went, out of the trace files that the agents of one job wrote.
+
+    points = timeline.read(path.read_text().splitlines())      lines of one file or of several, in any order
+    for recovery in timeline.recoveries(points): print(timeline.show(recovery))
+
+A round is a recovery from the first sign that it is needed to the last start of its workers. Its steps follow each
+other: each ends with the *last* agent that took it (detect and propose: the first), so that they add up. All agents
+share one line of time: those of one machine do, those of several as far as their clocks agree. A line that cannot be
+read is left out, a step that nobody traced has no length: nothing here raises.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_SIGNS = ("exits", "failed", "detected", "link ended", "closer proved gone", "link proved", "lost", "joined")
+"""What can be the reason of a round, and is not of that round itself."""
+_STEPS = (
+    ("detect", ("detected", "link proved", "closer proved gone"), min),
+    ("propose", ("saw forming", "proposed"), min),
+    ("stop", ("stopped",), max),
+    ("ready", ("ready",), max),
+    ("close", ("saw active",), min),
+    ("start", ("started", "running"), max),
+)
+"""Name, the points that end it, and whether the first or the last of them does."""
+_WHOLE_SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Point:
+    """One line of a trace; `round` is 0 for what belongs to none."""
+
+    at_us: int
+    agent: str
+    round: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a recovery, µs since its begin; `agent` is the one that ended it."""
+
+    name: str
+    begin_us: int
+    end_us: int
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How one round came to be; `begin_us` is wall clock, everything else counts from there."""
+
+    round: int
+    begin_us: int
+    took_us: int
+    steps: tuple[Step, ...]
+    points: tuple[Point, ...]
+
+
+def read(lines: Iterable[str]) -> list[Point]:
+    """The points in these lines, in order of time."""
+    return sorted(point for line in lines if (point := _point(line)) is not None)
+
+
+def _point(line: str) -> Point | None:
+    try:
+        said = json.loads(line)
+        return Point(int(said["t_us"]), str(said["agent"]), int(said["round"]), str(said["point"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def recoveries(points: Sequence[Point]) -> list[Recovery]:
+    """One for each round that workers were started in, in order; the first round is the start of the job."""
+    rounds = sorted({point.round for point in points if point.name == "started"})
+    found: list[Recovery] = []
+    after_us = 0
+    for round_ in rounds:
+        recovery = _recovery(points, round_, after_us)
+        after_us = recovery.begin_us + recovery.took_us
+        found.append(recovery)
+    return found
+
+
+def _recovery(points: Sequence[Point], round_: int, after_us: int) -> Recovery:
+    own = [point for point in points if point.round == round_ and point.name not in _SIGNS]
+    opened_us = min(point.at_us for point in own)
+    signs = [
+        point for point in points if point.name in _SIGNS and after_us < point.at_us <= opened_us and _is_exact(point)
+    ]
+    end_us = max(point.at_us for point in own if point.name in {"started", "running"})
+    begin_us = min((point.at_us for point in signs), default=opened_us)
+    within = sorted({*signs, *(point for point in own if point.at_us <= end_us)})
+    return Recovery(round_, begin_us, end_us - begin_us, tuple(_steps(within, begin_us)), tuple(within))
+
+
+def _is_exact(point: Point) -> bool:
+    """A worker's end may be told by its error file, which many frameworks stamp in whole seconds."""
+    return point.name != "failed" or point.at_us % _WHOLE_SECOND_US != 0
+
+
+def _steps(points: Sequence[Point], begin_us: int) -> Iterable[Step]:
+    at_us = begin_us
+    for name, ends, which in _STEPS:
+        candidates = [point for point in points if point.name in ends and point.at_us >= at_us]
+        if not candidates:
+            continue
+        end = which(candidates)
+        yield Step(name, at_us - begin_us, end.at_us - begin_us, end.agent)
+        at_us = end.at_us
+
+
+def show(recovery: Recovery, *, points: bool = True) -> str:
+    """Lines for a terminal: the steps with how long each took, then every point, in µs since the begin."""
+    lines = [f"round {recovery.round}: {recovery.took_us:,} µs"]
+    lines += [
+        f"  {step.name:<8} {step.end_us - step.begin_us:>12,} µs   ended by {step.agent}" for step in recovery.steps
+    ]
+    if points:
+        lines += [f"  {point.at_us - recovery.begin_us:>12,}  {point.agent}: {point.name}" for point in recovery.points]
+    return "\n".join(lines)
