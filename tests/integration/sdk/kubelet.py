@@ -13,6 +13,7 @@ import threading
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,6 +47,10 @@ class Log:
                 if self.ended or self.broken or "follow" not in asked:
                     return
                 self.changed.wait(_LIMIT_S)
+
+
+def _append(line: tuple[datetime, str], log: Log) -> None:
+    log.lines.append(line)
 
 
 class Kubelet:
@@ -92,7 +97,7 @@ class Kubelet:
         for text in texts:
             self._ticks += 1
             line = (_BEGIN + timedelta(milliseconds=self._ticks), text)
-            self._change(self._logs[pod], lambda log, line=line: log.lines.append(line))
+            self._change(self._logs[pod], partial(_append, line))
 
     def finish(self, pod: str) -> None:
         """The container ends, well."""

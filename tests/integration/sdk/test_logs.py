@@ -28,19 +28,21 @@ def two(stage: Stage, kubelet: Kubelet, job: ElasticJob) -> ElasticJob:
     return job
 
 
-def test_a_rank_is_read_from_its_pod(kubelet: Kubelet, two: ElasticJob):
+def test_a_rank_is_read_from_its_pod(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "zero")
     kubelet.write("b", "one", "two words")
     assert [(line.pod, line.rank, line.text) for line in two.logs(rank=1)] == [("b", 1, "one"), ("b", 1, "two words")]
 
 
-def test_without_a_rank_all_pods_are_put_in_order_of_time(kubelet: Kubelet, two: ElasticJob):
+def test_without_a_rank_all_pods_are_put_in_order_of_time(kubelet: Kubelet, two: ElasticJob) -> None:
     for pod, text in [("b", "1"), ("a", "2"), ("a", "3"), ("b", "4")]:
         kubelet.write(pod, text)
     assert [line.text for line in two.logs()] == ["1", "2", "3", "4"]
 
 
-def test_of_several_workers_in_a_pod_the_marks_tell_whose_a_line_is(stage: Stage, kubelet: Kubelet, job: ElasticJob):
+def test_of_several_workers_in_a_pod_the_marks_tell_whose_a_line_is(
+    stage: Stage, kubelet: Kubelet, job: ElasticJob
+) -> None:
     kubelet.start_pod("a")
     stage.runs(job, "a", workers=2)
     kubelet.write("a", "round 1 begins", "[rank1] one", "[rank0] zero", "[rank1] two")
@@ -48,23 +50,23 @@ def test_of_several_workers_in_a_pod_the_marks_tell_whose_a_line_is(stage: Stage
     assert [line.rank for line in job.logs()] == [None, 1, 0, 1]
 
 
-def test_only_the_tail_is_read_if_that_is_wanted(kubelet: Kubelet, two: ElasticJob):
+def test_only_the_tail_is_read_if_that_is_wanted(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "1", "2", "3")
     assert [line.text for line in two.logs(rank=0, tail=2)] == ["2", "3"]
 
 
-def test_a_pod_that_is_gone_leaves_the_others_to_be_read(stage: Stage, kubelet: Kubelet, two: ElasticJob):
+def test_a_pod_that_is_gone_leaves_the_others_to_be_read(stage: Stage, kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "zero")
     stage.runs(two, "a", "gone")
     assert [line.text for line in two.logs()] == ["zero"]
 
 
-def test_a_rank_that_nobody_has_is_told(two: ElasticJob):
+def test_a_rank_that_nobody_has_is_told(two: ElasticJob) -> None:
     with pytest.raises(NoLogs, match="no log of rank 2 of the job digits: it has ranks 0 to 1"):
         two.logs(rank=2)
 
 
-def test_lines_are_followed_until_the_job_has_ended(stage: Stage, kubelet: Kubelet, two: ElasticJob):
+def test_lines_are_followed_until_the_job_has_ended(stage: Stage, kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "before")
     lines = two.logs(rank=0, follow=True)
     assert next(lines).text == "before"
@@ -78,7 +80,7 @@ def test_lines_are_followed_until_the_job_has_ended(stage: Stage, kubelet: Kubel
     assert readers() == []
 
 
-def test_a_pod_that_replaces_a_lost_one_is_followed_too(stage: Stage, kubelet: Kubelet, two: ElasticJob):
+def test_a_pod_that_replaces_a_lost_one_is_followed_too(stage: Stage, kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("b", "old")
     lines = two.logs(rank=1, follow=True)
     assert next(lines).text == "old"
@@ -89,7 +91,7 @@ def test_a_pod_that_replaces_a_lost_one_is_followed_too(stage: Stage, kubelet: K
     lines.close()  # type: ignore[attr-defined]
 
 
-def test_after_a_broken_connection_no_line_is_missing_and_none_comes_twice(kubelet: Kubelet, two: ElasticJob):
+def test_after_a_broken_connection_no_line_is_missing_and_none_comes_twice(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "1", "2")
     lines = two.logs(rank=0, follow=True)
     assert [next(lines).text, next(lines).text] == ["1", "2"]
@@ -99,7 +101,7 @@ def test_after_a_broken_connection_no_line_is_missing_and_none_comes_twice(kubel
     lines.close()  # type: ignore[attr-defined]
 
 
-def test_whoever_stops_reading_leaves_no_thread_and_no_connection(kubelet: Kubelet, two: ElasticJob):
+def test_whoever_stops_reading_leaves_no_thread_and_no_connection(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", *(str(i) for i in range(5000)))
     lines = two.logs(follow=True)
     assert [line.text for line in itertools.islice(lines, 3)] == ["0", "1", "2"]

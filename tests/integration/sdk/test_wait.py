@@ -25,17 +25,17 @@ def meanwhile(act: Callable[[], object]) -> Iterator[None]:
     thread.join()
 
 
-def test_it_returns_as_soon_as_the_phase_is_reached(stage: Stage, job: ElasticJob):
+def test_it_returns_as_soon_as_the_phase_is_reached(stage: Stage, job: ElasticJob) -> None:
     with meanwhile(lambda: stage.says(job, phase="Running")):
         assert job.wait(phase="Running", timeout_s=LIMIT_S).phase is Phase.RUNNING
 
 
-def test_it_returns_at_once_when_it_is_so_already(stage: Stage, job: ElasticJob):
+def test_it_returns_at_once_when_it_is_so_already(stage: Stage, job: ElasticJob) -> None:
     stage.says(job, phase="Suspended")
     assert job.wait(phase=Phase.SUSPENDED, timeout_s=0).phase is Phase.SUSPENDED
 
 
-def test_without_a_goal_success_is_waited_for(stage: Stage, job: ElasticJob):
+def test_without_a_goal_success_is_waited_for(stage: Stage, job: ElasticJob) -> None:
     def act() -> None:
         stage.says(job, phase="Running")
         stage.says(job, phase="Succeeded")
@@ -44,7 +44,7 @@ def test_without_a_goal_success_is_waited_for(stage: Stage, job: ElasticJob):
         assert job.wait(timeout_s=LIMIT_S).phase is Phase.SUCCEEDED
 
 
-def test_a_condition_is_waited_for_with_its_status(stage: Stage, job: ElasticJob):
+def test_a_condition_is_waited_for_with_its_status(stage: Stage, job: ElasticJob) -> None:
     def degraded(status: str) -> None:
         moment = "2026-01-01T00:00:00Z"
         said = {"type": "Degraded", "status": status, "reason": "R", "message": "", "lastTransitionTime": moment}
@@ -55,7 +55,7 @@ def test_a_condition_is_waited_for_with_its_status(stage: Stage, job: ElasticJob
         assert job.wait(condition="Degraded=False", timeout_s=LIMIT_S).status.conditions[0].status == "False"
 
 
-def test_a_job_that_fails_meanwhile_is_an_error_with_its_reason(stage: Stage, job: ElasticJob):
+def test_a_job_that_fails_meanwhile_is_an_error_with_its_reason(stage: Stage, job: ElasticJob) -> None:
     with (
         meanwhile(lambda: stage.says(job, phase="Failed", message="too many restarts")),
         pytest.raises(JobFailed, match="job digits failed: too many restarts") as caught,
@@ -64,18 +64,18 @@ def test_a_job_that_fails_meanwhile_is_an_error_with_its_reason(stage: Stage, jo
     assert caught.value.status.phase is Phase.FAILED
 
 
-def test_what_an_ended_job_will_not_come_to_is_not_waited_for(stage: Stage, job: ElasticJob):
+def test_what_an_ended_job_will_not_come_to_is_not_waited_for(stage: Stage, job: ElasticJob) -> None:
     stage.says(job, phase="Succeeded")
     with pytest.raises(CannotHappen, match="has ended as Succeeded, so it will never come to phase Running"):
         job.wait(phase="Running")
 
 
-def test_a_job_that_is_deleted_meanwhile_is_gone(stage: Stage, job: ElasticJob):
+def test_a_job_that_is_deleted_meanwhile_is_gone(stage: Stage, job: ElasticJob) -> None:
     with meanwhile(lambda: stage.namespace.kubectl("delete", "ejob", "digits")), pytest.raises(JobGone):
         job.wait(timeout_s=LIMIT_S)
 
 
-def test_when_the_time_is_up_it_says_how_the_job_is(stage: Stage, job: ElasticJob):
+def test_when_the_time_is_up_it_says_how_the_job_is(stage: Stage, job: ElasticJob) -> None:
     stage.says(job, phase="Pending", reason="Unschedulable", message="no node has 8 GPUs")
     said = "did not come to phase Running within 0.2 s; it is Pending, Unschedulable: no node has 8 GPUs"
     with pytest.raises(WaitTimeout, match=said) as caught:
@@ -96,7 +96,7 @@ def way(stage: Stage, job: ElasticJob, tmp_path: Path) -> Iterator[tuple[Proxy, 
         cluster.close()
 
 
-def test_an_api_server_that_is_away_for_a_while_is_waited_for(stage: Stage, way: tuple[Proxy, ElasticJob]):
+def test_an_api_server_that_is_away_for_a_while_is_waited_for(stage: Stage, way: tuple[Proxy, ElasticJob]) -> None:
     between, job = way
     between.refuse()
 
@@ -108,7 +108,7 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(stage: Stage, way:
         assert job.wait(phase="Running", timeout_s=LIMIT_S).phase is Phase.RUNNING
 
 
-def test_an_api_server_that_stays_away_is_told_when_the_time_is_up(way: tuple[Proxy, ElasticJob]):
+def test_an_api_server_that_stays_away_is_told_when_the_time_is_up(way: tuple[Proxy, ElasticJob]) -> None:
     between, job = way
     between.refuse()
     with pytest.raises(WaitTimeout, match=r"as far as can be seen: cannot get the job digits: .*did not answer"):

@@ -34,11 +34,11 @@ NAMED = {"details": {"name": "digits", "kind": "elasticjobs"}}
         (418, {}, ClusterError),
     ],
 )
-def test_every_status_has_its_error(status: int, said: dict[str, object], kind: type[ClusterError]):
+def test_every_status_has_its_error(status: int, said: dict[str, object], kind: type[ClusterError]) -> None:
     assert type(refusal(status, "get the job digits", json.dumps(said).encode())) is kind
 
 
-def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure():
+def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure() -> None:
     body = json.dumps({"message": 'elasticjobs.elasticjob.io "digits" not found', **NAMED}).encode()
     assert str(refusal(404, "get the job digits", body)) == (
         'cannot get the job digits: elasticjobs.elasticjob.io "digits" not found; check name, namespace and context'
@@ -46,5 +46,5 @@ def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure():
 
 
 @pytest.mark.parametrize("body", [b"", b"upstream gone", b"[1]", b"\xff"])
-def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes):
+def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes) -> None:
     assert "cannot list jobs: " in str(refusal(502, "list jobs", body))

@@ -8,7 +8,7 @@ from elasticjob_api.names import ConditionType, Phase
 from elasticjob_api.status import Condition, JobStatus, LastFailure
 
 
-def test_without_arguments_success_is_waited_for():
+def test_without_arguments_success_is_waited_for() -> None:
     assert is_reached(goal(None, None), JobStatus(phase=Phase.SUCCEEDED))
     assert not is_reached(goal(None, None), JobStatus(phase=Phase.FAILED))
 
@@ -23,22 +23,22 @@ def test_without_arguments_success_is_waited_for():
         ("Running=Unknown", "Unknown", True),
     ],
 )
-def test_a_condition_is_reached_by_its_status(text: str, status: str, reached: bool):  # noqa: FBT001  # a table's column
+def test_a_condition_is_reached_by_its_status(text: str, status: str, reached: bool) -> None:  # noqa: FBT001  # a table's column
     now = JobStatus(conditions=(Condition(type="Running", status=status, reason="R"),))  # type: ignore[arg-type]
     assert is_reached(goal(None, text), now) is reached
 
 
-def test_a_condition_that_is_not_there_is_not_reached():
+def test_a_condition_that_is_not_there_is_not_reached() -> None:
     assert not is_reached(goal(None, "Running=False"), JobStatus())
 
 
 @pytest.mark.parametrize(("phase", "condition"), [("Runing", None), (None, "Runing"), ("Running", "Running")])
-def test_what_cannot_be_waited_for_is_a_value_error(phase: str | None, condition: str | None):
+def test_what_cannot_be_waited_for_is_a_value_error(phase: str | None, condition: str | None) -> None:
     with pytest.raises(ValueError, match=r"Runing|not both"):
         goal(phase, condition)
 
 
-def test_a_failed_job_that_should_succeed_says_why_it_failed():
+def test_a_failed_job_that_should_succeed_says_why_it_failed() -> None:
     last = LastFailure(
         time="",
         round=3,
@@ -61,16 +61,16 @@ def test_a_failed_job_that_should_succeed_says_why_it_failed():
     )
 
 
-def test_a_job_that_succeeded_will_never_run():
+def test_a_job_that_succeeded_will_never_run() -> None:
     never = why_never(goal("Running", None), "digits", JobStatus(phase=Phase.SUCCEEDED))
     assert isinstance(never, CannotHappen)
     assert str(never) == "job digits has ended as Succeeded, so it will never come to phase Running"
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SUSPENDED, Phase.RESTARTING])
-def test_a_job_that_lives_may_still_come_to_anything(phase: Phase):
+def test_a_job_that_lives_may_still_come_to_anything(phase: Phase) -> None:
     assert why_never(Goal(), "digits", JobStatus(phase=phase)) is None
 
 
-def test_a_failed_job_has_reached_the_failure_that_was_waited_for():
+def test_a_failed_job_has_reached_the_failure_that_was_waited_for() -> None:
     assert why_never(goal("Failed", None), "digits", JobStatus(phase=Phase.FAILED)) is None

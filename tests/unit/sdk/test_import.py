@@ -19,25 +19,25 @@ def loaded_by(statements: str) -> list[str]:
     return found
 
 
-def test_the_import_loads_nothing_heavy():
+def test_the_import_loads_nothing_heavy() -> None:
     assert loaded_by("import elasticjob") == []
 
 
-def test_a_job_that_is_only_a_manifest_needs_no_cluster_library():
+def test_a_job_that_is_only_a_manifest_needs_no_cluster_library() -> None:
     assert loaded_by("from elasticjob import ElasticJob") == []
 
 
-def test_the_launchers_need_neither_a_cluster_library_nor_grpc():
+def test_the_launchers_need_neither_a_cluster_library_nor_grpc() -> None:
     found = loaded_by("from elasticjob import launch, spawn, start_processes, record")
     assert not {"kubernetes", "grpc", "yaml"} & set(found)
 
 
 @pytest.mark.parametrize("name", elasticjob.__all__)
-def test_every_name_it_offers_is_there(name: str):
+def test_every_name_it_offers_is_there(name: str) -> None:
     assert getattr(elasticjob, name) is not None
     assert name in dir(elasticjob)
 
 
-def test_a_name_it_has_not_is_refused_with_those_it_has():
+def test_a_name_it_has_not_is_refused_with_those_it_has() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'ElasticJobs'; it has .*ElasticJob"):
         _ = elasticjob.ElasticJobs

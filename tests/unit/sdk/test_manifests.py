@@ -10,27 +10,27 @@ from elasticjob.errors import ElasticJobError, InvalidJob
 from tests.integration.kube.manifests import ELASTIC, MINIMAL, changed
 
 
-def test_a_job_from_a_dictionary_keeps_it_as_it_was_written():
+def test_a_job_from_a_dictionary_keeps_it_as_it_was_written() -> None:
     job = ElasticJob.from_dict(ELASTIC)
     assert job.manifest == ELASTIC
     assert (job.name, job.namespace, job.uid) == ("digits", "", "")
     assert (job.spec.replicas, job.spec.highest) == (4, 8)
 
 
-def test_a_job_does_not_share_its_manifest_with_the_caller():
+def test_a_job_does_not_share_its_manifest_with_the_caller() -> None:
     mine = changed(MINIMAL, {})
     job = ElasticJob.from_dict(mine)
     mine["spec"]["replicas"] = 7
     assert job.spec.replicas == 1
 
 
-def test_a_job_from_a_file_and_from_its_text_are_the_same(tmp_path: Path):
+def test_a_job_from_a_file_and_from_its_text_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(dict(ELASTIC)))
     assert ElasticJob.from_yaml(path).manifest == ElasticJob.from_text(path.read_text()).manifest == ELASTIC
 
 
-def test_every_fault_is_told_with_its_field():
+def test_every_fault_is_told_with_its_field() -> None:
     bad = changed(ELASTIC, {"spec.replicas": 9, "spec.maxRestarts": -1})
     with pytest.raises(InvalidJob, match=r"the manifest: spec\.replicas: .*maxReplicas") as caught:
         ElasticJob.from_dict(bad)
@@ -47,22 +47,22 @@ def test_every_fault_is_told_with_its_field():
         pytest.param("apiVersion: v1\nkind: Pod\nspec: {}", "kind: is 'Pod'; it must be ElasticJob", id="a-pod"),
     ],
 )
-def test_what_is_no_job_is_refused_in_words(text: str, said: str):
+def test_what_is_no_job_is_refused_in_words(text: str, said: str) -> None:
     with pytest.raises(InvalidJob, match=said):
         ElasticJob.from_text(text)
 
 
 @pytest.mark.parametrize("template", [3, {"spec": None}, {"spec": {"containers": "x"}}, {"spec": {"containers": [1]}}])
-def test_a_template_of_the_wrong_shape_is_refused_not_crashed_on(template: object):
+def test_a_template_of_the_wrong_shape_is_refused_not_crashed_on(template: object) -> None:
     with pytest.raises(InvalidJob):
         ElasticJob.from_dict(changed(MINIMAL, {"spec.template": template}))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidJob, match=r"none\.yaml: cannot be read: No such file"):
         ElasticJob.from_yaml(tmp_path / "none.yaml")
 
 
-def test_a_job_that_is_only_a_manifest_says_what_it_lacks():
+def test_a_job_that_is_only_a_manifest_says_what_it_lacks() -> None:
     with pytest.raises(ElasticJobError, match=r"only a manifest yet: create\(\) it"):
         ElasticJob.from_dict(MINIMAL).suspend()

@@ -15,26 +15,26 @@ def node(pod: str, rank: int | None, ranks: str) -> NodeStatus:
 MIXED = JobStatus(nodes=(node("a", 2, "RR"), node("b", 0, "R"), node("c", None, "PP"), node("d", 1, "RRR")))
 
 
-def test_ranks_are_counted_in_the_order_of_the_nodes_ranks():
+def test_ranks_are_counted_in_the_order_of_the_nodes_ranks() -> None:
     assert ranks_by_pod(MIXED) == {"b": Ranks(0, 1), "d": Ranks(1, 3), "a": Ranks(4, 2), "c": None}
 
 
 @pytest.mark.parametrize(("rank", "pod"), [(0, "b"), (1, "d"), (3, "d"), (4, "a"), (5, "a")])
-def test_every_rank_is_found_in_its_pod(rank: int, pod: str):
+def test_every_rank_is_found_in_its_pod(rank: int, pod: str) -> None:
     assert pod_of(MIXED, "digits", rank) == pod
 
 
-def test_a_rank_that_is_not_there_is_told_with_those_that_are():
+def test_a_rank_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(NoLogs, match="no log of rank 6 of the job digits: it has ranks 0 to 5"):
         pod_of(MIXED, "digits", 6)
 
 
-def test_before_the_first_round_no_rank_has_a_log():
+def test_before_the_first_round_no_rank_has_a_log() -> None:
     with pytest.raises(NoLogs, match="it is Pending and no worker has a rank"):
         pod_of(JobStatus(nodes=(node("a", None, "P"),)), "digits", 0)
 
 
-def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted():
+def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted() -> None:
     cut = JobStatus(phase=Phase.RUNNING, nodes=(node("a", 0, "RR"), node("c", 2, "RR")), nodes_truncated=True)
     assert ranks_by_pod(cut) == {"a": Ranks(0, 2)}
     with pytest.raises(NoLogs, match="of those that its status has room for"):
@@ -51,5 +51,5 @@ def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted():
         pytest.param("loss 0.1", None, (None, "loss 0.1"), id="no-rank-now"),
     ],
 )
-def test_a_line_is_of_the_rank_that_marks_it(text: str, ranks: Ranks | None, expected: tuple[int | None, str]):
+def test_a_line_is_of_the_rank_that_marks_it(text: str, ranks: Ranks | None, expected: tuple[int | None, str]) -> None:
     assert whose(text, ranks) == expected

@@ -9,7 +9,7 @@ from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 
 
-def test_fields_of_a_newer_version_are_left_out_at_every_depth():
+def test_fields_of_a_newer_version_are_left_out_at_every_depth() -> None:
     newer = {
         "phase": "Running",
         "mood": "good",
@@ -22,15 +22,15 @@ def test_fields_of_a_newer_version_are_left_out_at_every_depth():
     assert status.last_failure is not None
 
 
-def test_no_status_is_that_of_a_job_that_nobody_has_looked_at():
+def test_no_status_is_that_of_a_job_that_nobody_has_looked_at() -> None:
     assert read_known(JobStatus, None, "status") == JobStatus()
 
 
-def test_a_pod_template_is_kept_whole():
+def test_a_pod_template_is_kept_whole() -> None:
     spec = read_known(JobSpec, {"template": {"spec": {"anything": [1]}}, "newer": 1}, "spec")
     assert spec.template == {"spec": {"anything": [1]}}
 
 
-def test_a_word_of_a_newer_version_is_told_with_its_field_and_the_cure():
+def test_a_word_of_a_newer_version_is_told_with_its_field_and_the_cure() -> None:
     with pytest.raises(Unreadable, match=r"status\.phase: 'Dreaming' is not one of .*install the same version"):
         read_known(JobStatus, {"phase": "Dreaming"}, "status")
