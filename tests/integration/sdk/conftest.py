@@ -16,8 +16,10 @@ from tests.faults.apiserver import ApiServer
 from tests.integration.kube.conftest import (  # noqa: F401  # fixtures, and the hook that fetches the programs
     crd,
     namespace,
+    operator_token,
     programs,
     pytest_collection_finish,
+    rig,
     server,
 )
 from tests.integration.kube.manifests import ELASTIC
