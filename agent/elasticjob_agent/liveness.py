@@ -8,7 +8,8 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
 
-VARIABLE = "TORCHELASTIC_HEALTH_CHECK_PORT"
+from elasticjob_api.names import ENV_HEALTH_CHECK_PORT
+
 _BEAT_S = 1.0
 _LATEST_S = 10.0
 """A loop that has not turned for so long hangs: nothing in it may take a tenth of that."""
@@ -17,7 +18,7 @@ _LATEST_S = 10.0
 @contextlib.asynccontextmanager
 async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
     """Answer while inside. Raises OSError when the port is taken."""
-    if not environment.get(VARIABLE):
+    if not environment.get(ENV_HEALTH_CHECK_PORT):
         yield
         return
     from elasticjob_agent.server import health  # noqa: PLC0415  # an HTTP server that hardly any agent needs
@@ -30,7 +31,7 @@ async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
             beat_s = time.monotonic()
             await asyncio.sleep(_BEAT_S)
 
-    server = health.from_environment(lambda: time.monotonic() - beat_s < _LATEST_S)
+    server = health.from_environment(lambda: time.monotonic() - beat_s < _LATEST_S, environment)
     if server is not None:
         server.start()
     task = asyncio.create_task(beat(), name="liveness")

@@ -17,7 +17,11 @@ _SECONDS = {
     "keep_alive_interval",
     "keep_alive_max_attempt",
     "progress_deadline",
+    "restart_window",
+    "backoff",
+    "backoff_max",
 }
+_MAY_BE_NONE = {"restart_window", "backoff", "backoff_max"}
 _ATTEMPTS = 3.0
 _INTERVAL_S = 5.0
 _FILES = {"cacert": "ca", "ca_cert": "ca", "cert": "cert", "ssl_cert": "cert", "key": "key", "ssl_cert_key": "key"}
@@ -44,6 +48,9 @@ class RdzvConf:
     last_call_s: float | None = None
     lease_ttl_s: float | None = None
     progress_deadline_s: float | None = None
+    restart_window_s: float | None = None
+    backoff_initial_s: float | None = None
+    backoff_max_s: float | None = None
     ca_cert: str | None = None
     cert: str | None = None
     key: str | None = None
@@ -64,6 +71,9 @@ def parse_conf(text: str) -> RdzvConf:
         last_call_s=seconds.get("last_call_timeout"),
         lease_ttl_s=_lease_ttl_s(seconds),
         progress_deadline_s=seconds.get("progress_deadline"),
+        restart_window_s=seconds.get("restart_window"),
+        backoff_initial_s=seconds.get("backoff"),
+        backoff_max_s=seconds.get("backoff_max"),
         ca_cert=files.get("ca"),
         cert=files.get("cert"),
         key=files.get("key"),
@@ -87,8 +97,9 @@ def _seconds(key: str, value: str) -> float:
         seconds = float(value)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"--rdzv-conf {key}={value}: it must be a number above 0")
+    if not 0 < seconds < math.inf and not (key in _MAY_BE_NONE and seconds == 0):
+        or_0 = "0 or " if key in _MAY_BE_NONE else ""
+        raise UsageError(f"--rdzv-conf {key}={value}: it must be {or_0}a number above 0")
     return seconds
 
 

@@ -16,6 +16,7 @@ from elasticjob_agent.options import UsageError
 from elasticjob_agent.output import PREFIX_TEMPLATE, Output
 from elasticjob_agent.rdzv_conf import RdzvConf
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.own_address import own_address as address_towards
 from elasticjob_api import keys, names
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
@@ -105,6 +106,9 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
         scale_up_delay_s=1.0,
         stop_grace_s=_stop_grace_s(namespace, environment),
         progress_deadline_s=conf.progress_deadline_s or 0.0,
+        restart_window_s=conf.restart_window_s or 0.0,
+        backoff_initial_s=1.0 if conf.backoff_initial_s is None else conf.backoff_initial_s,
+        backoff_max_s=300.0 if conf.backoff_max_s is None else conf.backoff_max_s,
     )
 
 
@@ -215,16 +219,10 @@ def _check_numa(namespace: argparse.Namespace) -> None:
 
 
 def own_address(target: str) -> str:
-    """The address from which this host reaches `target` (HOST:PORT); nothing is sent."""
-    host, _, port = target.rpartition(":")
+    """The address from which this host reaches `target` (HOST:PORT); raises UsageError."""
     try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
-    except OSError as error:
+        return address_towards(target)
+    except socket.gaierror as error:
         raise UsageError(f"--rdzv-endpoint {target}: the host is not known ({error})") from error
-    family, kind, protocol, _, address = found[0]
-    with socket.socket(family, kind, protocol) as probe:
-        try:
-            probe.connect(address)
-        except OSError as error:
-            raise UsageError(f"--rdzv-endpoint {target}: there is no way to it ({error}); set --local-addr") from error
-        return str(probe.getsockname()[0])
+    except OSError as error:
+        raise UsageError(f"--rdzv-endpoint {target}: there is no way to it ({error}); set --local-addr") from error

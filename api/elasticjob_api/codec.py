@@ -9,6 +9,7 @@ dataclasses, and Any (passed through untouched: pod templates).
 import dataclasses
 import difflib
 import functools
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from typing import Any, TypeVar
 from elasticjob_api.errors import CodecError
 
 T = TypeVar("T")
+
+_INT_LIMIT = 1 << 63
 
 
 @functools.cache
@@ -119,11 +122,23 @@ _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true
 
 def _read_scalar(hint: type, value: Any, path: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        _expect_storable(value, path)
         return float(value)
     if isinstance(value, bool) and hint is not bool:
         raise CodecError(path, f"{value!r} is not {_WORDS[hint]}")
     _expect(value, hint, _WORDS[hint], path)
+    _expect_storable(value, path)
     return value
+
+
+def _expect_storable(value: Any, path: str) -> None:
+    """Refuse what Python's JSON has and nobody else could store: huge and infinite numbers, half characters."""
+    if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:
+        raise CodecError(path, f"{value!r:.60} has more than 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise CodecError(path, f"{value!r} is not a finite number")
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise CodecError(path, f"{value!r:.60} is not a text: it has half of a surrogate pair")
 
 
 def _expect(value: Any, kind: type, words: str, path: str) -> None:

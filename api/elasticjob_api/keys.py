@@ -17,12 +17,13 @@ from typing import Literal
 ROOT = "/elasticjob"
 SLOT_LIMIT = 0x10000
 
-Kind = Literal["spec", "expected", "world", "closer", "members", "node", "failure", "done", "gone", "report"]
+Kind = Literal["spec", "expected", "world", "closer", "terms", "members", "node", "failure", "done", "gone", "report"]
 
 _NODE = r"(?P<slot>[0-9a-f]{4})\.(?P<incarnation>[0-9a-f]{8})"
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("world", re.compile(r"c/ctl/world")),
     ("closer", re.compile(r"c/ctl/closer")),
+    ("terms", re.compile(r"c/ctl/terms")),
     ("spec", re.compile(r"c/spec")),
     ("expected", re.compile(r"c/expected")),
     ("members", re.compile(r"c/members")),
@@ -58,7 +59,7 @@ class Keys:
 
     @property
     def ctl(self) -> str:
-        """What every agent watches: world and closer, in one watch, so seen in order."""
+        """What every agent watches: world, closer and terms, in one watch, so seen in order."""
         return f"{self.prefix}/c/ctl/"
 
     @property
@@ -75,6 +76,11 @@ class Keys:
     def closer(self) -> str:
         """The elected node that closes rounds; leased."""
         return f"{self.prefix}/c/ctl/closer"
+
+    @property
+    def terms(self) -> str:
+        """What of the spec may change under the workers."""
+        return f"{self.prefix}/c/ctl/terms"
 
     @property
     def spec(self) -> str:

@@ -57,6 +57,10 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+ENV_HEALTH_CHECK_PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
+"""torchrun's name: a port on which the agent answers over HTTP whether its loop turns."""
+
+
 class ConditionType(StrEnum):
     """Types of `status.conditions`."""
 

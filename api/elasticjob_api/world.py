@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import SLOT_LIMIT
 
 MEMBER_BYTES = 12
 _MAGIC = "w1"
@@ -109,6 +110,8 @@ class World:
 _BOOLS = {"judged", "held"}
 _ALWAYS = {"round", "restarts", "losses"}
 _INTS = _ALWAYS | {"strikes", "port_retries"}
+_COUNT_LIMIT = 1 << 31
+"""Nothing is counted beyond it: the status that repeats these numbers holds 32 bits."""
 
 
 def encode_world(world: World) -> bytes:
@@ -147,10 +150,26 @@ def _value(name: str, text: str) -> Any:
     if name in _BOOLS:
         return text == "1"
     if name in _INTS:
-        return int(text)
+        return _count(name, text)
+    if name == "nprocs":
+        return _nprocs(text)
     if name == "state":
         return State(text)
     return Cause(text) if name == "cause" else text
+
+
+def _count(name: str, text: str) -> int:
+    number = int(text)
+    if not 0 <= number < _COUNT_LIMIT:
+        raise RecordError(f"world record has {name}={text:.40}")
+    return number
+
+
+def _nprocs(text: str) -> str:
+    """As it is, if it says how many workers each of the members has."""
+    if any(not 0 <= int(nproc) < _COUNT_LIMIT for nproc in from_run_lengths(text, "x")):
+        raise RecordError(f"world record has nprocs={text:.40}")
+    return text
 
 
 def encode_members(members: tuple[Member, ...]) -> str:
@@ -234,9 +253,11 @@ def run_lengths(values: list[str], mark: str) -> str:
 
 
 def from_run_lengths(text: str, mark: str) -> list[str]:
-    """The inverse of `run_lengths`; RecordError when corrupt."""
+    """The inverse of `run_lengths`; RecordError when corrupt, or longer than there are slots."""
     try:
-        pairs = [word.rsplit(mark, 1) for word in text.split(",") if word]
-        return [value for value, count in pairs for _ in range(int(count))]
+        runs = [(value, int(count)) for value, count in (word.rsplit(mark, 1) for word in text.split(",") if word)]
     except ValueError as error:
-        raise RecordError(f"run lengths {text!r} are corrupt") from error
+        raise RecordError(f"run lengths {text!r:.60} are corrupt") from error
+    if any(count < 0 for _, count in runs) or sum(count for _, count in runs) > SLOT_LIMIT:
+        raise RecordError(f"run lengths {text!r:.60} are of more than {SLOT_LIMIT} nodes")
+    return [value for value, count in runs for _ in range(count)]

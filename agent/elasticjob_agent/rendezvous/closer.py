@@ -13,7 +13,7 @@ from collections.abc import Callable
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.link_closer import CloserLinks
-from elasticjob_agent.rendezvous.plan import Decision, Evict, Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.plan import Decision, Evict, Wait, WriteTerms, WriteWorld, owed_terms, plan
 from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import View, parse_view
@@ -87,6 +87,8 @@ class ClosingLoop:
         try:
             if isinstance(decision, Evict):
                 await self._evict(view, decision)
+            elif isinstance(decision, WriteTerms):
+                await self._etcd.txn(txns.write_terms(self._me, view.spec_revision, decision.terms))
             else:
                 await self._write(view, decision)
         except (Unavailable, Wiped) as error:
@@ -103,6 +105,7 @@ class ClosingLoop:
             spec_revision=view.spec_revision,
             next_world=world,
             garbage=garbage,
+            terms=owed_terms(view),
         )
         result = await self._etcd.txn(txn)
         if result.succeeded:

@@ -19,6 +19,7 @@ from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundi
 from elasticjob_agent.rendezvous.interface import RendezvousParameters
 from elasticjob_agent.rendezvous.job import NodeOffer
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.own_address import own_address
 from elasticjob_agent.supervisor.background import background
 from elasticjob_agent.trace import Trace
 from elasticjob_api import keys, names
@@ -36,7 +37,7 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
     if "/" in params.run_id or not params.run_id:
         raise ValueError(f"run_id {params.run_id!r} of an etcd rendezvous; it must be a name without a slash")
     endpoint = _endpoint(params)
-    address = params.local_addr or _own_address(endpoint.targets[0])
+    address = params.local_addr or _address(endpoint.targets[0])
     join_timeout_s = _seconds(params, "join_timeout", _JOIN_TIMEOUT_S)
 
     @contextlib.asynccontextmanager
@@ -111,13 +112,8 @@ def _seconds(params: RendezvousParameters, option: str, default: float) -> float
     return seconds
 
 
-def _own_address(target: str) -> str:
-    """The address from which this host reaches `target`; nothing is sent."""
-    host, _, port = target.rpartition(":")
+def _address(target: str) -> str:
     try:
-        family, kind, protocol, _, there = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(there)
-            return str(probe.getsockname()[0])
+        return own_address(target)
     except OSError as error:
         raise RendezvousConnectionError(f"there is no way from this host to etcd at {target}: {error}") from error

@@ -137,6 +137,7 @@ class RendezvousMember:
             stay = self.stay
             self._note_wipe(stay)
             self._look()
+            self._follow_terms(stay)
             if stay.keeper.lost.is_set() and not self._recall.ended:
                 if not await self._recover(stay):
                     return Outcome(ExitCode.LEFT, "left while etcd did not answer")
@@ -166,6 +167,12 @@ class RendezvousMember:
             self._election.note(world)
             self._trace.point(f"saw {world.state.value}", world.round)
             self.on_world(world)
+
+    def _follow_terms(self, stay: Stay) -> None:
+        try:
+            stay.follow(self._mirror.items.get(self._keys.terms))
+        except RecordError as error:
+            log.warning("ignored %s: %s", self._keys.terms, error)
 
     def _note_wipe(self, stay: Stay) -> None:
         """After a wipe everybody first comes back: nothing is opened or closed for one lease period."""

@@ -13,6 +13,7 @@ from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import GoneReason, Slots
+from elasticjob_api.terms import Terms, terms_of
 from elasticjob_api.world import Cause, Member, State, World
 
 STOP_MARGIN_S = 10.0
@@ -46,7 +47,14 @@ class Evict:
     reason: GoneReason
 
 
-Decision = Wait | WriteWorld | Evict
+@dataclass(frozen=True, slots=True)
+class WriteTerms:
+    """Tell the agents what has changed for their workers in the spec."""
+
+    terms: Terms
+
+
+Decision = Wait | WriteWorld | Evict | WriteTerms
 
 
 def plan(view: View, seen: Seen, nonce: str) -> Decision:
@@ -58,6 +66,19 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
         return Wait(why=idle)
     if seen.now_s < seen.quiet_until_s:
         return Wait(seen.quiet_until_s, "etcd was wiped: all get time to come back")
+    decision = _plan_rounds(view, spec, world, seen, nonce)
+    if isinstance(decision, Wait) and world is not None and (owed := owed_terms(view)) is not None:
+        return WriteTerms(owed)
+    return decision
+
+
+def owed_terms(view: View) -> Terms | None:
+    """What the agents do not know yet of the spec; whatever the closer writes next says it too."""
+    wanted = None if view.spec is None else terms_of(view.spec)
+    return None if wanted == view.terms else wanted
+
+
+def _plan_rounds(view: View, spec: Slots, world: World | None, seen: Seen, nonce: str) -> Decision:
     if (condemned := _condemned(view, seen)) is not None:
         return condemned
     if world is None:

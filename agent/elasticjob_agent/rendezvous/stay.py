@@ -17,10 +17,11 @@ from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.wipe import Kept
 from elasticjob_api.records import Node, Slots
+from elasticjob_api.terms import decode_terms
 from elasticjob_api.world import World
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.protocol import Etcd, Lease, Range
+from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range
 
 PASSING = (Unavailable, LeaseNotFound, Wiped)
 """Trouble with etcd after which an act is tried again, from what the watch shows then."""
@@ -43,6 +44,8 @@ class Stay:
     keeper: LeaseKeeper
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
+    terms: bytes = b""
+    """What the closer said last of changes in the spec."""
     done_round: int = 0
     leave_said: bool = False
     failures_said: int = 0
@@ -60,6 +63,12 @@ class Stay:
         nonce, told = self.opening
         if world is not None and nonce and world.nonce == nonce:
             self.failures_said = max(self.failures_said, told)
+
+    def follow(self, terms: KeyValue | None) -> None:
+        """Take in what the closer says of changes in the spec, as the watch shows it. Raises RecordError."""
+        if terms is not None and terms.value != self.terms:
+            self.terms = terms.value
+            self.spec = decode_terms(terms.value).apply(self.spec)
 
     def kept(self, recall: Recall) -> Kept:
         """What is written back after a wipe."""

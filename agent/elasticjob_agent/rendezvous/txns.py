@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from elasticjob_api import records, world
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
+from elasticjob_api.terms import Terms, encode_terms
 from elasticjob_api.world import Closer, Member, Membership, State, World
 from elasticjob_etcd.protocol import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
 
@@ -174,8 +175,25 @@ def evict_closer(me: Identity, closer: Member, lease: int, proof: Gone) -> Txn:
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
-def write_world(me: Identity, *, seen: int, spec_revision: int, next_world: World, garbage: Iterable[str] = ()) -> Txn:
-    """The closer's write; `active` also writes the members and drops `garbage` (prefixes of rounds long gone)."""
+def write_terms(me: Identity, spec_revision: int, terms: Terms) -> Txn:
+    """The closer's word on what has changed in the spec; no fence on the world: it is true in every one."""
+    fences = (unchanged(me.keys.spec, spec_revision), me.mine, leased(me.keys.closer, me.lease))
+    return Txn(fences, (_put_terms(me.keys, terms),), (Get(me.keys.ctl, prefix=True),))
+
+
+def write_world(
+    me: Identity,
+    *,
+    seen: int,
+    spec_revision: int,
+    next_world: World,
+    garbage: Iterable[str] = (),
+    terms: Terms | None = None,
+) -> Txn:
+    """The closer's write; `active` also writes the members and drops `garbage` (prefixes of rounds long gone).
+
+    `terms` are said in the same breath, so that nobody acts on this world by older ones.
+    """
     fences = (
         unchanged(me.keys.world, seen),
         unchanged(me.keys.spec, spec_revision),
@@ -187,7 +205,13 @@ def write_world(me: Identity, *, seen: int, spec_revision: int, next_world: Worl
         membership = Membership(next_world.round, next_world.members)
         ops.append(Put(me.keys.members, world.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
+    if terms is not None:
+        ops.append(_put_terms(me.keys, terms))
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
+
+
+def _put_terms(keys: Keys, terms: Terms) -> Put:
+    return Put(keys.terms, encode_terms(terms))
 
 
 def _put_world(keys: Keys, next_world: World) -> Put:

@@ -13,6 +13,7 @@ from elasticjob_api import records, world
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey
 from elasticjob_api.records import Done, Expected, Failure, Gone, Node, Slots
+from elasticjob_api.terms import Terms, decode_terms
 from elasticjob_api.world import Member, Membership, World
 from elasticjob_etcd.protocol import KeyValue
 
@@ -56,6 +57,8 @@ class View:
     membership_revision: int = 0
     expected: Expected = field(default_factory=Expected)
     expected_revision: int = 0
+    terms: Terms | None = None
+    terms_revision: int = 0
     nodes: dict[Member, LiveNode] = field(default_factory=dict)
     gone: dict[Member, Gone] = field(default_factory=dict)
     failures: list[FailureAt] = field(default_factory=list)
@@ -162,6 +165,7 @@ def _ignore(_view: View, _parsed: ParsedKey, _kv: KeyValue) -> None:
 _READERS: dict[str, Callable[[View, ParsedKey, KeyValue], None]] = {
     "spec": _single("spec", decode_slots),
     "expected": _single("expected", _record(Expected)),
+    "terms": _single("terms", decode_terms),
     "world": _single("world", world.decode_world),
     "members": _single("membership", world.decode_membership),
     "node": _put_node,

@@ -4,13 +4,12 @@ One thread that waits for requests; nothing is served but that one answer, on ev
 """
 
 import logging
-import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-VARIABLE = "TORCHELASTIC_HEALTH_CHECK_PORT"
+from elasticjob_api.names import ENV_HEALTH_CHECK_PORT
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +54,12 @@ class HealthCheckServer:
             self._server = self._thread = None
 
 
-def from_environment(is_alive: Callable[[], bool]) -> HealthCheckServer | None:
+def from_environment(is_alive: Callable[[], bool], environment: Mapping[str, str]) -> HealthCheckServer | None:
     """A server on the port of TORCHELASTIC_HEALTH_CHECK_PORT; what is no port is logged and ignored."""
-    text = os.environ.get(VARIABLE)
+    text = environment.get(ENV_HEALTH_CHECK_PORT)
     if text is None:
         return None
     if not text.isdecimal() or not 0 <= int(text) < 1 << 16:
-        log.warning("%s is %r, which is not a port; no health checks are answered", VARIABLE, text)
+        log.warning("%s is %r, which is not a port; no health checks are answered", ENV_HEALTH_CHECK_PORT, text)
         return None
     return HealthCheckServer(is_alive, int(text))

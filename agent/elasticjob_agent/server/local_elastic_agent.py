@@ -23,12 +23,13 @@ from elasticjob_agent.server.records import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server.spec import WorkerSpec
 from elasticjob_agent.server.wedged import KernelWatch, hangs_in_kernel
 from elasticjob_agent.server.worker_env import worker_environment
+from elasticjob_api import names
 
 __all__ = ["LocalElasticAgent"]
 
 TORCHELASTIC_ENABLE_FILE_TIMER = "TORCHELASTIC_ENABLE_FILE_TIMER"
 TORCHELASTIC_TIMER_FILE = "TORCHELASTIC_TIMER_FILE"
-TORCHELASTIC_HEALTH_CHECK_PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
+TORCHELASTIC_HEALTH_CHECK_PORT = names.ENV_HEALTH_CHECK_PORT
 TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"
 
 _NEWER = (
@@ -215,7 +216,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         if self._health_check_server is None and TORCHELASTIC_HEALTH_CHECK_PORT in os.environ:
             from elasticjob_agent.server import health  # noqa: PLC0415 - an HTTP server is much to import for few
 
-            self._health_check_server = health.from_environment(self._is_alive)
+            self._health_check_server = health.from_environment(self._is_alive, os.environ)
         if self._health_check_server is not None:
             self._health_check_server.start()
 

@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
@@ -13,11 +14,12 @@ from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
+from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.world import State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.protocol import Etcd, Put, Txn
 from tests.faults.waiting import aeventually
 
 _numbers = itertools.count(1)
@@ -32,6 +34,8 @@ class ScriptedWorkers:
         self.failures: list[FailureIn] = []
         self.starts: list[Assignment] = []
         self.stops = 0
+        self.told: tuple[float, str] = (-1.0, "")
+        """Within how many seconds to stop, and by which signal, when it was last said."""
         self.slow = False
         self._port = 20000 + next(_numbers)
 
@@ -43,8 +47,7 @@ class ScriptedWorkers:
         self._become(Workers.RUNNING)
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
-        assert grace_s >= 0
-        assert signal_name == "SIGTERM"
+        self.told = grace_s, signal_name
         self.stops += 1
         self.phase = Workers.STOPPING
         if not self.slow:
@@ -179,6 +182,12 @@ class Crew:
             what=f"all run round {round_}",
         )
         return world
+
+    async def want(self, **changes: Any) -> None:
+        """The spec changes."""
+        now = (await self.view()).spec
+        assert now is not None
+        await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(replace(now, **changes))),)))
 
     async def finish(self, *mates: Mate) -> list[int]:
         """The workers of these exit 0; wait until they have ended."""

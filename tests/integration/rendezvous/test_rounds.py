@@ -97,6 +97,18 @@ async def test_the_victims_of_a_crash_are_not_charged_though_they_fail_first(rec
     assert (world.restarts, world.losses) == (0, 1)
 
 
+async def test_workers_are_stopped_as_the_spec_says_now_and_not_when_the_node_joined(recruit: Recruit) -> None:
+    crew = recruit(2, 2)
+    crew.join(2)
+    await crew.running(1)
+    await crew.want(stop_grace_s=77.0, stop_signal="SIGUSR1")
+    await aeventually(lambda: all(m.member.stay and m.member.stay.spec.stop_grace_s == 77.0 for m in crew.mates))
+    await crew.want(restart_id="another")
+    await crew.running(2)
+    assert [mate.workers.told for mate in crew.mates] == [(77.0, "SIGUSR1")] * 2
+    assert await crew.finish(*crew.mates) == [0, 0]
+
+
 async def test_a_joiner_costs_one_round_and_takes_the_last_place(recruit: Recruit) -> None:
     crew = recruit(2, 3)
     crew.join(2)

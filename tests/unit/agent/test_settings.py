@@ -30,6 +30,15 @@ def test_an_elastic_job() -> None:
     assert (spec.min, spec.max, spec.desired, spec.max_restarts, spec.join_timeout_s) == (2, 4, 4, 3, 9.0)
 
 
+def test_how_restarts_are_counted_and_delayed_can_be_said() -> None:
+    spec = made(f"{ETCD} --rdzv-conf restart_window=60,backoff=0,backoff_max=9").profile.own_spec
+    assert spec is not None
+    assert (spec.restart_window_s, spec.backoff_initial_s, spec.backoff_max_s) == (60.0, 0.0, 9.0)
+    plain = made(ETCD).profile.own_spec
+    assert plain is not None
+    assert (plain.restart_window_s, plain.backoff_initial_s, plain.backoff_max_s) == (0.0, 1.0, 300.0)
+
+
 def test_a_static_job_has_all_of_its_nodes_or_none_in_the_order_of_their_ranks() -> None:
     static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
     spec = static.profile.own_spec

@@ -170,6 +170,28 @@ def test_finding_8_the_report_of_an_agent_whose_key_was_deleted_is_refused_and_i
     made.run("turn 1; key 1; settle; is active 1 members=0,1; runs 1 1")
 
 
+TERMS = {
+    "a change is told while a round runs, and counts for the next stop": """
+        grace 77; look; close; is active 1; go 0; go 1; restart; look; close; go 0; go 1; had 0 77; had 1 77
+    """,
+    "it is told together with a round that the closer opens": """
+        grace 77; restart; look; close; is forming 2; go 0; go 1; had 0 77; had 1 77
+    """,
+    "who was cut off knows it when it is back": """
+        grace 77; look; close; look; close; expire 1; notice 1; turn 1; go 1; key 1
+        restart; look; close; go 1; had 1 77
+    """,
+    "and after a wipe it is told again": """
+        wipe; settle; grace 77; settle; restart; look; close; go 0; go 1; had 0 77; had 1 77
+    """,
+}
+
+
+@pytest.mark.parametrize("history", TERMS.values(), ids=TERMS)
+def test_agents_follow_what_the_spec_says_of_stopping(history: str) -> None:
+    play(history)
+
+
 def test_finding_12_a_joiner_does_not_interrupt_a_job_that_is_about_to_end() -> None:
     play("finish 0; go 0; start; go 2; wait 1000; look; close; is active 1", most=3).run(
         "scale 3; look; close; is active 1; finish 1; settle; is succeeded 1"

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.rendezvous.plan import STOP_MARGIN_S, Decision, Evict, Wait, WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.plan import STOP_MARGIN_S, Decision, Evict, Wait, WriteTerms, WriteWorld, forming, plan
 from elasticjob_api.records import GoneReason
+from elasticjob_api.terms import terms_of
 from elasticjob_api.world import Cause, Member, State, World
-from tests.unit.rendezvous.views import AView, a_view, member, seen
+from tests.unit.rendezvous.views import KEYS, AView, a_view, member, seen
 
 NONCE = "fresh"
 
@@ -55,6 +56,26 @@ def stopped(**spec: Any) -> AView:
 )
 def test_the_closer_writes_nothing(job: AView, why: str) -> None:
     assert waiting(job) == Wait(why=why)
+
+
+def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
+    job = running().untold(stop_grace_s=90.0, stop_signal="SIGUSR1")
+    decision = next_act(job)
+    assert isinstance(decision, WriteTerms)
+    assert (decision.terms.stop_grace_s, decision.terms.stop_signal) == (90.0, "SIGUSR1")
+
+
+def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
+    assert waiting(running().untold(scale_up_delay_s=99.0)).why == "running"
+
+
+def test_a_round_is_opened_before_anything_is_told() -> None:
+    assert written(running().untold(stop_grace_s=90.0).lost(1)).state is State.FORMING
+
+
+def test_terms_that_cannot_be_read_are_told_anew() -> None:
+    job = running().raw(KEYS.terms, b"1 nonsense")
+    assert next_act(job) == WriteTerms(terms_of(job.build().spec or pytest.fail("no spec")))
 
 
 def test_the_first_world_is_what_the_spec_says() -> None:

@@ -10,6 +10,7 @@ from elasticjob_agent.rendezvous.txns import FailureIn, Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records, world
 from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
+from elasticjob_api.terms import terms_of
 from elasticjob_api.world import Closer, Member, Membership, State, World
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import Delete, Put, Txn, reads_of
@@ -75,11 +76,12 @@ TXNS: dict[str, Make] = {
     "write_world": lambda s: txns.write_world(
         s.me, seen=s.revision_of(KEYS.world), spec_revision=s.revision_of(KEYS.spec), next_world=FORMING
     ),
+    "write_terms": lambda s: txns.write_terms(s.me, s.revision_of(KEYS.spec), terms_of(SPEC)),
     "evict": lambda s: txns.evict(s.me, s.revision_of(KEYS.world), Member(0, "b" * 8), Gone(GoneReason.WEDGED)),
 }
 OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
 OF_THE_NODE = ["ready", "open_leaving", "leaving"]
-OF_THE_CLOSER = ["write_world", "evict"]
+OF_THE_CLOSER = ["write_world", "write_terms", "evict"]
 
 
 def refused(make: Make, spoil: Callable[[Scene], None]) -> bool:
@@ -151,8 +153,9 @@ def test_its_loser_learns_its_own_record_in_the_same_trip(name: str) -> None:
     assert scene.me.node_key in {kv.key for kv in reads_of(scene.store.txn(txn))}
 
 
-def test_a_world_is_refused_once_the_spec_has_changed() -> None:
-    assert refused(TXNS["write_world"], lambda scene: scene.put(KEYS.spec, records.encode(SPEC)))
+@pytest.mark.parametrize("name", ["write_world", "write_terms"])
+def test_what_goes_by_the_spec_is_refused_once_that_has_changed(name: str) -> None:
+    assert refused(TXNS[name], lambda scene: scene.put(KEYS.spec, records.encode(SPEC)))
 
 
 @pytest.mark.parametrize("name", TXNS)

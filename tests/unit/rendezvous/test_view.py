@@ -86,7 +86,8 @@ def test_a_list_is_read_as_well_as_a_mirror() -> None:
 
 def test_failures_of_a_round_are_in_etcds_order_and_in_that_of_ranks_within_one_transaction() -> None:
     job = a_view().failure(3, 1).failure(2, 0).failure(3, 0)
-    same = KeyValue(KEYS.failure(3, 1, 1), job.items[KEYS.failure(3, 1, 0)].value, 3, 3, version=1)
+    first = job.items[KEYS.failure(3, 1, 0)]
+    same = KeyValue(KEYS.failure(3, 1, 1), first.value, first.create_revision, first.mod_revision, version=1)
     job.items[same.key] = same
     assert [failure.name for failure in job.build().failures_of(3)] == ["3/0001.0", "3/0001.1", "3/0000.0"]
 

@@ -13,6 +13,7 @@ from elasticjob_agent.rendezvous.view import LiveNode, View, parse_view
 from elasticjob_api import records, world
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import IDLE, Done, Expected, Failure, Gone, GoneReason, Node, SlotOwner, Slots
+from elasticjob_api.terms import encode_terms, terms_of
 from elasticjob_api.world import Member, Membership, State, World
 from elasticjob_etcd.protocol import KeyValue
 
@@ -57,7 +58,7 @@ class AView:
         self.revision = 1
         self.items: dict[str, KeyValue] = {}
         self._spec = spec
-        self._put(KEYS.spec, records.encode(spec))
+        self.untold()._put(KEYS.terms, encode_terms(terms_of(spec)))
 
     def _put(self, key: str, value: bytes) -> Self:
         self.revision += 1
@@ -76,7 +77,11 @@ class AView:
         return self
 
     def spec(self, **changes: Any) -> Self:
-        """The spec changes."""
+        """The spec changes, and the closer has said to the agents what they must know of that."""
+        return self.untold(**changes)._put(KEYS.terms, encode_terms(terms_of(self._spec)))
+
+    def untold(self, **changes: Any) -> Self:
+        """The spec changes, and the closer has not told the agents."""
         self._spec = replace(self._spec, **changes)
         return self._put(KEYS.spec, records.encode(self._spec))
 

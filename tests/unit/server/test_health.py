@@ -30,19 +30,17 @@ def test_answer_is_200_while_alive_503_after_and_none_when_stopped() -> None:
         ask(server.port)
 
 
+VARIABLE = "TORCHELASTIC_HEALTH_CHECK_PORT"
+
+
 @pytest.mark.parametrize("text", ["", "http", "-1", "70000"])
-def test_what_is_no_port_is_logged_and_ignored(
-    text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("TORCHELASTIC_HEALTH_CHECK_PORT", text)
-    assert health.from_environment(lambda: True) is None
+def test_what_is_no_port_is_logged_and_ignored(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert health.from_environment(lambda: True, {VARIABLE: text}) is None
     assert "which is not a port" in caplog.text
 
 
-def test_port_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCHELASTIC_HEALTH_CHECK_PORT", "0")
-    server = health.from_environment(lambda: True)
+def test_port_of_the_environment_is_used() -> None:
+    server = health.from_environment(lambda: True, {VARIABLE: "0"})
     assert server is not None
     assert server.port == 0
-    monkeypatch.delenv("TORCHELASTIC_HEALTH_CHECK_PORT")
-    assert health.from_environment(lambda: True) is None
+    assert health.from_environment(lambda: True, {}) is None

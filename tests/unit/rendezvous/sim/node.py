@@ -148,6 +148,8 @@ class SimNode:
             return self._begin_anew(stay)
         self._note_wipe(stay)
         self._look()
+        assert self.mirror is not None
+        stay.follow(self.mirror.items.get(self.keys.terms))
         if self.lost and not self.recall.ended:
             return self._recover(stay)
         self._elect(stay)

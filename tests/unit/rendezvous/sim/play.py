@@ -10,11 +10,13 @@ condemn N REASON                               proof against it is written, and 
 refuse N | mind N                              the closer's link to N is proved dead; N proves the closer's so
 suspend | resume                               the operator's
 scale N | restart | operate | replace SLOT     wishes; the operator's turn; a slot goes to a new pod
+grace S                                        workers are to have so long to stop after a planned change
 wipe | backup | restore                        etcd loses everything; a snapshot is taken; etcd is that again
 delete                                         somebody deletes the job: everything under its prefix
 wait S | settle                                time; everybody runs fairly until nothing changes
 is STATE ROUND [restarts=] [losses=] [cause=] [members=]    the world must be so; members by agent
 runs N ROUND|nothing | key N | nokey N         what its workers run; whether its node key is there
+had N S                                        its workers were given so long when they were told to stop last
 """
 
 import shlex
@@ -155,6 +157,9 @@ class Play:
     def do_restart(self) -> None:
         assert self.job.restart()
 
+    def do_grace(self, seconds: str) -> None:
+        assert self.job._write_spec(replace(self.job.spec, stop_grace_s=float(seconds)))
+
     def do_operate(self) -> None:
         assert self.job.operate()
 
@@ -205,6 +210,9 @@ class Play:
         workers = self.node(number).workers
         place = workers.place
         assert (str(place.round) if workers.alive and place is not None else "nothing") == round_
+
+    def do_had(self, number: str, seconds: str) -> None:
+        assert self.node(number).workers.grace_s == float(seconds)
 
     def do_key(self, number: str) -> None:
         assert self._member(number) in self.job.view().nodes

@@ -20,6 +20,7 @@ class SimWorkers:
         self.place: Assignment | None = None
         self.wedged = False
         self.port = 20000
+        self.grace_s: float | None = None
         self._on_start = on_start
 
     @property
@@ -36,6 +37,7 @@ class SimWorkers:
     def stop(self, *, grace_s: float, signal_name: str) -> None:
         assert grace_s >= 0
         assert signal_name
+        self.grace_s = grace_s
         if self.phase in {Workers.RUNNING, Workers.FAILED}:
             self.phase = Workers.STOPPING
 

@@ -1,0 +1,83 @@
+"""`P/c/ctl/terms`: what every agent must know of the spec while its workers run, in one line that is pushed to it.
+
+An agent reads the spec once, when it joins: with a thousand slots that is too much to watch for each of a thousand
+agents. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
+"""
+
+from dataclasses import dataclass, replace
+from signal import Signals
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.records import Slots
+
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Fields of the same names in `Slots`."""
+
+    stop_signal: str
+    stop_grace_s: float
+    failure_grace_s: float
+    max_restarts: int
+    report_period_s: float
+    progress_deadline_s: float
+
+    def apply(self, spec: Slots) -> Slots:
+        """`spec` with these."""
+        return replace(
+            spec,
+            stop_signal=self.stop_signal,
+            stop_grace_s=self.stop_grace_s,
+            failure_grace_s=self.failure_grace_s,
+            max_restarts=self.max_restarts,
+            report_period_s=self.report_period_s,
+            progress_deadline_s=self.progress_deadline_s,
+        )
+
+
+def terms_of(spec: Slots) -> Terms:
+    """What of `spec` is said so."""
+    return Terms(
+        stop_signal=spec.stop_signal,
+        stop_grace_s=spec.stop_grace_s,
+        failure_grace_s=spec.failure_grace_s,
+        max_restarts=spec.max_restarts,
+        report_period_s=spec.report_period_s,
+        progress_deadline_s=spec.progress_deadline_s,
+    )
+
+
+def encode_terms(terms: Terms) -> bytes:
+    """The version, then the fields in the order of the class, separated by spaces; a later version may add some."""
+    numbers = (terms.stop_grace_s, terms.failure_grace_s, terms.max_restarts)
+    more = (terms.report_period_s, terms.progress_deadline_s)
+    return " ".join((VERSION, terms.stop_signal, *map(repr, (*numbers, *more)))).encode()
+
+
+def decode_terms(data: bytes) -> Terms:
+    """The terms in `data`; RecordError when corrupt or of another version."""
+    try:
+        version, signal, grace, failure_grace, restarts, period, deadline, *_ = data.decode().split(" ")
+        if signal not in Signals.__members__:
+            raise RecordError(f"terms record is corrupt: {signal[:20]!r} is no signal")
+        if version != VERSION:
+            raise RecordError(f"terms of version {version[:20]!r}; this agent knows {VERSION}")
+        return Terms(
+            stop_signal=signal,
+            stop_grace_s=_seconds(grace),
+            failure_grace_s=_seconds(failure_grace),
+            max_restarts=int(restarts),
+            report_period_s=_seconds(period),
+            progress_deadline_s=_seconds(deadline),
+        )
+    except ValueError as error:
+        raise RecordError(f"terms record is corrupt: {error}") from error
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{text} is no number of seconds")
+    return seconds

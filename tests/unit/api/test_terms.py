@@ -1,0 +1,64 @@
+"""What the closer tells every agent of the spec: there and back, refused when corrupt."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.records import Slots
+from elasticjob_api.terms import Terms, decode_terms, encode_terms, terms_of
+
+SPEC = Slots(min=1, max=2, desired=2)
+seconds = st.floats(0, 1e9)
+terms = st.builds(
+    Terms,
+    stop_signal=st.sampled_from(["SIGTERM", "SIGUSR1"]),
+    stop_grace_s=seconds,
+    failure_grace_s=seconds,
+    max_restarts=st.integers(0, 10**9),
+    report_period_s=seconds,
+    progress_deadline_s=seconds,
+)
+
+
+@given(terms)
+def test_there_and_back(said: Terms) -> None:
+    assert decode_terms(encode_terms(said)) == said
+
+
+@given(terms)
+def test_they_are_those_of_the_spec_that_they_are_applied_to(said: Terms) -> None:
+    assert terms_of(said.apply(SPEC)) == said
+    assert replace(said.apply(SPEC), **{name: getattr(SPEC, name) for name in Terms.__slots__}) == SPEC
+
+
+def test_what_a_later_version_adds_is_not_minded() -> None:
+    assert decode_terms(encode_terms(terms_of(SPEC)) + b" more") == terms_of(SPEC)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"2 SIGTERM 30.0 5.0 3 60.0 0.0",
+        b"1 SIGNOTHING 30.0 5.0 3 60.0 0.0",
+        b"1 SIGTERM nan 5.0 3 60.0 0.0",
+        b"1 SIGTERM inf 5.0 3 60.0 0.0",
+        b"1 SIGTERM -1 5.0 3 60.0 0.0",
+        b"1 SIGTERM 30.0 5.0 3.5 60.0 0.0",
+        b"1 SIGTERM 30.0 5.0",
+    ],
+)
+def test_corrupt_terms_are_refused(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_terms(data)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_terms_or_refused(data: bytes) -> None:
+    with contextlib.suppress(RecordError):
+        assert terms_of(decode_terms(data).apply(SPEC)) == decode_terms(data)
