@@ -18,6 +18,7 @@ from elasticjob_api import names
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import Credentials
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
+from elasticjob_operator.cluster.slim import slim
 
 _SERVER_TIMEOUT_S = 300
 _INACTIVITY_S = 70
@@ -74,10 +75,6 @@ def register(registry: kopf.OperatorRegistry, running: Running) -> None:
     async def job_changed(event: kopf.RawEvent, **_: Any) -> None:
         _tell(running.feed, Resource.JOB, event)
 
-    @kopf.on.event("", "v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)
-    async def pod_changed(event: kopf.RawEvent, **_: Any) -> None:
-        _tell(running.feed, Resource.POD, event)
-
 
 def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
@@ -85,7 +82,6 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.error_backoffs = _BACKOFFS_S
     settings.watching.server_timeout = _SERVER_TIMEOUT_S
     settings.watching.client_timeout = _SERVER_TIMEOUT_S + _INACTIVITY_S
-    settings.watching.label_selectors["pods"] = names.LABEL_JOB_UID
     settings.persistence.diffbase_storage = _NoDifferences()
     settings.persistence.progress_storage = _NoProgress()
 
@@ -139,6 +135,6 @@ def _connection(found: Credentials) -> kopf.ConnectionInfo:
 
 def _tell(feed: Feed, resource: Resource, event: kopf.RawEvent) -> None:
     """Kopf marks objects of a listing with no type; for the caches that is a change like any other."""
-    feed.put(resource, ObjectEvent(Change[event["type"] or "MODIFIED"], dict(event["object"])))
+    feed.put(resource, ObjectEvent(Change[event["type"] or "MODIFIED"], slim(resource, dict(event["object"]))))
     if event["type"] is None:
         feed.listed(resource)

@@ -14,6 +14,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.patience import until_it_works
+from elasticjob_operator.cluster.pod_watch import PodWatch
 from elasticjob_operator.credentials.start import add_options, security
 from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
@@ -80,7 +81,7 @@ async def run(options: argparse.Namespace) -> None:
         credentials = secured.credentials(cluster, etcd, options, settings)
         operator = Operator(cluster, etcd, settings, meter=meter, credentials=credentials)
         meter.show(operator.phases, operator.depth)
-        running = Running(operator.run, cluster.credentials, feed)
+        running = Running(lambda: _operate(operator, PodWatch(cluster, feed)), cluster.credentials, feed)
         async with _answering(options.liveness, running, operator, meter):
             await _run_kopf(running, namespaces)
         if running.failure is not None:
@@ -124,6 +125,14 @@ def _answering(
             metrics_type=CONTENT_TYPE,
         ),
     )
+
+
+async def _operate(operator: Operator, pods: PodWatch) -> None:
+    """The operator lists pods when they are watched, and so misses nothing in between."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(pods.run(), name="watch of pods")
+        await pods.begun()
+        await operator.run()
 
 
 async def _run_kopf(running: Running, namespaces: tuple[str, ...]) -> None:

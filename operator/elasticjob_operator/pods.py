@@ -63,10 +63,10 @@ class Pod:
         return self.phase == "Pending" and bool(self.reason)
 
 
-def parse_pod(obj: Mapping[str, Any], trainer: str | None = None) -> Pod:
-    """The pod in `obj`; `trainer` names the container that counts, by default the first."""
+def parse_pod(obj: Mapping[str, Any]) -> Pod:
+    """The pod in `obj`; the container that counts is the one with the agent, or the first."""
     status = obj.get("status") or {}
-    container = _trainer_status(obj, status, trainer)
+    container = _trainer_status(obj, status)
     state = container.get("state") or {}
     ended = state.get("terminated") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or []}
@@ -103,11 +103,15 @@ def _slot(obj: Mapping[str, Any]) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any], trainer: str | None) -> Mapping[str, Any]:
+def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any]) -> Mapping[str, Any]:
     containers = (obj.get("spec") or {}).get("containers") or [{}]
-    wanted = trainer or containers[0].get("name")
+    trainer = next((c for c in containers if _has_agent(c)), containers[0])
     statuses = status.get("containerStatuses") or []
-    return next((c for c in statuses if c.get("name") == wanted), {})
+    return next((c for c in statuses if c.get("name") == trainer.get("name")), {})
+
+
+def _has_agent(container: Mapping[str, Any]) -> bool:
+    return any(variable.get("name") == names.ENV_PREFIX for variable in container.get("env") or [])
 
 
 def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:

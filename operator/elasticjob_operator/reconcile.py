@@ -5,7 +5,7 @@ etcd or in the API server before anything depends on it.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from elasticjob_api.errors import InvalidSpec
@@ -30,7 +30,6 @@ from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.plan import plan
-from elasticjob_operator.pods import Pod, parse_pod
 from elasticjob_operator.policy.avoid import note_losses
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import rejected_status
@@ -117,7 +116,7 @@ class Reconciler:
     def _observe(self, key: JobKey, job: ElasticJob, ledger: Ledger) -> Observed:
         return Observed(
             job=job,
-            pods=self._pods(key, job.spec.trainer_container),
+            pods=self._sources.pods.of(key),
             view=self._sources.rendezvous.view(key),
             ledger=ledger,
             settings=self._settings,
@@ -125,9 +124,6 @@ class Reconciler:
             etcd_trouble=self._etcd_trouble(),
             store=self._sources.rendezvous.store,
         )
-
-    def _pods(self, key: JobKey, trainer: str | None = None) -> Mapping[str, Pod]:
-        return {name: parse_pod(obj, trainer) for name, obj in self._sources.pods.of(key).items()}
 
     def _etcd_trouble(self) -> str:
         if self._sources.health.trouble or self._sources.rendezvous.listed:
@@ -183,7 +179,7 @@ class Reconciler:
 
     async def _end(self, key: JobKey) -> float | None:
         self._meter.stands(key, None)
-        turn, view, pods = self._turn(key), self._sources.rendezvous.view(key), self._pods(key)
+        turn, view, pods = self._turn(key), self._sources.rendezvous.view(key), self._sources.pods.of(key)
         if view.empty and not pods:
             del self._ledgers[key]
             return None

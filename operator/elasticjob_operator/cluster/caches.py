@@ -1,4 +1,4 @@
-"""What the watches of jobs and pods have shown: objects as they were, never the truth of this moment.
+"""What the watches of jobs and pods have shown: jobs as they were, pods parsed; never the truth of this moment.
 
 A list made anew after a broken watch drops what it does not have; that is no proof of deletion, because a list
 may be older than the watch was. Only a DELETED event is, and it is told to `on_deleted`.
@@ -11,6 +11,7 @@ from elasticjob_operator import jobkey
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
 from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.pods import Pod, parse_pod
 
 
 class JobCache:
@@ -56,10 +57,10 @@ class JobCache:
 
 
 class PodCache:
-    """Pods by job and name; pods that belong to no job are not kept."""
+    """Pods by job and name, parsed once when they change; pods that belong to no job are not kept."""
 
     def __init__(self, on_change: Callable[[JobKey], None], on_deleted: Callable[[JobKey, str, str], None]) -> None:
-        self._pods: dict[JobKey, dict[str, Object]] = defaultdict(dict)
+        self._pods: dict[JobKey, dict[str, Pod]] = defaultdict(dict)
         self._listed: set[tuple[JobKey, str]] = set()
         self._on_change = on_change
         self._on_deleted = on_deleted
@@ -76,7 +77,7 @@ class PodCache:
             self._forget(key, name)
             self._on_deleted(key, name, objects.uid_of(event.object))
         else:
-            self._pods[key][name] = event.object
+            self._pods[key][name] = parse_pod(event.object)
         if event.change is Change.LISTED:
             self._listed.add((key, name))
         self._on_change(key)
@@ -93,7 +94,7 @@ class PodCache:
         if not pods:
             del self._pods[key]
 
-    def of(self, key: JobKey) -> Mapping[str, Object]:
+    def of(self, key: JobKey) -> Mapping[str, Pod]:
         """The job's pods by name."""
         return self._pods.get(key, {})
 

@@ -5,13 +5,14 @@ applied, so that a taken name is seen; services and statuses are applied with on
 `handlers.py` are the only ones that import kubernetes or kopf; every foreign error ends here.
 """
 
+import contextlib
 import itertools
 import json
 import logging
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -25,16 +26,24 @@ from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
 from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
-from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
+from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
+from elasticjob_operator.cluster.slim import slim
+from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDied
 
 FIELD_MANAGER = "elasticjob-operator"
 LIST_AGAIN_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
 _FIRST_LIST_AGAIN_S = 10.0
-"""After the first list: kopf begins to watch a moment later, and does not tell what was deleted in that moment."""
+"""After the first list of jobs: kopf watches from a moment later on, and does not tell what was deleted in it."""
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
+_WATCH_S = 300
+"""After so long the API server ends a watch, and another one is begun."""
+_SILENT_S = 150.0
+"""A watch gets a bookmark each minute: one that says nothing for so long is dead, whatever its connection says."""
+_TIMEOUT = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(sock_connect=_TIMEOUT_S, sock_read=_SILENT_S)
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +141,7 @@ class KubeCluster:
         path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         try:
             return await self._call("PUT", path, body=body)
-        except _NotFound:
+        except NotFound:
             return None
 
     async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
@@ -158,7 +167,7 @@ class KubeCluster:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "status": dict(status)}
         try:
             await self._apply(f"{_path(resource, namespace, name)}/status", body, force=True)
-        except _NotFound:
+        except NotFound:
             log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
 
     async def _apply(self, path: str, body: Object, *, force: bool) -> Object:
@@ -176,7 +185,7 @@ class KubeCluster:
             body["gracePeriodSeconds"] = int(grace_s)
         try:
             await self._call("DELETE", _path(resource, namespace, name), body=body)
-        except _NotFound:
+        except NotFound:
             log.debug("%s %s/%s was gone already", resource.value, namespace, name)
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
@@ -188,17 +197,18 @@ class KubeCluster:
         """Read one object, by quorum."""
         try:
             return await self._call("GET", _path(resource, namespace, name))
-        except _NotFound:
+        except NotFound:
             return None
 
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        """A list of our own (quorum), then what kopf sees; again and again. Raises WatchDied.
+        """A list of our own (quorum), then what the feed tells; again and again. Raises WatchDied.
 
-        It is subscribed before the list, so nothing is missed.
+        It is subscribed before the list, so nothing is missed. Jobs are told by kopf, pods by `PodWatch`.
         """
         freshness = Freshness()
         with self._feed.subscribed(resource) as changes:
-            changes.list_again_in(_FIRST_LIST_AGAIN_S)
+            if resource is Resource.JOB:
+                changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
                 self._undeclared.clear()
                 listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")
@@ -212,6 +222,58 @@ class KubeCluster:
                     yield event
 
     # Beside the protocol.
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those it looks at; an empty name stands for all."""
+        return self._namespaces
+
+    async def changes(
+        self, resource: Resource, namespace: str, version: str
+    ) -> AsyncGenerator[tuple[str, Object], None]:
+        """One connection of a watch: CONNECTED, then each change since `version` (none: all there is, as ADDED).
+
+        Kinds are those of the API, BOOKMARK among them. Ends when the API server ends it; TooOld when it has forgotten.
+        """
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_S)}
+        query |= {"resourceVersion": version} if version else {}
+        path = _path(resource, namespace)
+        async with self._asked("GET", path, query=_selected(resource, query), limits=_WATCH_TIMEOUT) as answer:
+            if answer.status >= FIRST_ERROR:
+                raise refusal(answer.status, f"GET {path}", await answer.read())
+            yield "CONNECTED", {}
+            async for line in _lines(answer.content):
+                event = json.loads(line)
+                told: Object = event["object"]
+                if event["type"] == "ERROR":
+                    raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
+                yield event["type"], slim(resource, told)
+
+    @contextlib.asynccontextmanager
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str = "application/json",
+        limits: aiohttp.ClientTimeout = _TIMEOUT,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to one request, of which nothing is read yet; closed at the end."""
+        url = f"{path}?{urlencode(query)}" if query else path
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        try:
+            request = await self._api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
+            found = await self._api.call_api(
+                request[0], request[1], header_params=request[2], body=body, _request_timeout=limits
+            )
+            answer: aiohttp.ClientResponse = found.response
+            async with answer:
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            said = str(error) or type(error).__name__
+            raise ClusterUnavailable(f"{method} {path}: the API server did not answer: {said}") from error
 
     async def cluster_id(self) -> str:
         """The uid of the kube-system namespace: what tells this cluster from every other."""
@@ -236,47 +298,35 @@ class KubeCluster:
         items: list[Object] = []
         while True:
             page = await self._list_page(resource, namespace, query)
-            items.extend({"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in page["items"])
+            stamp = {"apiVersion": kind.api_version, "kind": kind.kind}
+            items.extend(slim(resource, {**stamp, **item}) for item in page["items"])
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
                 return items
 
     async def _list_page(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Object:
-        selected = {**query, "labelSelector": names.LABEL_JOB_UID} if resource is Resource.POD else query
         try:
-            return await self._call("GET", _path(resource, namespace), query=selected)
-        except _NotServed as error:
+            return await self._call("GET", _path(resource, namespace), query=_selected(resource, query))
+        except NotServed as error:
             crd = f"{names.PLURAL}.{names.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Object | None = None,
-        content_type: str = "application/json",
-    ) -> Object:
-        url = f"{path}?{urlencode(query)}" if query else path
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        try:
-            request = await self._api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
-            response = await self._api.call_api(
-                request[0], request[1], header_params=request[2], body=body, _request_timeout=_TIMEOUT
-            )
-            data, status = await response.read(), response.status
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            said = str(error) or type(error).__name__
-            raise ClusterUnavailable(f"{method} {path}: the API server did not answer: {said}") from error
-        if status >= _FIRST_ERROR:
-            raise _error(status, f"{method} {path}", data)
+    async def _call(self, method: str, path: str, **asked: Any) -> Object:
+        async with self._asked(method, path, **asked) as answer:
+            data = await answer.read()
+        if answer.status >= FIRST_ERROR:
+            raise refusal(answer.status, f"{method} {path}", data)
         found: Object = json.loads(data)
         return found
 
 
-_TIMEOUT = aiohttp.ClientTimeout(total=_TIMEOUT_S)
-_FIRST_ERROR = 400
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """One event each; they may be longer than any buffer of the library's."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
 
 
 async def _load(settings: client.Configuration) -> None:
@@ -305,42 +355,12 @@ def _undeclared_field(error: ClusterError) -> str:
     return found.group(1) if found else ""
 
 
-class _NotFound(ClusterError):
-    """There is no such object."""
-
-
-class _NotServed(ClusterError):
-    """There is no such path: a CRD is missing. That says nothing about any object."""
+def _selected(resource: Resource, query: Mapping[str, str]) -> Mapping[str, str]:
+    """Of pods only those of jobs."""
+    return {**query, "labelSelector": names.LABEL_JOB_UID} if resource is Resource.POD else query
 
 
 def _path(resource: Resource, namespace: str, name: str = "") -> str:
     """The path of a collection (namespace "" for all), or of one object in it."""
     within = f"/namespaces/{quote(namespace)}" if namespace else ""
     return f"{_KINDS[resource].root}{within}/{resource.value}" + (f"/{quote(name)}" if name else "")
-
-
-_ERRORS: dict[tuple[int, str], type[ClusterError]] = {
-    (409, "AlreadyExists"): AlreadyExists,
-    (409, "Conflict"): Conflict,
-    (403, "Forbidden"): Forbidden,
-    (401, "Unauthorized"): Forbidden,
-    (422, "Invalid"): Forbidden,
-}
-_PASSING = frozenset({429, 500, 502, 503, 504})
-_NOT_FOUND = 404
-
-
-def _error(status: int, tried: str, data: bytes) -> ClusterError:
-    """The API server's own sentence, as the error that its reason stands for."""
-    try:
-        said = json.loads(data)
-    except ValueError:
-        said = {}
-    reason, message = str(said.get("reason", "")), str(said.get("message") or data[:200].decode(errors="replace"))
-    return _error_type(status, reason, said)(f"{tried}: {message.strip()} ({status} {reason or 'no reason'})")
-
-
-def _error_type(status: int, reason: str, said: Object) -> type[ClusterError]:
-    if status == _NOT_FOUND:
-        return _NotFound if (said.get("details") or {}).get("name") else _NotServed
-    return _ERRORS.get((status, reason), ClusterUnavailable if status in _PASSING else ClusterError)

@@ -61,9 +61,11 @@ def test_the_exit_code_is_that_of_the_trainer() -> None:
     assert with_state({"terminated": {"exitCode": 3}}, name="side").exit_code is None
 
 
-def test_the_trainer_may_be_another_container_than_the_first() -> None:
+def test_the_trainer_is_the_container_with_the_agent_wherever_it_stands() -> None:
     states = [{"name": name, "state": {"terminated": {"exitCode": n}}} for n, name in enumerate(["trainer", "side"])]
-    assert parse_pod(obj({"containerStatuses": states}), "side").exit_code == 1
+    pod = obj({"containerStatuses": states})
+    pod["spec"]["containers"][1]["env"] = [{"name": "OTHER"}, {"name": "ELASTICJOB_PREFIX", "value": "/elasticjob/…"}]
+    assert parse_pod(pod).exit_code == 1
 
 
 def test_a_running_container_says_since_when() -> None:
