@@ -67,7 +67,11 @@ def test_what_nobody_reads_of_a_pod_is_dropped() -> None:
 
 
 def test_a_job_keeps_all_but_the_history_of_its_fields() -> None:
-    job = {"metadata": {"name": "j", "managedFields": [{}], "annotations": {"a": "b"}}, "spec": {"x": 1}, "status": {}}
+    job: dict[str, Any] = {
+        "metadata": {"name": "j", "managedFields": [{}], "annotations": {"a": "b"}},
+        "spec": {"x": 1},
+        "status": {},
+    }
     kept = slim(Resource.JOB, job)
     assert kept == {**job, "metadata": {"name": "j", "annotations": {"a": "b"}}}
     assert "managedFields" in job["metadata"], "itself unchanged"
