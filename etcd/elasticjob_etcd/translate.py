@@ -34,11 +34,16 @@ _PASSING = ("too many requests", "database space exceeded", "Received http2 head
 _DENIED = "permission denied"
 """Users are part of what etcd loses with its data: until the operator has put them back nobody may do anything."""
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
+_NOT_TAKEN = (
+    "etcd refused our certificate, or misses one (see cert and key): it may be over, or of an authority that etcd does "
+    "not trust; etcd's log says which"
+)
 # What gRPC's details contain when the TLS handshake failed, and what it means to whoever set the files.
 _TLS_REASONS = {
     "CERTIFICATE_VERIFY_FAILED": "we do not trust the certificate of etcd (see ca_cert)",
     "Hostname Verification Check failed": "the certificate of etcd is for another host name than the one dialed",
-    "_ALERT_": "etcd refused our certificate, or misses one (see cert and key)",
+    "_ALERT_": _NOT_TAKEN,
+    "TSI_DATA_CORRUPTED": _NOT_TAKEN,  # what gRPC makes of an alert that comes behind the handshake, as with TLS 1.3
     "Failed to create security handshaker": "ca_cert holds no certificate, or key is not that of cert",
 }
 

@@ -1,0 +1,138 @@
+"""An etcd as the chart installs it with `etcd.tls`: TLS, certificates of clients, authentication; and its authority.
+
+It is the very version that the chart names, which `hack/rendezvous-etcd` finds or builds: an older one does not keep
+its users apart. Whoever a test needs to be, it gets a certificate for; files are replaced as a kubelet replaces them.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+
+from elasticjob_etcd import tether
+from elasticjob_etcd.accounts import ROOT
+from elasticjob_etcd.channel import open_channel
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator.credentials.authority import Authority, Issued
+
+ADDRESS = "127.0.0.1"
+_PROGRAM = Path(__file__).resolve().parents[2] / "hack" / "rendezvous-etcd"
+_BUILD_S = 900.0
+_START_S = 60.0
+_PAUSE_S = 0.05
+
+
+def program() -> str:
+    """The path of that etcd."""
+    found = subprocess.run([_PROGRAM], stdout=subprocess.PIPE, text=True, check=True, timeout=_BUILD_S).stdout
+    return found.strip()
+
+
+def write(folder: Path, issued: Issued, trusted: bytes) -> None:
+    """The three files, each replaced at once, the certificate last: who looks for changes sees all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("ca.crt", trusted), ("tls.key", issued.key), ("tls.crt", issued.certificate)):
+        (folder / "aside").write_bytes(text)
+        (folder / "aside").replace(folder / name)
+
+
+@dataclass
+class SecuredEtcd:
+    """One member that lets nobody in without a certificate; it always comes back at the same port."""
+
+    folder: Path
+    program: str
+
+    def __post_init__(self) -> None:
+        self.authority = Authority.make(now_s=time.time())
+        server = self.authority.server([ADDRESS], now_s=time.time(), life_s=3600)
+        write(self.folder / "server", server, self.authority.trusted)
+        with socket.create_server((ADDRESS, 0)) as taken:
+            self.port = int(taken.getsockname()[1])
+        self.start()
+
+    @property
+    def log(self) -> str:
+        """All that it has said."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def certify(self, name: str, *, life_s: float = 3600.0, authority: Authority | None = None) -> Endpoint:
+        """Who has a certificate with this name as CN; again: a new one in the same files."""
+        by = authority or self.authority
+        folder = self.folder / "clients" / name
+        write(folder, by.client(name, now_s=time.time(), life_s=life_s), self.authority.trusted)
+        return self.endpoint(folder)
+
+    def endpoint(self, folder: Path) -> Endpoint:
+        """As whoever the certificate in `folder` says."""
+        ca_cert, cert, key = (str(folder / name) for name in ("ca.crt", "tls.crt", "tls.key"))
+        return Endpoint((f"{ADDRESS}:{self.port}",), ca_cert=ca_cert, cert=cert, key=key)
+
+    def start(self) -> None:
+        """Start it, on the data that is there."""
+        url, peer, files = f"https://{ADDRESS}:{self.port}", "http://127.0.0.1:0", self.folder / "server"
+        options = {
+            "data-dir": self.folder / "data",
+            "listen-client-urls": url,
+            "advertise-client-urls": url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "trusted-ca-file": files / "ca.crt",
+            "cert-file": files / "tls.crt",
+            "key-file": files / "tls.key",
+            "heartbeat-interval": 30,
+            "election-timeout": 150,
+        }
+        flags = [f"--{name}={value}" for name, value in options.items()]
+        flags += ["--client-cert-auth", "--enable-grpc-gateway=false", "--unsafe-no-fsync"]
+        command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), self.program, *flags]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+
+async def await_answers(client: EtcdClient) -> None:
+    """Wait until etcd answers."""
+    async with asyncio.timeout(_START_S):
+        while True:
+            with contextlib.suppress(Unavailable):
+                await client.get("health")
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+
+@contextlib.asynccontextmanager
+async def administrator(etcd: SecuredEtcd) -> AsyncIterator[EtcdClient]:
+    """A client that may do anything; authentication is enabled."""
+    client = EtcdClient(etcd.certify(ROOT))
+    try:
+        await await_answers(client)
+        await client.accounts.enable([])
+        yield client
+    finally:
+        await client.close()
+
+
+@contextlib.asynccontextmanager
+async def bare_channel(endpoint: Endpoint) -> AsyncIterator[grpc.aio.Channel]:
+    """For calls that no client of ours makes."""
+    channel = open_channel(endpoint)
+    try:
+        yield channel
+    finally:
+        await channel.close(None)

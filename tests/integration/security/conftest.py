@@ -1,0 +1,89 @@
+"""An etcd as the chart installs it with TLS, and two jobs that are strangers to each other."""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint
+from tests.faults.secured import SecuredEtcd, administrator, program
+
+_PROGRAM = pytest.StashKey[str | Exception]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Get etcd before the first test's time-out runs, since a cold build takes a minute or two."""
+    here = Path(__file__).parent
+    if session.config.option.collectonly or not any(here in item.path.parents for item in session.items):
+        return
+    try:
+        session.config.stash[_PROGRAM] = program()
+    except Exception as error:  # noqa: BLE001 -- told by the tests that need it
+        session.config.stash[_PROGRAM] = error
+
+
+@pytest.fixture(scope="session")
+def etcd_program(pytestconfig: pytest.Config) -> str:
+    """The etcd that the chart names."""
+    found = pytestconfig.stash[_PROGRAM]
+    if isinstance(found, Exception):
+        pytest.fail(f"hack/rendezvous-etcd has no etcd, and these tests never skip: {found}", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    """One for all tests that neither stop nor wipe it."""
+    made = SecuredEtcd(tmp_path_factory.mktemp("secured"), etcd_program)
+    yield made
+    made.kill()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as etcd knows it, and what its pods have."""
+
+    uid: str
+    keys: Keys
+    endpoint: Endpoint
+    etcd: EtcdClient
+
+
+@pytest.fixture
+async def root(secured: SecuredEtcd) -> AsyncIterator[EtcdClient]:
+    """The operator's client."""
+    async with administrator(secured) as client:
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def job(etcd: SecuredEtcd, admin: EtcdClient, name: str) -> AsyncIterator[Job]:
+    """A job with its user and its certificate, as the operator makes them."""
+    uid = str(uuid.uuid4())
+    keys = Keys(job_prefix(cluster="c", namespace="n", name=name, uid=uid))
+    await admin.accounts.add(uid, role=f"elasticjob/op/n/{name}/{uid}", prefix=keys.all)
+    endpoint = etcd.certify(uid)
+    client = EtcdClient(endpoint, look_s=0.1)
+    try:
+        yield Job(uid, keys, endpoint, client)
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+    """Job A: somebody's code runs with its certificate."""
+    async with job(secured, root, "a") as made:
+        yield made
+
+
+@pytest.fixture
+async def victim(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+    """Job B: of other people."""
+    async with job(secured, root, "b") as made:
+        yield made

@@ -1,0 +1,68 @@
+"""Whose certificate etcd takes, and what both sides say of one that it does not take."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import EtcdError, Refused, Unavailable
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator.credentials.authority import Authority
+from tests.faults.secured import SecuredEtcd, write
+from tests.faults.waiting import aeventually
+from tests.integration.security.conftest import Job
+
+pytestmark = pytest.mark.etcd
+
+
+async def verdict(endpoint: Endpoint) -> EtcdError | None:
+    client = EtcdClient(endpoint)
+    try:
+        await client.get("health")
+    except EtcdError as error:
+        return error
+    finally:
+        await client.close()
+    return None
+
+
+async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
+    secured: SecuredEtcd, attacker: Job
+) -> None:
+    error = await verdict(secured.certify(attacker.uid, life_s=-60))
+    assert isinstance(error, Refused)
+    assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
+    await aeventually(lambda: "certificate has expired or is not yet valid" in secured.log, what="etcd's sentence")
+
+
+async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_both_sides(
+    secured: SecuredEtcd, attacker: Job
+) -> None:
+    error = await verdict(secured.certify(attacker.uid, authority=Authority.make(now_s=time.time())))
+    assert isinstance(error, Refused)
+    assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
+    await aeventually(lambda: "certificate signed by unknown authority" in secured.log, what="etcd's sentence")
+
+
+async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
+    secured: SecuredEtcd, attacker: Job, tmp_path: Path
+) -> None:
+    stranger = Authority.make(now_s=time.time())
+    write(tmp_path, secured.authority.client(attacker.uid, now_s=time.time(), life_s=60), stranger.trusted)
+    error = await verdict(secured.endpoint(tmp_path))
+    assert isinstance(error, Refused)
+    assert "we do not trust the certificate of etcd (see ca_cert)" in str(error)
+
+
+async def test_a_good_certificate_of_nobody_opens_nothing(secured: SecuredEtcd, attacker: Job) -> None:
+    assert attacker.uid
+    error = await verdict(secured.certify("nobody-that-etcd-knows"))
+    assert isinstance(error, Unavailable), "the operator may be about to make this user"
+    assert "permission denied" in str(error)
+
+
+async def test_etcds_own_certificate_is_no_user(secured: SecuredEtcd, attacker: Job) -> None:
+    assert attacker.uid
+    error = await verdict(secured.endpoint(secured.folder / "server"))
+    assert "permission denied" in str(error)
