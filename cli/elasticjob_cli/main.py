@@ -1,129 +1,113 @@
 """The command `elasticjob`: the command line, and the one place where its errors become sentences and exit codes.
 
-A subcommand is a parser and a function from its arguments to an exit code; what it needs is imported when it runs.
+Only the module of the command that was asked for is imported, and nothing heavy before it runs. `kubectl elasticjob`
+is the same program under another name.
 """
 
-import argparse
-import importlib.metadata
+import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NoReturn
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.errors import CliError, MissingExtra
+from elasticjob_cli.catalog import ENTRIES, GROUPS
+from elasticjob_cli.errors import CliError
+from elasticjob_cli.exits import CLOSED_OUTPUT, exit_code_lines
+from elasticjob_cli.page import PROGRAM, Parser
 
-_PORTS = 65536
-_EXTRA = {"yaml": "PyYAML"}
-
-_RUN_EPILOG = """\
-examples:
-  elasticjob run job.yaml
-  elasticjob run job.yaml --inject kill-worker            kill rank 1 at half of its reported progress
-  elasticjob run job.yaml --inject kill-worker:rank=3@5s  kill rank 3 five seconds after all workers ran
-  elasticjob run job.yaml --inject delete-pod:slot=0@30% --inject scale:4@60%
-  elasticjob run job.yaml -o yaml > result.yaml           the resource with its status; all other lines on stderr
-
-faults: kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S], scale:N,
-  each with @SHARE% of the progress that the training reports (50% unless given) or SECONDSs, as @5s
-
-exit codes:
-  0 succeeded    1 failed, or an injected fault never struck    2 wrong manifest or command line
-  124 etcd did not start or ended    125 a fault of elasticjob itself
-  126, 127 the workers' command cannot be executed, was not found
-  130 stopped by Ctrl-C    141 nobody read the output    143 stopped by SIGTERM or SIGHUP
-"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print it and exit."""
-        self.exit(ExitCode.USAGE, f"{self.prog}: {message}; see `{self.prog} -h`\n")
+_PLUGIN = "kubectl-elasticjob"
+_GLOBAL = ("-n", "--namespace", "--context", "--kubeconfig")
+"""Options of all commands that ask a cluster; as with kubectl they may also stand before the command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    arguments = _parser().parse_args(argv)
+    program = "kubectl elasticjob" if os.path.basename(sys.argv[0]) == _PLUGIN else PROGRAM  # noqa: PTH119 -- pathlib costs a tenth of the start
+    words = _command_first(list(sys.argv[1:] if argv is None else argv))
+    if not words or words[0] not in ENTRIES:
+        return _without_command(program, words)
+    return _with_command(program, words[0], words[1:])
+
+
+def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
     try:
-        return int(arguments.command(arguments))
+        page = ENTRIES[name].page()
+        code = page.run(page.parser(name, program=program).parse_args(rest))
+        sys.stdout.flush()
     except CliError as error:
-        print(f"elasticjob {arguments.name}: {error}", file=sys.stderr)
-        return error.code
+        return _say(f"{program} {name}: {error}", error.code)
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except Exception:  # noqa: BLE001  # the outermost place: a fault of ours is shown whole and has a code of its own
+        code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Python would try again at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = CLOSED_OUTPUT
+    except Exception as error:  # noqa: BLE001  # the outermost place: a fault of ours is shown whole and has a code of its own
+        if (known := _code_of_sdk(error)) is not None:
+            return _say(f"{program} {name}: {error}", known)
         traceback.print_exc()
-        print(
-            f"elasticjob {arguments.name}: a fault of elasticjob itself, see above; please report it", file=sys.stderr
-        )
-        return ExitCode.INTERNAL
+        return _say(f"{program} {name}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
+    return int(code)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="elasticjob", description="Elastic distributed training, on this machine and on Kubernetes.")
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="name")
-    _add_run(commands)
-    version = commands.add_parser("version", help="say which version this is")
-    version.set_defaults(command=_print_version)
-    return parser
+def _say(sentence: str, code: ExitCode) -> int:
+    print(sentence, file=sys.stderr)
+    return code
 
 
-def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "run",
-        help="run a manifest on this machine, with processes for pods",
-        description=(
-            "Run one ElasticJob on this machine: the same manifest and the same operator as on Kubernetes,\n"
-            "an embedded etcd, and processes for containers. Everything is kept in one folder; Ctrl-C stops all of it."
-        ),
-        epilog=_RUN_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="file with one ElasticJob")
-    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME-TIME-ID)")
-    parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="break something; repeatable")
-    parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource in the end")
-    parser.add_argument("--etcd-port", type=_port, default=0, metavar="PORT", help="port of etcd (default: a free one)")
-    parser.add_argument("--etcd-binary", type=Path, metavar="PATH", help="etcd to start (default: the one found)")
-    parser.set_defaults(command=_run)
+def _command_first(words: list[str]) -> list[str]:
+    """`-n team get` as `get -n team`."""
+    moved: list[str] = []
+    while words and words[0].partition("=")[0] in _GLOBAL:
+        count = 1 if "=" in words[0] else 2
+        moved, words = [*moved, *words[:count]], words[count:]
+    return [*words[:1], *moved, *words[1:]] if words else moved
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    try:
-        from elasticjob_cli.local.rig import EtcdOptions  # noqa: PLC0415  # `elasticjob version` need not wait for it
-        from elasticjob_cli.run import Options, run_job  # noqa: PLC0415  # the same
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
-            raise
-        raise MissingExtra(f"{_EXTRA[error.name]} is not installed: pip install 'elasticjob[local]'") from error
-    return run_job(
-        Options(
-            manifest=arguments.manifest,
-            run_dir=arguments.run_dir,
-            inject=arguments.inject,
-            output=arguments.output,
-            etcd=EtcdOptions(port=arguments.etcd_port, binary=arguments.etcd_binary),
-        )
-    )
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) >= _PORTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; it must be from 0 to {_PORTS - 1}")
-    return int(text)
-
-
-def _version() -> str:
-    return f"elasticjob {importlib.metadata.version('elasticjob')}"
-
-
-def _print_version(_: argparse.Namespace) -> int:
-    print(_version())
+def _without_command(program: str, words: Sequence[str]) -> int:
+    parser = Parser(prog=program, usage=f"{program} [-h] [--version] COMMAND ...", add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--version", action="store_true")
+    parser.add_argument("COMMAND", choices=list(ENTRIES), nargs="?")
+    arguments, _ = parser.parse_known_args(words)
+    if arguments.help:
+        print(help_text(program))
+    elif arguments.version:
+        return ENTRIES["version"].page().run(arguments)
+    else:
+        parser.error("the following arguments are required: COMMAND")
     return ExitCode.OK
+
+
+def help_text(program: str = PROGRAM) -> str:
+    """What `elasticjob --help` prints."""
+    width = max(map(len, ENTRIES)) + 2
+    lines = ["Elastic distributed training, on this machine and on Kubernetes.", ""]
+    lines += [f"usage: {program} COMMAND ...", f"       {program} COMMAND --help    arguments and examples of one", ""]
+    for title, entries in GROUPS.items():
+        lines += [f"{title}:", *(f"  {entry.name:<{width}}{entry.help}" for entry in entries), ""]
+    lines += ["examples:", *(f"  {program} {example}" for example in _EXAMPLES), ""]
+    return "\n".join([*lines, "exit codes:", exit_code_lines()])
+
+
+_EXAMPLES = (
+    "run job.yaml",
+    "get -A",
+    "watch digits -n team",
+    "logs digits --failed",
+    "timeline digits --html > digits.html",
+    "doctor",
+)
+
+
+def _code_of_sdk(error: Exception) -> ExitCode | None:
+    """Its errors are whole sentences, which need a code only; None for anything else."""
+    errors = sys.modules.get("elasticjob.errors")
+    if errors is None or not isinstance(error, errors.ElasticJobError):
+        return None
+    if isinstance(error, (errors.InvalidJob, errors.MissingExtra)):
+        return ExitCode.USAGE
+    return ExitCode.UNAVAILABLE if isinstance(error, (errors.NoCluster, errors.Unreachable)) else ExitCode.FAILED
 
 
 if __name__ == "__main__":

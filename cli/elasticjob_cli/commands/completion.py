@@ -1,0 +1,31 @@
+"""`elasticjob completion`: a script for the shell, made from the commands' own parsers, so that it forgets nothing."""
+
+import argparse
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.completion import SHELLS
+from elasticjob_cli.page import Page
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    print(SHELLS[arguments.shell](), end="")
+    return ExitCode.OK
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=sorted(SHELLS), metavar="SHELL", help="bash, zsh or fish")
+
+
+PAGES = {
+    "completion": Page(
+        description="Print a script that lets the shell complete commands, options, their values and names of jobs.",
+        examples=(
+            ("completion bash > ~/.local/share/bash-completion/completions/elasticjob", ""),
+            ('completion zsh > "${fpath[1]}/_elasticjob"', ""),
+            ("completion fish > ~/.config/fish/completions/elasticjob.fish", ""),
+            ("completion bash | source /dev/stdin", "for this shell only"),
+        ),
+        configure=_configure,
+        run=_run,
+    )
+}

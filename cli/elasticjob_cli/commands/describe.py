@@ -1,0 +1,42 @@
+"""`elasticjob describe`: the page of sentences, or the facts that it is made of."""
+
+import argparse
+import dataclasses
+import time
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.connection import add_cluster_options, add_job
+from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.page import PROGRAM, Page
+from elasticjob_cli.subject import find
+from elasticjob_cli.views.sentences import describe
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_job(parser, recorded=True)
+    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="the job and its events instead of sentences")
+    add_cluster_options(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    subject = find(arguments)
+    if arguments.output:
+        facts = {"job": dict(subject.job), "events": [dataclasses.asdict(each) for each in subject.moments]}
+        print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
+    else:
+        print("\n".join(describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM)))
+    return ExitCode.OK
+
+
+PAGES = {
+    "describe": Page(
+        description="Say in sentences what a job is doing, what happened to it and why, and what to do about it.",
+        examples=(
+            ("describe digits", ""),
+            ("describe digits -n team -o json", "the facts, for programs"),
+            ("describe runs/digits-20260101T120000Z-1a2b", "a run on this machine"),
+        ),
+        configure=_configure,
+        run=_run,
+    )
+}

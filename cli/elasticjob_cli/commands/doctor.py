@@ -1,0 +1,96 @@
+"""`elasticjob doctor`: every check in order, a line each, and the cure below what is wrong."""
+
+import argparse
+import dataclasses
+import time
+from collections.abc import Iterator
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.commands.version import version
+from elasticjob_cli.connection import add_cluster_options, connect
+from elasticjob_cli.doctor.finding import Check, Finding, Grade, Patient, fail
+from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.page import Page
+from elasticjob_cli.terminal import Style, has_colour, painted
+
+_STYLES = {Grade.OK: Style.GOOD, Grade.WARN: Style.WARN, Grade.FAIL: Style.BAD, Grade.SKIP: Style.DIM}
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="the findings, for programs")
+    parser.add_argument("--machine", action="store_true", help="only this machine; no cluster is asked")
+    add_cluster_options(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    found = []
+    for finding in _findings(arguments):
+        found.append(finding)
+        if not arguments.output:
+            _show(finding)
+    if arguments.output:
+        plain = [{**dataclasses.asdict(each), "grade": each.grade.value} for each in found]
+        print((as_json if arguments.output == "json" else as_yaml)(plain), end="")
+    return ExitCode.FAILED if any(each.grade is Grade.FAIL for each in found) else ExitCode.OK
+
+
+def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
+    from elasticjob_cli.doctor.machine import check_machine  # noqa: PLC0415  # the help need not wait for it
+
+    yield from check_machine()
+    if not arguments.machine:
+        yield from _of_cluster(arguments)
+
+
+def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
+    from elasticjob.errors import ClusterError, NoCluster, Unreachable  # noqa: PLC0415  # see `connection`
+    from elasticjob_cli.doctor import cluster, installation, jobs  # noqa: PLC0415  # the same
+
+    try:
+        patient = Patient(cluster=connect(arguments), version=version(), now_s=time.time)
+    except NoCluster as error:
+        yield fail("kubeconfig", str(error), "name one with --kubeconfig, and a context with --context")
+        return
+    checks: tuple[Check, ...] = (
+        cluster.check_server,
+        cluster.check_crd,
+        cluster.check_rights,
+        cluster.check_creation,
+        cluster.check_node_clocks,
+        installation.check_operator,
+        installation.check_etcd,
+        jobs.check_jobs,
+    )
+    for check in checks:
+        try:
+            yield from check(patient)
+        except Unreachable as error:
+            yield fail("API server", str(error), "see that the cluster is up, and that kubectl reaches it")
+            return
+        except ClusterError as error:
+            yield fail(check.__name__.removeprefix("check_").replace("_", " "), str(error), "see the server's words")
+
+
+def _show(finding: Finding) -> None:
+    grade = painted(f"{finding.grade:<4}", _STYLES[finding.grade], colour=has_colour())
+    print(f"{grade}  {finding.what:<18}{finding.message}", flush=True)
+    if finding.cure:
+        print(f"      {'':<18}-> {finding.cure}", flush=True)
+
+
+PAGES = {
+    "doctor": Page(
+        description=(
+            "Check what has to be right for jobs to run: this machine, kubeconfig, API server, CRD, your rights, a\n"
+            "trial job (dry run, nothing is created), clocks, operator and its rights, etcd, versions, jobs, images.\n"
+            "What is wrong has its cure on the line below; what you may not look at is skipped."
+        ),
+        examples=(
+            ("doctor", ""),
+            ("doctor -n team --context prod", "your rights are those in this namespace"),
+            ("doctor -o json", "for programs"),
+        ),
+        configure=_configure,
+        run=_run,
+    )
+}

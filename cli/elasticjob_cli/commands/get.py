@@ -1,0 +1,72 @@
+"""`elasticjob get`: jobs as a table, as names, or whole."""
+
+import argparse
+import time
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.connection import add_cluster_options, connect, get_job
+from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.page import Page
+from elasticjob_cli.subject import recorded, run_folder
+from elasticjob_cli.views.columns import table
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", nargs="?", help="name of a job, or the folder of a run; none: all jobs")
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="only jobs with these labels, as team=a")
+    parser.add_argument("-o", "--output", choices=("json", "yaml", "wide", "name"), help="instead of the short table")
+    add_cluster_options(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    folder = run_folder(arguments.job) if arguments.job else None
+    if folder is not None:
+        jobs = [dict(recorded(folder).job)]
+    elif arguments.job:
+        jobs = [dict(get_job(arguments).manifest)]
+    else:
+        jobs = _list(arguments)
+    _show(jobs, arguments)
+    return ExitCode.OK
+
+
+def _list(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    from elasticjob import ALL_NAMESPACES, ElasticJob  # noqa: PLC0415  # see `connection`
+
+    labels = dict(word.partition("=")[::2] for word in arguments.selector.split(",") if word)
+    namespace = ALL_NAMESPACES if arguments.all_namespaces else None
+    found = ElasticJob.list(namespace=namespace, labels=labels, cluster=connect(arguments))
+    return [dict(job.manifest) for job in found]
+
+
+def _show(jobs: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    whole: dict[str, Any] = jobs[0] if arguments.job else {"apiVersion": "v1", "kind": "List", "items": jobs}
+    if arguments.output in {"json", "yaml"}:
+        print((as_json if arguments.output == "json" else as_yaml)(whole), end="")
+    elif arguments.output == "name":
+        for job in jobs:
+            print(f"{names.PLURAL}.{names.GROUP}/{job['metadata']['name']}")
+    elif not jobs:
+        where = "any namespace" if arguments.all_namespaces else "this namespace; -A lists those of all"
+        print(f"no jobs in {where}")
+    else:
+        wide = arguments.output == "wide"
+        print("\n".join(table(jobs, now_s=time.time(), wide=wide, namespaces=arguments.all_namespaces)))
+
+
+PAGES = {
+    "get": Page(
+        description="List the jobs of a namespace, or show one.",
+        examples=(
+            ("get", "the jobs of the context's namespace"),
+            ("get -A -o wide", "of all namespaces, with round, progress, reason and message"),
+            ("get digits -o yaml", "one job, whole"),
+            ("get runs/digits-20260101T120000Z-1a2b", "a run on this machine"),
+        ),
+        configure=_configure,
+        run=_run,
+    )
+}

@@ -1,0 +1,145 @@
+"""`elasticjob logs`: lines of a job's pods through the API server, or of a run's folder."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
+from elasticjob_cli.errors import CliError
+from elasticjob_cli.page import Page
+from elasticjob_cli.subject import moments, recorded, run_folder
+from elasticjob_cli.terminal import has_colour
+from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, shown, span_of
+from elasticjob_cli.views.sentences import failure_words
+from elasticjob_cli.views.story import story
+from elasticjob_cli.views.text import moment
+
+if TYPE_CHECKING:
+    from elasticjob import Cluster, ElasticJob, LogLine
+
+_NOTES = """\
+Rounds are told apart by the time of their lines, so --round and --previous need a node's log that goes so far back.
+A pod that is gone has taken its log along; of the last failure the job's status keeps the last words.
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_job(parser, recorded=True)
+    parser.add_argument("-r", "--rank", type=_number, action="append", default=[], metavar="N", help="only this rank")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--round", type=_number, metavar="N", help="only what was written in this round")
+    which.add_argument("-p", "--previous", action="store_true", help="only the round before the last")
+    which.add_argument("--failed", action="store_true", help="the worker that failed last, in the round it failed in")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come, until the job has ended")
+    parser.add_argument("--tail", type=_number, metavar="N", help="only the last lines of each pod")
+    parser.add_argument("--timestamps", action="store_true", help="with the time at which the node took each line")
+    add_cluster_options(parser)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0")
+    return int(text)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.follow and (arguments.round is not None or arguments.previous or arguments.failed):
+        raise _Contradiction("-f goes on with what comes; leave out --round, --previous and --failed")
+    if (folder := run_folder(arguments.job)) is not None:
+        return _of_run(folder, arguments)
+    cluster = connect(arguments)
+    job = get_job(arguments, cluster)
+    alone, colour = len(arguments.rank) == 1 or arguments.failed, has_colour()
+    for line in _lines(cluster, job, arguments):
+        at = line.time if arguments.timestamps else ""
+        print(shown(line.rank, line.pod, line.text, alone=alone, time=at, colour=colour), flush=arguments.follow)
+    if not arguments.follow:
+        return ExitCode.OK
+    return ExitCode.OK if job.refresh().phase == "Succeeded" else ExitCode.FAILED
+
+
+class _Contradiction(CliError):
+    """Options that exclude each other."""
+
+    code = ExitCode.USAGE
+
+
+def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
+    if arguments.failed:
+        yield from _of_failed(cluster, job, arguments)
+        return
+    begin_s, end_s = float("-inf"), float("inf")
+    if arguments.previous or arguments.round is not None:
+        told = story(job.manifest, moments(cluster, job.manifest), now_s=time.time())
+        begin_s, end_s = span_of(told, arguments.round)
+    ranks: set[int] = set(arguments.rank)
+    only = arguments.rank[0] if len(ranks) == 1 else None
+    for line in job.logs(rank=only, follow=arguments.follow, tail=arguments.tail):
+        if ranks and line.rank not in ranks:
+            continue
+        if begin_s <= (_time_of(line) or begin_s) < end_s:
+            yield line
+
+
+def _time_of(line: "LogLine") -> float | None:
+    whole, dot, rest = line.time.rstrip("Z").partition(".")
+    return moment(f"{whole}{dot}{rest[:6]}Z" if dot else line.time)  # the node writes nanoseconds
+
+
+def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
+    from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `connection`
+    from elasticjob.logs import log_of, parsed  # noqa: PLC0415  # the same
+    from elasticjob.placing import Ranks  # noqa: PLC0415  # the same
+
+    rank, number, pod, local = failed_place(job.manifest)
+    told = story(job.manifest, moments(cluster, job.manifest), now_s=time.time())
+    known = any(each.number == number for each in told.rounds)
+    begin_s, end_s = span_of(told, number) if known else (float("-inf"), float("inf"))
+    count = max([len(node.ranks) for node in job.status.nodes if node.pod_name == pod] or [local + 1])
+    ranks = Ranks(rank - local, count)
+    try:
+        with log_of(cluster, job.namespace, pod, tail=arguments.tail) as lines:
+            for line in parsed(lines, pod, lambda: ranks):
+                if line.rank in {rank, None} and begin_s <= (_time_of(line) or begin_s) < end_s:
+                    yield line
+    except (NotFound, Rejected) as error:
+        failure = (job.manifest.get("status") or {}).get("lastFailure") or {}
+        words = f"the pod {pod} is gone, and its log with it; what is kept: {failure_words(failure)}"
+        raise NoSuchRound(words) from error
+
+
+def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
+    from elasticjob_cli import run_logs  # noqa: PLC0415  # most jobs are on a cluster
+
+    if arguments.follow:
+        raise _Contradiction(f"{folder} is the folder of a run, which shows its lines itself; leave out -f")
+    found = run_logs.chosen(folder, recorded(folder), arguments)
+    alone = len({each.rank for each in found}) == 1
+    colour = has_colour()
+    for file in found:
+        for text in run_logs.lines(file, arguments.tail):
+            print(shown(file.rank, file.pod, text, alone=alone, time="", colour=colour))
+    return ExitCode.OK
+
+
+PAGES = {
+    "logs": Page(
+        description=(
+            "What the workers wrote: of all ranks in order of time, of one, of an earlier round, or of the worker\n"
+            "that failed. Lines of the agent itself have the pod's name in front."
+        ),
+        examples=(
+            ("logs digits -r 0 -f", "rank 0, wherever it is, until the job has ended"),
+            ("logs digits --failed", "the root cause in its own words"),
+            ("logs digits --round 2 -r 3", "rank 3 in round 2"),
+            ("logs digits --tail 20", "of every pod the last lines"),
+            ("logs runs/digits-20260101T120000Z-1a2b --previous", "a run on this machine, the round before its last"),
+        ),
+        notes=_NOTES,
+        configure=_configure,
+        run=_run,
+    )
+}

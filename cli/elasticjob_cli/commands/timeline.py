@@ -1,0 +1,82 @@
+"""`elasticjob timeline`: a story in the form that was asked for."""
+
+import argparse
+import dataclasses
+import sys
+import time
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.connection import add_cluster_options, add_job
+from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.page import Page
+from elasticjob_cli.subject import find
+from elasticjob_cli.terminal import width
+from elasticjob_cli.views.picture import as_svg
+from elasticjob_cli.views.story import Story, story
+from elasticjob_cli.views.timeline_page import timeline_page
+from elasticjob_cli.views.timeline_picture import timeline_picture
+from elasticjob_cli.views.timeline_text import timeline
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_job(parser, recorded=True)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--svg", action="store_true", help="a picture, on standard output")
+    form.add_argument("--png", action="store_true", help="the same as PNG (needs Pillow)")
+    form.add_argument(
+        "--html", action="store_true", help="one page with picture, rounds and events; needs nothing else"
+    )
+    form.add_argument("-o", "--output", choices=("json", "yaml"), help="rounds and events, for programs")
+    add_cluster_options(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    subject = find(arguments)
+    told = story(subject.job, subject.moments, now_s=time.time())
+    if arguments.png:
+        from elasticjob_cli.png import as_png  # noqa: PLC0415  # most do not ask for it
+
+        data = as_png(timeline_picture(told))
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        print(_text(told, arguments), end="")
+    return ExitCode.OK
+
+
+def _text(told: Story, arguments: argparse.Namespace) -> str:
+    if arguments.html:
+        return timeline_page(told)
+    if arguments.svg:
+        return as_svg(timeline_picture(told))
+    if arguments.output:
+        facts = {**dataclasses.asdict(told), "gaps_s": told.gaps(), "in_rounds_s": told.in_rounds_s}
+        plain = _plain(facts)
+        return (as_json if arguments.output == "json" else as_yaml)(plain)
+    return "\n".join(timeline(told, width=width())) + "\n"
+
+
+def _plain(value: object) -> object:
+    """Tuples as lists: YAML has no others."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+PAGES = {
+    "timeline": Page(
+        description=(
+            "Show who ran in which round, why each round began, failures, and the gaps in which nobody trained.\n"
+            "Of a job on a cluster, or of a run on this machine by its folder."
+        ),
+        examples=(
+            ("timeline digits", "in the terminal"),
+            ("timeline digits --html > digits.html", "one page that needs nothing else"),
+            ("timeline runs/digits-20260101T120000Z-1a2b --svg > run.svg", ""),
+            ("timeline digits -o json | jq .gaps_s", "for programs"),
+        ),
+        configure=_configure,
+        run=_run,
+    )
+}

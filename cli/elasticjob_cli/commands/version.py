@@ -1,0 +1,36 @@
+"""`elasticjob version`: of this program, of the CRD that it carries, and of what it runs with."""
+
+import argparse
+import importlib.metadata
+import platform
+
+from elasticjob_api import names
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.page import Page
+
+
+def version() -> str:
+    """Of the distribution."""
+    return importlib.metadata.version("elasticjob")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    text = f"elasticjob {version()}"
+    if getattr(arguments, "long", False):
+        text += f"\nresource {names.PLURAL}.{names.API_VERSION}\npython {platform.python_version()}"
+    print(text)
+    return ExitCode.OK
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--long", action="store_true", help="also the resource and the Python")
+
+
+PAGES = {
+    "version": Page(
+        description="Say which version this is. `elasticjob doctor` compares it with the operator's.",
+        examples=(("version", ""), ("version --long", "what it speaks and runs with")),
+        configure=_configure,
+        run=_run,
+    )
+}

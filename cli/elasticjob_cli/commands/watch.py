@@ -1,0 +1,158 @@
+"""`elasticjob watch`: the live view on a terminal; a line for each change where there is none."""
+
+import argparse
+import contextlib
+import os
+import select
+import shutil
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
+from elasticjob_cli.page import Page
+from elasticjob_cli.subject import recorded, run_folder
+from elasticjob_cli.terminal import has_colour, is_terminal, width
+from elasticjob_cli.views.frame import Seen, frame
+from elasticjob_cli.views.story import Moment, story
+from elasticjob_cli.views.text import clock, one_line
+
+if TYPE_CHECKING:
+    from elasticjob_cli.watching import Watcher
+
+_REDRAW_S = 0.5
+_LEAST_S = 0.1
+"""Between two drawings, however often the job changes."""
+_TALL = 10_000
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _TO_END_OF_LINE, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
+_QUIT = b"qQ\x03\x04"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_job(parser, recorded=True)
+    parser.add_argument("--once", action="store_true", help="show it as it is now, and end")
+    add_cluster_options(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if (folder := run_folder(arguments.job)) is not None:
+        subject = recorded(folder)
+        told = story(subject.job, subject.moments, now_s=time.time())
+        _print(Seen(job=subject.job, now_s=time.time(), story=told))
+        return ExitCode.OK
+    from elasticjob_cli.watching import Watcher  # noqa: PLC0415  # see `connection`
+
+    cluster = connect(arguments)
+    watcher = Watcher(cluster, get_job(arguments, cluster).manifest)
+    if arguments.once:
+        watcher.look()
+        _print(_seen(watcher))
+        return ExitCode.OK
+    watcher.start()
+    left = _live(watcher) if is_terminal() and sys.stdin.isatty() else _lines(watcher)
+    return ExitCode.OK if left else _conclude(watcher)
+
+
+def _seen(watcher: "Watcher") -> Seen:
+    now_s, job = time.time(), watcher.job
+    told = story(job, watcher.moments, now_s=now_s)
+    notice = "the job was deleted" if watcher.deleted else (str(watcher.error) if watcher.error else "")
+    return Seen(job=job, now_s=now_s, story=told, usage=watcher.usage, notice=notice)
+
+
+def _print(seen: Seen) -> None:
+    print("\n".join(frame(seen, width=width(), height=_TALL, colour=has_colour())))
+
+
+def _conclude(watcher: "Watcher") -> int:
+    if watcher.error is not None:
+        raise watcher.error
+    phase = (watcher.job.get("status") or {}).get("phase")
+    return ExitCode.OK if phase == "Succeeded" else ExitCode.FAILED
+
+
+def _lines(watcher: "Watcher") -> bool:
+    """A line for each event, and one for each change of phase; False when the job has ended."""
+    told: set[Moment] = set()
+    phase = None
+    while True:
+        ended = watcher.ended  # before the look: nothing comes after it
+        watcher.changed.clear()
+        for each in [each for each in watcher.moments if each not in told]:
+            told.add(each)
+            print(f"{clock(each.time_s)} {each.reason}: {one_line(each.message)}", flush=True)
+        now = str((watcher.job.get("status") or {}).get("phase") or "Pending")
+        if now != phase:
+            phase = now
+            print(f"{clock(time.time())} {frame(_seen(watcher), width=200, height=1, colour=False)[0]}", flush=True)
+        if ended:
+            return False
+        watcher.changed.wait()
+
+
+def _live(watcher: "Watcher") -> bool:
+    """The view, until the job has ended (False) or somebody quits (True)."""
+    colour, drawn_s = has_colour(), 0.0
+    with _screen():
+        while not watcher.ended:
+            watcher.changed.clear()
+            size = shutil.get_terminal_size()
+            lines = frame(_seen(watcher), width=size.columns, height=size.lines - 1, colour=colour)
+            hint = f"q quits; {clock(time.time())} UTC"
+            body = "".join(f"{line}{_TO_END_OF_LINE}\r\n" for line in lines)
+            sys.stdout.write(f"{_HOME}{body}{_TO_END}\x1b[{size.lines};1H{hint}")
+            sys.stdout.flush()
+            drawn_s = time.monotonic()
+            if _pressed_quit(watcher, drawn_s):
+                return True
+    _print(_seen(watcher))
+    return False
+
+
+def _pressed_quit(watcher: "Watcher", drawn_s: float) -> bool:
+    """Wait for a key, a change or the next second; whether the key was one that quits."""
+    while time.monotonic() < drawn_s + _REDRAW_S:
+        ready, _, _ = select.select([sys.stdin], [], [], _LEAST_S)
+        if ready:
+            return any(key in _QUIT for key in os.read(sys.stdin.fileno(), 64))
+        if watcher.changed.is_set():
+            return False
+    return False
+
+
+@contextlib.contextmanager
+def _screen() -> Iterator[None]:
+    """Another screen, without a cursor and without echo; all of it is taken back, however it ends."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    sys.stdout.write(_ENTER)
+    try:
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+PAGES = {
+    "watch": Page(
+        description=(
+            "Live view of one job: phase, progress, nodes, ranks, cpu, memory, rounds, the last failure, events. Few\n"
+            "nodes are a table, many a map with a letter a rank. Ends with the job; q or Ctrl-C end it before. Into a\n"
+            "pipe it writes a line for each event."
+        ),
+        examples=(
+            ("watch digits", ""),
+            ("watch digits -n team --once", "one picture of now"),
+            ("watch digits | tee digits.log", "a line for each event"),
+        ),
+        notes="ranks: ■ running  ▸ starting  · pending  ✓ succeeded  ✗ failed  ▪ stopped  ? unknown",
+        configure=_configure,
+        run=_run,
+    )
+}

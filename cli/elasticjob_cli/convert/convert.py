@@ -1,0 +1,45 @@
+"""Which conversion a source needs, and whether its result is an ElasticJob that an operator takes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from elasticjob_api import names
+from elasticjob_api.errors import InvalidSpec
+from elasticjob_api.job import parse_job
+from elasticjob_cli.convert import dlrover, pytorchjob, torchelastic
+from elasticjob_cli.convert.result import Converted, Kind, Note
+from elasticjob_cli.errors import InvalidManifest
+
+_KINDS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Converted]] = {
+    ("kubeflow.org", "PyTorchJob"): pytorchjob.convert,
+    ("elastic.pytorch.org", "ElasticJob"): torchelastic.convert,
+    ("elastic.iml.github.io", "ElasticJob"): dlrover.convert,
+}
+
+
+def convert_object(source: Any, where: str) -> Converted:
+    """The ElasticJob of a parsed manifest; raises InvalidManifest for a kind that cannot be converted."""
+    if not isinstance(source, Mapping):
+        raise InvalidManifest(f"{where}: is no Kubernetes object; give a manifest, or a command line after --")
+    group = str(source.get("apiVersion", "")).partition("/")[0]
+    convert = _KINDS.get((group, str(source.get("kind", ""))))
+    if convert is None:
+        raise InvalidManifest(f"{where}: {_unknown(group, source)}")
+    return checked(convert(source))
+
+
+def _unknown(group: str, source: Mapping[str, Any]) -> str:
+    if group == names.GROUP and source.get("kind") == names.KIND:
+        return "is an ElasticJob of ours already; kubectl apply -f it"
+    known = ", ".join(f"{kind} of {of}" for of, kind in _KINDS)
+    return f"{source.get('kind')} of {group or 'no group'} cannot be converted; known are {known}"
+
+
+def checked(made: Converted) -> Converted:
+    """With a note for everything that an operator would refuse, which the source did not have to say."""
+    try:
+        parse_job(made.manifest)
+    except InvalidSpec as error:
+        faults = [Note(fault.path, Kind.FILL_IN, fault.message) for fault in error.faults]
+        return Converted(made.manifest, [*made.notes, *faults])
+    return made

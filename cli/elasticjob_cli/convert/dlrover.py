@@ -1,0 +1,69 @@
+"""PURE: DLRover's ElasticJob (elastic.iml.github.io/v1alpha1) as ours.
+
+Only its workers: parameter servers, chiefs and evaluators are roles, and all nodes here are alike.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_cli.convert import pods
+from elasticjob_cli.convert.fields import Fields
+from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
+
+_LEFT_OUT = {
+    "optimizeMode": "nothing is tuned: write replicas and resources",
+    "brainService": "nothing is tuned: write replicas and resources",
+    "enableDynamicSharding": "data is not handed out: shard by RANK and WORLD_SIZE, save where you are",
+    "enableElasticScheduling": "jobs are always elastic between minReplicas and maxReplicas",
+    "resourceLimits": "write a ResourceQuota for the namespace",
+    "envs": "write them to spec.template.spec.containers[].env",
+}
+_OTHER_ROLES = "all nodes of an ElasticJob are alike: run it as a job or Deployment of its own"
+_WORKER = {
+    "autoScale": "write a HorizontalPodAutoscaler for the ElasticJob",
+    "restartCount": "failed pods are counted together: spec.backoffLimit",
+    "restartTimeout": "spec.lostPodTimeoutSeconds replaces pods that fell silent",
+    "priority": "write it to spec.template.spec.priorityClassName",
+    "replicaManagerParams": "the operator has no managers of replicas",
+}
+
+
+def convert(source: Mapping[str, Any]) -> Converted:
+    """The ElasticJob and its notes."""
+    notes: list[Note] = []
+    job = Fields({name: value for name, value in source.items() if name not in {"apiVersion", "kind"}}, "", notes)
+    job.leave_out("status", "it is the other operator's")
+    metadata, spec = pods.metadata(job), job.inner("spec")
+    _strategy(spec)
+    for name, why in _LEFT_OUT.items():
+        spec.leave_out(name, why)
+    fields: dict[str, Any] = {"suspend": spec.take("suspend") or None}
+    roles = spec.inner("replicaSpecs")
+    worker = roles.inner("worker")
+    for name in roles.names():
+        why = "there is no master: the agents agree among themselves" if "master" in name else _OTHER_ROLES
+        roles.leave_out(name, why)
+    made, sizes = _worker(worker)
+    job.finish()
+    return Converted(manifest(metadata, {**fields, **sizes}, made), notes)
+
+
+def _strategy(spec: Fields) -> None:
+    strategy = spec.take("distributionStrategy")
+    if strategy not in {None, "AllreduceStrategy", "CustomStrategy"}:
+        why = f"{strategy} has parameter servers, and all nodes of an ElasticJob are alike"
+        spec.note("distributionStrategy", Kind.LEFT_OUT, why)
+
+
+def _worker(worker: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    template, where = pods.template(worker)
+    index = pods.trainer_index(template, "main")
+    said = pods.unwrap_command(template, index, where)
+    if index:
+        said["trainerContainer"] = "main"
+    for name, why in _WORKER.items():
+        worker.leave_out(name, why)
+    if policy := worker.take("restartPolicy"):
+        worker.note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+    sizes = {name: worker.take(name) for name in ("replicas", "minReplicas", "maxReplicas")}
+    return template, pods.settled(said, sizes, where)

@@ -1,0 +1,245 @@
+"""PURE: command lines of torchrun and its relatives: what they start, and which fields of the spec their options mean.
+
+The options are those of torchrun's own table, which the agent keeps; DLRover's and TorchElastic's additions are here.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from elasticjob_agent.arguments import parse_nnodes
+from elasticjob_agent.options import OPTIONS, UsageError, build_parser
+from elasticjob_agent.rdzv_conf import UNUSED
+from elasticjob_cli.convert.result import Kind
+from elasticjob_cli.errors import InvalidManifest
+
+_PROGRAMS = {"torchrun", "dlrover-run", "elasticjob-agent", "torchelastic"}
+_MODULES = {
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "torch.distributed.elastic",
+    "torchelastic.distributed.launch",
+    "dlrover.python.elastic_agent.torch.main",
+    "dlrover.trainer.torch.main",
+}
+_DLROVER_FLAGS = {
+    "network-check": "there is no check of the network before the first round",
+    "comm-perf-test": "there is no test of the network",
+    "auto-tunning": "nothing is tuned",
+    "auto-config": "write replicas and nprocPerNode",
+    "exclude-straggler": "slow nodes are not excluded",
+    "save-at-breakpoint": "let the workers save on SIGTERM: spec.gracefulShutdown",
+    "precheck": "there is no check before the first round",
+}
+_DLROVER_VALUES = {
+    "accelerator": "nothing here depends on the kind of accelerator",
+    "training-port": "the agents choose MASTER_PORT",
+    "rdzv-timeout": "spec.rendezvous.joinTimeoutSeconds bounds the start",
+}
+_UNSET = object()
+_OWN_MATTER = "the operator and its etcd are the rendezvous"
+_REASONS = {
+    "rdzv-backend": _OWN_MATTER,
+    "rdzv-endpoint": _OWN_MATTER,
+    "rdzv-id": "the job's uid is the id",
+    "standalone": _OWN_MATTER,
+    "node-rank": "ranks are agreed in each round",
+    "master-addr": "the pod of rank 0 is the master",
+    "master-port": "the agents choose it anew in each round",
+    "local-addr": "it is the pod's IP; spec.agent.interface names another interface",
+    "role": "all nodes of an ElasticJob have one role",
+    "monitor-interval": "nothing here polls",
+    "start-method": "workers are commands, which are exec'ed",
+    "event-log-handler": "the operator writes Kubernetes events",
+    "log-dir": "logs of rounds and ranks are kept in the pod's volume elasticjob-logs",
+    "redirects": "the pod's log has all streams; files are kept beside it",
+    "tee": "the pod's log has all streams; files are kept beside it",
+    "local-ranks-filter": "the pod's log has all ranks; elasticjob logs --rank shows one",
+    "duplicate-stdout-filters": "filter what elasticjob logs prints",
+    "duplicate-stderr-filters": "filter what elasticjob logs prints",
+    "logs-specs": "its classes need torch in the agent",
+    "numa-binding": "start the workers by numactl",
+    "virtual-local-rank": "workers have their own LOCAL_RANK; narrow CUDA_VISIBLE_DEVICES in the script",
+    "signals-to-handle": "the agent leaves in order on the signals that Kubernetes sends",
+}
+_RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+@dataclass(slots=True)
+class Unwrapped:
+    """What a launcher's line means."""
+
+    program: str
+    command: tuple[str, ...]
+    spec: dict[str, Any] = field(default_factory=dict)
+    remarks: list[tuple[str, Kind, str]] = field(default_factory=list)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The options that were given, by name."""
+
+
+def unwrap(words: Sequence[str]) -> Unwrapped | None:
+    """The launcher's line taken apart, or None if the words begin with no launcher that is known."""
+    python, program, rest = _split(words)
+    if not program:
+        return None
+    rest, foreign = _without_foreign(rest, ours=program == "elasticjob-agent")
+    parser = build_parser({})
+    parser.set_defaults(**{option.dest: _UNSET for option in OPTIONS})
+    namespace = _parse(parser, rest, program)
+    given = {o.name: v for o in OPTIONS if (v := getattr(namespace, o.dest)) is not _UNSET}
+    found = Unwrapped(program, _command(python, namespace, given), given=given)
+    _sizes(found, given)
+    _times(found, given)
+    for name, value in foreign.items():
+        _foreign(found, name, value)
+    for name in given:
+        if name in _REASONS:
+            found.remarks.append((f"--{name}", Kind.LEFT_OUT, _REASONS[name]))
+    return found
+
+
+def _split(words: Sequence[str]) -> tuple[str, str, list[str]]:
+    """The Python, the launcher, and its arguments."""
+    rest = list(words)
+    name = PurePosixPath(rest[0]).name if rest else ""
+    if name in _PROGRAMS:
+        return "python", name, rest[1:]
+    if name.startswith("python"):
+        at = next((i for i, word in enumerate(rest) if word == "-m"), 0)
+        if at and rest[at + 1 : at + 2] and rest[at + 1] in _MODULES:
+            return rest[0], rest[at + 1], rest[at + 2 :]
+    return "", "", rest
+
+
+def _without_foreign(words: list[str], *, ours: bool) -> tuple[list[str], dict[str, str]]:
+    """The words without the options of DLRover and of old launchers, and those."""
+    kept: list[str] = []
+    found: dict[str, str] = {}
+    known = {spelling for option in OPTIONS for spelling in option.spellings}
+    flags = {spelling for option in OPTIONS if option.flag for spelling in option.spellings}
+    while words:
+        word, *words = words
+        name, equals, value = word.partition("=")
+        plain = name.removeprefix("--").replace("_", "-")
+        if not word.startswith("-"):
+            return [*kept, word, *words], found
+        if not ours and plain in _DLROVER_FLAGS:
+            found[plain] = value or "true"
+        elif not ours and plain in {*_DLROVER_VALUES, "node-unit"}:
+            if not equals and words:
+                value, *words = words
+            found[plain] = value
+        elif plain == "use-env":  # of torch.distributed.launch
+            found[plain] = "true"
+        else:
+            kept.append(word)
+            if name in known - flags and not equals and words:
+                value, *words = words
+                kept.append(value)
+    return kept, found
+
+
+class _QuietError(Exception):
+    """What argparse would have printed."""
+
+
+def _parse(parser: argparse.ArgumentParser, words: list[str], program: str) -> argparse.Namespace:
+    def refuse(message: str) -> None:
+        raise _QuietError(message)
+
+    parser.error = refuse  # type: ignore[method-assign, assignment]  # it would exit
+    try:
+        return parser.parse_args(words)
+    except _QuietError as error:
+        raise InvalidManifest(f"{program}: {error}; compare with `{program} --help`") from error
+
+
+def _command(python: str, namespace: argparse.Namespace, given: Mapping[str, Any]) -> tuple[str, ...]:
+    if not namespace.script:
+        raise InvalidManifest("the launcher's line has no script; put it after the options")
+    rest = tuple(namespace.script_args)
+    if given.get("no-python"):
+        return (namespace.script, *rest)
+    if given.get("run-path"):
+        return (python, "-u", "-c", _RUN_PATH, namespace.script, *rest)
+    module = ("-m",) if given.get("module") else ()
+    return (python, "-u", *module, namespace.script, *rest)
+
+
+def _sizes(found: Unwrapped, given: Mapping[str, Any]) -> None:
+    if "nnodes" in given:
+        try:
+            nodes = parse_nnodes(given["nnodes"])
+        except UsageError as error:
+            if not given["nnodes"].startswith("$"):
+                raise InvalidManifest(str(error)) from error
+            found.remarks.append(
+                ("--nnodes", Kind.CHANGED, f"{given['nnodes']} is known in the pod only; see replicas")
+            )
+        else:
+            found.spec |= {"replicas": nodes.max, "minReplicas": nodes.min, "maxReplicas": nodes.max}
+    if given.get("standalone"):
+        found.spec |= {"replicas": 1, "minReplicas": None, "maxReplicas": None}
+    if "nproc-per-node" in given:
+        found.spec["nprocPerNode"] = nproc(str(given["nproc-per-node"]), "--nproc-per-node", found.remarks)
+    if "max-restarts" in given:
+        _whole(found, "max-restarts", given["max-restarts"], "maxRestarts")
+
+
+def nproc(value: str, path: str, remarks: list[tuple[str, Kind, str]]) -> int | str:
+    """A number, or `auto`, which here means the GPUs in the container's limits."""
+    if value.isdecimal():
+        return int(value)
+    if value not in {"auto", "gpu"}:
+        remarks.append((path, Kind.CHANGED, f"{value} has become auto, the GPUs in the limits, else 1; write a number"))
+    elif value == "gpu":
+        remarks.append((path, Kind.CHANGED, "gpu has become auto: the GPUs in the container's limits"))
+    return "auto"
+
+
+def _whole(found: Unwrapped, option: str, value: Any, name: str) -> None:
+    if str(value).isdecimal():
+        found.spec[name] = int(value)
+    else:
+        found.remarks.append((f"--{option}", Kind.LEFT_OUT, f"{value} is no whole number; write spec.{name}"))
+
+
+def _times(found: Unwrapped, given: Mapping[str, Any]) -> None:
+    if "shutdown-timeout" in given:
+        _whole(found, "shutdown-timeout", given["shutdown-timeout"], "seconds")
+        if "seconds" in found.spec:
+            found.spec["gracefulShutdown"] = {"seconds": found.spec.pop("seconds")}
+    found.spec |= conf(str(given.get("rdzv-conf", "")), found.remarks)
+
+
+_CONF = {
+    "join_timeout": "joinTimeoutSeconds",
+    "timeout": "joinTimeoutSeconds",
+    "last_call_timeout": "lastCallTimeoutSeconds",
+    "keep_alive": "keepAliveSeconds",
+}
+
+
+def conf(text: str, remarks: list[tuple[str, Kind, str]]) -> dict[str, Any]:
+    """`--rdzv-conf` as `rendezvous`."""
+    made: dict[str, int] = {}
+    for word in filter(None, text.split(",")):
+        key, _, value = word.partition("=")
+        try:
+            made[_CONF[key.strip()]] = max(1, round(float(value)))
+        except (KeyError, ValueError):
+            why = UNUSED.get(key, "the operator is configured with etcd, its certificates and its times")
+            remarks.append((f"--rdzv-conf {key}", Kind.LEFT_OUT, why))
+    return {"rendezvous": made} if made else {}
+
+
+def _foreign(found: Unwrapped, name: str, value: str) -> None:
+    if name == "node-unit":
+        _whole(found, name, value, "replicaStep")
+    elif name == "use-env":
+        found.remarks.append(("--use-env", Kind.LEFT_OUT, "workers always find their rank in the environment"))
+    else:
+        why = _DLROVER_FLAGS.get(name) or _DLROVER_VALUES[name]
+        found.remarks.append((f"--{name}", Kind.LEFT_OUT, why))

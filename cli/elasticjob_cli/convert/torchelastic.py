@@ -1,0 +1,41 @@
+"""PURE: TorchElastic's ElasticJob (elastic.pytorch.org/v1alpha1) as ours: the same word, another resource.
+
+Its images start the launcher by themselves, so `args` alone are the launcher's options.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_cli.convert import pods
+from elasticjob_cli.convert.fields import Fields
+from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
+
+
+def convert(source: Mapping[str, Any]) -> Converted:
+    """The ElasticJob and its notes."""
+    notes: list[Note] = []
+    job = Fields({name: value for name, value in source.items() if name not in {"apiVersion", "kind"}}, "", notes)
+    job.leave_out("status", "it is the other operator's")
+    metadata, spec = pods.metadata(job), job.inner("spec")
+    fields = pods.run_policy(spec.inner("runPolicy")) if "runPolicy" in spec else {}
+    for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"):
+        if name in spec:
+            fields[name] = spec.take(name)
+    spec.leave_out("rdzvEndpoint", "the operator and its etcd are the rendezvous: no etcd of the job's own is needed")
+    roles = spec.inner("replicaSpecs")
+    worker = roles.inner("Worker")
+    template, where = pods.template(worker)
+    if policy := worker.take("restartPolicy"):
+        worker.note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+    index = pods.trainer_index(template, "elasticjob-worker")
+    said = pods.unwrap_command(template, index, where, bare_arguments_are_launchers=True)
+    if index:
+        fields["trainerContainer"] = template["spec"]["containers"][index]["name"]
+    sizes = {
+        "replicas": worker.take("replicas"),
+        "minReplicas": spec.take("minReplicas"),
+        "maxReplicas": spec.take("maxReplicas"),
+    }
+    fields |= pods.settled(said, sizes, where)
+    job.finish()
+    return Converted(manifest(metadata, fields, template), notes)

@@ -1,0 +1,165 @@
+"""Checks of the cluster itself: whether it answers, its version, its CRD, the rights of whoever asks, the clocks."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from elasticjob.errors import AlreadyExists, ClusterError, CrdMissing, Forbidden, NotFound, Rejected
+from elasticjob_api import names
+from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
+from elasticjob_cli.doctor.schema import fields_of, own_fields
+from elasticjob_cli.views.text import duration, moment
+
+_CRD = f"{names.PLURAL}.{names.GROUP}"
+_CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_CRD}"
+_INSTALL = "elasticjob crd | kubectl apply --server-side -f -"
+_OLDEST_MINOR = 30
+"""CEL over preserved fields, on which the rules of the CRD depend, is stable since."""
+_SKEW_S = 2.0
+_RIGHTS = (
+    (names.GROUP, names.PLURAL, "", ("get", "list", "watch", "create", "patch", "delete")),
+    ("", "pods", "", ("get", "list")),
+    ("", "pods", "log", ("get",)),
+    ("", "events", "", ("list",)),
+)
+
+
+def check_server(patient: Patient) -> Iterator[Finding]:
+    """It answers, and is new enough."""
+    said = patient.cluster.request("GET", "/version", tried="ask for the version")
+    version = str(said.get("gitVersion") or "?")
+    minor = "".join(filter(str.isdigit, str(said.get("minor") or "0"))) or "0"
+    if int(minor) < _OLDEST_MINOR:
+        cure = "update the cluster; rules of the CRD may not hold on this version"
+        yield warn("API server", f"{patient.cluster.server} is {version}, older than v1.{_OLDEST_MINOR}", cure)
+    else:
+        yield ok("API server", f"{patient.cluster.server}, {version}; namespace {patient.cluster.namespace}")
+
+
+def check_crd(patient: Patient) -> Iterator[Finding]:
+    """It is there, served, and not older than this program."""
+    try:
+        found = patient.cluster.request("GET", _CRD_PATH, tried="read the CRD")
+    except NotFound:
+        yield fail("CRD", f"{_CRD} is not installed", f"{_INSTALL}, or install the chart")
+        return
+    except Forbidden:
+        yield from _served(patient)
+        return
+    said = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+    if (said.get("Established") or {}).get("status") != "True":
+        why = (said.get("NamesAccepted") or {}).get("message") or "the API server has not said why"
+        yield fail("CRD", f"{_CRD} is not established: {why}", f"kubectl describe crd {_CRD}")
+        return
+    yield _compared(found)
+
+
+def _served(patient: Patient) -> Iterator[Finding]:
+    """Without the right to read CRDs, the list of resources tells whether it is there."""
+    try:
+        patient.cluster.request("GET", f"/apis/{names.API_VERSION}", tried="list resources")
+    except (CrdMissing, NotFound):
+        yield fail("CRD", f"{_CRD} is not installed", f"have an administrator run: {_INSTALL}")
+    else:
+        yield ok("CRD", f"{_CRD} is served; its version cannot be compared without the right to read CRDs")
+
+
+def _compared(found: Mapping[str, Any]) -> Finding:
+    ours, theirs = own_fields(), fields_of(found)
+    if missing := sorted(ours - theirs):
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")  # noqa: PLR2004 -- three are an example
+        return warn("CRD", f"it is older than this program: it has no {shown}", _INSTALL)
+    if theirs - ours:
+        return warn("CRD", "it is newer than this program", "install the elasticjob of the operator's version")
+    return ok("CRD", f"{_CRD}/{names.VERSION}, of this version")
+
+
+def check_rights(patient: Patient) -> Iterator[Finding]:
+    """What whoever asks may do in the namespace."""
+    namespace = patient.cluster.namespace
+    denied = [
+        f"{verb} {resource}{'/' + sub if sub else ''}"
+        for group, resource, sub, verbs in _RIGHTS
+        for verb in verbs
+        if not _may(patient, verb, {"group": group, "resource": resource, "subresource": sub})
+    ]
+    if denied:
+        cure = f"have an administrator bind a role with these verbs in {namespace}, or name another one with -n"
+        yield fail("your rights", f"in {namespace} you may not {', '.join(denied)}", cure)
+    else:
+        yield ok("your rights", f"in {namespace}: jobs, pods, logs and events")
+
+
+def _may(patient: Patient, verb: str, what: Mapping[str, str]) -> bool:
+    """SelfSubjectAccessReview in the patient's namespace."""
+    attributes = {"verb": verb, "namespace": patient.cluster.namespace, **what}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    found = patient.cluster.request("POST", path, tried="ask for your rights", body=body)
+    return bool((found.get("status") or {}).get("allowed"))
+
+
+def check_creation(patient: Patient) -> Iterator[Finding]:
+    """A job would be taken (dry run), and the API server's clock is as ours."""
+    namespace = patient.cluster.namespace
+    path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}"
+    before_s = patient.now_s()
+    try:
+        made = patient.cluster.request("POST", path, tried="try a job", query={"dryRun": "All"}, body=_trial())
+    except CrdMissing:
+        return  # said already
+    except Forbidden as error:
+        yield skip("a trial job", str(error))
+        return
+    except (Rejected, NotFound, AlreadyExists, ClusterError) as error:
+        yield fail("a trial job", str(error), "an admission webhook or a quota may be in the way; its words are here")
+        return
+    yield ok("a trial job", f"would be taken in {namespace} (dry run)")
+    created_s = moment(made["metadata"].get("creationTimestamp"))
+    if created_s is not None:
+        yield _clock(created_s, before_s, patient.now_s())
+
+
+def _trial() -> dict[str, Any]:
+    container = {"name": "trainer", "image": "trial", "command": ["true"]}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"generateName": "doctor-", "name": "doctor-trial"},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+
+
+def _clock(created_s: float, before_s: float, after_s: float) -> Finding:
+    """The server's moment is cut to whole seconds."""
+    skew_s = max(created_s - after_s, before_s - created_s - 1.0, 0.0)
+    if skew_s > _SKEW_S:
+        side = "ahead of" if created_s > after_s else "behind"
+        words = f"the API server is {duration(skew_s)} {side} this machine"
+        return warn("clock", words, "synchronise both by NTP; ages and timelines are wrong until then")
+    return ok("clock", f"API server and this machine agree to {_SKEW_S:g} s")
+
+
+def check_node_clocks(patient: Patient) -> Iterator[Finding]:
+    """No node renews its lease in the future: recovery never depends on it, the times in records do."""
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    try:
+        leases = patient.cluster.request("GET", path, tried="read the nodes' leases").get("items") or ()
+    except (Forbidden, NotFound):
+        yield skip("clocks of nodes", "you may not read leases in kube-node-lease")
+        return
+    now_s = patient.now_s()
+    ahead = {}
+    for lease in leases:
+        renewed_s = moment((lease.get("spec") or {}).get("renewTime"))
+        if renewed_s is not None and renewed_s - now_s > _SKEW_S:
+            ahead[lease["metadata"]["name"]] = renewed_s - now_s
+    if ahead:
+        worst = max(ahead, key=ahead.__getitem__)
+        words = f"{len(ahead)} of {len(leases)} nodes are ahead, {worst} by {duration(ahead[worst])}"
+        yield warn("clocks of nodes", words, "synchronise the nodes by NTP")
+    elif leases:
+        yield ok("clocks of nodes", f"no lease of {len(leases)} nodes is of the future")

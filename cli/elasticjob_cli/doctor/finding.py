@@ -1,0 +1,62 @@
+"""What a check says: how it stands, in words, and the cure when it stands badly."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elasticjob import Cluster
+
+
+class Grade(StrEnum):
+    """How it stands."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+    SKIP = "skip"  # it cannot be known, mostly because of missing rights
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    what: str
+    grade: Grade
+    message: str
+    cure: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Patient:
+    """What checks look at; the installation is filled in by the check that finds it."""
+
+    cluster: "Cluster"
+    version: str
+    now_s: Callable[[], float]
+    namespace: str = ""
+    """Where the operator is; empty until found."""
+
+
+Check = Callable[[Patient], Iterable[Finding]]
+
+
+def ok(what: str, message: str) -> Finding:
+    """It is as it should be."""
+    return Finding(what, Grade.OK, message)
+
+
+def warn(what: str, message: str, cure: str) -> Finding:
+    """It works, and something should be done."""
+    return Finding(what, Grade.WARN, message, cure)
+
+
+def fail(what: str, message: str, cure: str) -> Finding:
+    """It cannot work."""
+    return Finding(what, Grade.FAIL, message, cure)
+
+
+def skip(what: str, message: str, cure: str = "") -> Finding:
+    """Nobody may look."""
+    return Finding(what, Grade.SKIP, message, cure)

@@ -1,0 +1,181 @@
+"""Checks of what is installed: the operator and its rights, etcd as the operator reports it, images, versions."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from elasticjob.errors import ClusterError, Forbidden
+from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
+
+_OPERATOR = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=operator"
+_ETCD = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=etcd"
+_INSTALL = "kubectl apply --server-side -f crds -f deploy, or install the chart (docs/helm.md)"
+_LINES = 400
+_ETCD_LINE = re.compile(r"etcd does not answer|etcd answers again")
+_NEEDED = (
+    ("list", "elasticjob.io", "elasticjobs", ""),
+    ("patch", "elasticjob.io", "elasticjobs", "status"),
+    ("create", "", "pods", ""),
+    ("delete", "", "pods", ""),
+    ("patch", "", "services", ""),
+    ("patch", "", "events", ""),
+    ("patch", "policy", "poddisruptionbudgets", ""),
+)
+
+
+def check_operator(patient: Patient) -> Iterator[Finding]:
+    """It is there, once, and ready."""
+    try:
+        found = _list(patient, "/apis/apps/v1/deployments", _OPERATOR, "look for the operator")
+    except Forbidden:
+        yield skip("operator", "you may not list Deployments of all namespaces", "ask an administrator to run doctor")
+        return
+    if not found:
+        yield fail("operator", "no Deployment of it in any namespace", _INSTALL)
+        return
+    for each in found:
+        yield from _deployment(patient, each)
+
+
+def _deployment(patient: Patient, deployment: Mapping[str, Any]) -> Iterator[Finding]:
+    meta, status = deployment["metadata"], deployment.get("status") or {}
+    patient.namespace = meta["namespace"]
+    where, wanted = f"{meta['namespace']}/{meta['name']}", (deployment.get("spec") or {}).get("replicas", 1)
+    image = _image(deployment)
+    if not wanted:
+        cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=1"
+        yield fail("operator", f"{where} is scaled to 0", cure)
+    elif not status.get("availableReplicas"):
+        why = _why_not_ready(patient, deployment)
+        cure = f"kubectl -n {meta['namespace']} logs deployment/{meta['name']}"
+        yield fail("operator", f"{where} ({image}) is not ready{': ' + why if why else ''}", cure)
+    elif wanted > 1:
+        cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=1"
+        yield warn("operator", f"{where} has {wanted} replicas, which do each other's work again", cure)
+    else:
+        yield ok("operator", f"{where} is ready, image {image}")
+    yield from _versions(patient, image)
+    yield from _operators_rights(patient, deployment)
+
+
+def _image(deployment: Mapping[str, Any]) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0].get("image") or "?")
+
+
+def _versions(patient: Patient, image: str) -> Iterator[Finding]:
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    if not tag or not tag.lstrip("v")[:1].isdigit():
+        yield skip("versions", f"this program is {patient.version}; the operator's tag {tag or 'latest'} tells none")
+    elif tag.lstrip("v") != patient.version:
+        yield warn(
+            "versions", f"this program is {patient.version}, the operator {tag}", "install the same version of both"
+        )
+    else:
+        yield ok("versions", f"program and operator are {patient.version}")
+
+
+def _why_not_ready(patient: Patient, deployment: Mapping[str, Any]) -> str:
+    """The first reason that a pod of it gives."""
+    namespace = deployment["metadata"]["namespace"]
+    for pod in _list(patient, f"/api/v1/namespaces/{namespace}/pods", _OPERATOR, "look at the operator's pods"):
+        if words := waiting(pod):
+            return words
+    conditions = (deployment.get("status") or {}).get("conditions") or ()
+    return next((str(c.get("message")) for c in conditions if c.get("status") == "False"), "")
+
+
+def waiting(pod: Mapping[str, Any]) -> str:
+    """Why a container of a pod does not run; empty if all do."""
+    status = pod.get("status") or {}
+    for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        state = (each.get("state") or {}).get("waiting") or {}
+        if state.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
+            return f"{state['reason']}: {state.get('message') or 'no more was said'}"
+    scheduled = [c for c in status.get("conditions") or () if c["type"] == "PodScheduled" and c["status"] == "False"]
+    return f"{scheduled[0].get('reason')}: {scheduled[0].get('message')}" if scheduled else ""
+
+
+def _operators_rights(patient: Patient, deployment: Mapping[str, Any]) -> Iterator[Finding]:
+    pod = deployment["spec"]["template"]["spec"]
+    account = f"{deployment['metadata']['namespace']}:{pod.get('serviceAccountName') or 'default'}"
+    try:
+        denied = [
+            f"{verb} {resource}{'/' + sub if sub else ''}"
+            for verb, group, resource, sub in _NEEDED
+            if not _account_may(patient, account, verb, {"group": group, "resource": resource, "subresource": sub})
+        ]
+    except Forbidden:
+        yield skip("operator's rights", "you may not ask for the rights of others")
+        return
+    if denied:
+        words = f"the service account {account} may not {', '.join(denied)} in {patient.cluster.namespace}"
+        yield fail("operator's rights", words, "kubectl apply -f deploy/rbac.yaml, or see rbac in the chart's values")
+    else:
+        yield ok("operator's rights", f"{account} may do what it needs in {patient.cluster.namespace}")
+
+
+def _account_may(patient: Patient, account: str, verb: str, what: Mapping[str, str]) -> bool:
+    attributes = {"verb": verb, "namespace": patient.cluster.namespace, **what}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{account.partition(':')[0]}"],
+            "resourceAttributes": attributes,
+        },
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    found = patient.cluster.request("POST", path, tried="ask for the operator's rights", body=body)
+    return bool((found.get("status") or {}).get("allowed"))
+
+
+def check_etcd(patient: Patient) -> Iterator[Finding]:
+    """As the operator says in its log; its own pods, if the chart's etcd is used."""
+    if not patient.namespace:
+        return
+    yield from _etcd_pods(patient)
+    try:
+        said = _operators_words(patient)
+    except ClusterError:
+        yield skip("etcd", "the operator's log cannot be read")
+        return
+    last = next((line for line in reversed(said) if _ETCD_LINE.search(line)), "")
+    if "does not answer" in last:
+        cure = "see that etcd runs, and --etcd-endpoints of the operator; running jobs go on meanwhile"
+        yield fail("etcd", last[last.index("etcd does not answer") :].rstrip('"}'), cure)
+    elif said:
+        yield ok("etcd", "the operator has no complaint about it")
+
+
+def _operators_words(patient: Patient) -> list[str]:
+    pods = _list(patient, f"/api/v1/namespaces/{patient.namespace}/pods", _OPERATOR, "look at the operator's pods")
+    lines: list[str] = []
+    for pod in pods:
+        path = f"/api/v1/namespaces/{patient.namespace}/pods/{pod['metadata']['name']}/log"
+        query = {"tailLines": _LINES}
+        with patient.cluster.lines(path, tried="read the operator's log", query=query, silence_s=10.0) as found:
+            lines += [line.decode(errors="replace") for line in found]
+    return lines
+
+
+def _etcd_pods(patient: Patient) -> Iterator[Finding]:
+    path = f"/apis/apps/v1/namespaces/{patient.namespace}/statefulsets"
+    try:
+        found = _list(patient, path, _ETCD, "look for etcd")
+    except ClusterError:
+        return
+    for each in found:
+        name, wanted = each["metadata"]["name"], (each.get("spec") or {}).get("replicas", 1)
+        ready = (each.get("status") or {}).get("readyReplicas") or 0
+        if ready < wanted:
+            cure = f"kubectl -n {patient.namespace} describe statefulset {name}"
+            grade = fail if ready <= wanted // 2 else warn
+            yield grade("etcd", f"{patient.namespace}/{name}: {ready} of {wanted} members are ready", cure)
+        else:
+            yield ok("etcd", f"{patient.namespace}/{name}: {ready} of {wanted} members are ready")
+
+
+def _list(patient: Patient, path: str, selector: str, tried: str) -> list[dict[str, Any]]:
+    found = patient.cluster.request("GET", path, tried=tried, query={"labelSelector": selector})
+    return list(found.get("items") or ())

@@ -1,0 +1,67 @@
+"""What a command is: a description, examples, its arguments, and the function that runs it.
+
+The catalog names the module of each command, so that only the one that is asked for is imported.
+"""
+
+import argparse
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from elasticjob_api.exit_codes import ExitCode
+
+PROGRAM = "elasticjob"
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print it and exit."""
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}{_meant(message)}; see `{self.prog} -h`\n")
+
+
+def _meant(message: str) -> str:
+    """For a choice that there is not: the one that looks like it."""
+    head, invalid, rest = message.partition("invalid choice: ")
+    if not (invalid and head):
+        return ""
+    given, _, choices = rest.partition(" (choose from ")
+    known = [choice.strip(" '\")") for choice in choices.split(",")]
+    close = difflib.get_close_matches(given.strip("'\""), known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One command."""
+
+    description: str
+    examples: Sequence[tuple[str, str]]
+    """A command line without the program's name, and what it does."""
+    configure: Callable[[argparse.ArgumentParser], Any]
+    """Adds its arguments."""
+    run: Callable[[argparse.Namespace], int]
+    """Does it; returns the exit code."""
+    notes: str = ""
+    """What else its help says, after the examples."""
+
+    def parser(self, name: str, *, program: str = PROGRAM) -> Parser:
+        """The parser of this command."""
+        parser = Parser(
+            prog=f"{program} {name}",
+            description=self.description,
+            epilog=self._epilog(program),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.configure(parser)
+        return parser
+
+    def _epilog(self, program: str) -> str:
+        shown = [(f"{program} {command}", remark) for command, remark in self.examples]
+        width = min(64, max(len(command) for command, _ in shown))
+        lines = [f"  {command:<{width}}  {remark}".rstrip() for command, remark in shown]
+        notes = f"\n{self.notes.rstrip()}\n" if self.notes else ""
+        return "\n".join(["examples:", *lines, notes, f"exit codes: `{program} --help`"])

@@ -1,0 +1,120 @@
+"""PURE: what a person can do about a job, by the reason that its status gives. Only commands that exist are named."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+_PULL = "see that the image's name is right, that the node may pull it, and spec.template.spec.imagePullSecrets"
+
+
+def advice(meta: Facts, spec: Facts, status: Facts, *, command: str) -> list[str]:
+    """Sentences, the most likely cure first; none for a job with which nothing is wrong."""
+    name, reason, phase = str(meta.get("name")), str(status.get("reason") or ""), status.get("phase")
+    where = f" -n {meta['namespace']}" if meta.get("namespace") not in {None, "default"} else ""
+    said = _Said(command, name, where, spec, status)
+    if not phase:
+        return [f"`{command} doctor` tells whether an operator runs and watches this namespace."]
+    if phase == "Suspended":
+        return [f"`{command} resume {name}{where}` lets it go on."]
+    found = _BY_REASON.get(reason)
+    if found is not None:
+        return found(said)
+    return _of_failure(said) if phase == "Failed" else []
+
+
+class _Said:
+    """What sentences are made of."""
+
+    def __init__(self, command: str, name: str, where: str, spec: Facts, status: Facts) -> None:
+        self.command, self.name, self.where, self.spec, self.status = command, name, where, spec, status
+
+    def call(self, verb: str, options: str = "") -> str:
+        """A command line of ours."""
+        return f"`{self.command} {verb} {self.name}{self.where}{' ' + options if options else ''}`"
+
+    def pod(self) -> str:
+        """The pod that a reason is about: the first that does not run."""
+        nodes = self.status.get("nodes") or ()
+        return next((str(n.get("podName")) for n in nodes if n.get("state") not in {"Running", "Succeeded"}), "POD")
+
+
+def _of_failure(said: _Said) -> list[str]:
+    return [f"{said.call('logs', '--failed')} shows what the worker that failed first wrote."]
+
+
+def _max_restarts(said: _Said) -> list[str]:
+    return [
+        *_of_failure(said),
+        (
+            f"If such failures are to be expected, raise spec.maxRestarts above {said.spec.get('maxRestarts', 3)}, "
+            "or let old ones count no more with spec.restartWindowSeconds."
+        ),
+    ]
+
+
+def _pull(said: _Said) -> list[str]:
+    return [f"The image cannot be pulled: {_PULL}; `kubectl describe pod {said.pod()}{said.where}` has the details."]
+
+
+def _unschedulable(said: _Said) -> list[str]:
+    return [
+        f"No node has room: `kubectl describe pod {said.pod()}{said.where}` says what is missing.",
+        f"{said.call('scale', '--replicas N')} makes do with fewer nodes, if minReplicas allows it.",
+    ]
+
+
+def _etcd(said: _Said) -> list[str]:
+    return [f"`{said.command} doctor` tells whether etcd runs; running workers go on meanwhile."]
+
+
+def _spec(said: _Said) -> list[str]:
+    return [f"Correct the field and apply the manifest again: `kubectl edit ejob {said.name}{said.where}`."]
+
+
+def _stalled(said: _Said) -> list[str]:
+    return [
+        f"{said.call('logs')} has the stacks of all workers, which were dumped when the hang was suspected.",
+        f"{said.call('restart')} starts them anew from their newest checkpoint.",
+    ]
+
+
+def _deadline(_: _Said) -> list[str]:
+    return ["Raise the deadline that ended it (spec.activeDeadlineSeconds, spec.startupDeadlineSeconds), or remove it."]
+
+
+def _backoff(said: _Said) -> list[str]:
+    return [
+        (
+            "Pods failed more often than spec.backoffLimit allows; their own ends say why: "
+            f"`kubectl get pods -l elasticjob.io/job-name={said.name}{said.where}`."
+        ),
+        *_of_failure(said),
+    ]
+
+
+def _below_min(said: _Said) -> list[str]:
+    return [
+        (
+            f"It needs {said.spec.get('minReplicas') or said.spec.get('replicas') or 1} nodes: "
+            "add capacity, or lower spec.minReplicas."
+        ),
+    ]
+
+
+_BY_REASON: Mapping[str, Callable[[_Said], list[str]]] = {
+    "MaxRestartsExceeded": _max_restarts,
+    "FailJobRule": _of_failure,
+    "BackoffLimitExceeded": _backoff,
+    "BelowMinReplicas": _below_min,
+    "DeadlineExceeded": _deadline,
+    "StartupDeadlineExceeded": _deadline,
+    "ImagePullBackOff": _pull,
+    "ErrImagePull": _pull,
+    "InvalidImageName": _pull,
+    "ErrImageNeverPull": _pull,
+    "Unschedulable": _unschedulable,
+    "RendezvousUnavailable": _etcd,
+    "InvalidSpec": _spec,
+    "Stalled": _stalled,
+}

@@ -1,0 +1,85 @@
+"""A job as it changes, gathered in a thread of its own, for a view that must never wait for the API server."""
+
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from elasticjob import Cluster, ElasticJobError
+from elasticjob.streams import Stop
+from elasticjob.watching import changes
+from elasticjob_api import names
+from elasticjob_cli.subject import moments
+from elasticjob_cli.views.story import Moment
+from elasticjob_cli.views.usage import Usage, parse_pod_metrics
+
+_EVENTS_EVERY_S = 1.0
+_METRICS_EVERY_S = 10.0
+_ENDED = (names.Phase.SUCCEEDED, names.Phase.FAILED)
+
+
+class Watcher:
+    """Keeps the newest of a job; `changed` is set after each change."""
+
+    def __init__(self, cluster: Cluster, job: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self._events_s = -math.inf
+        self._metrics_s = -math.inf
+        self.changed = threading.Event()
+        self.job = job
+        self.moments: Sequence[Moment] = ()
+        self.usage: Mapping[str, Usage] = {}
+        self.error: ElasticJobError | None = None
+        self.deleted = False
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more will come."""
+        phase = (self.job.get("status") or {}).get("phase")
+        return self.deleted or self.error is not None or phase in _ENDED
+
+    def start(self) -> None:
+        """Begin; the thread ends with the process."""
+        threading.Thread(target=self._run, name="elasticjob-watch", daemon=True).start()
+
+    def look(self) -> None:
+        """Events and metrics, as of now, if the last look is not too recent."""
+        now_s = time.monotonic()
+        if now_s - self._events_s >= _EVENTS_EVERY_S:
+            self._events_s = now_s
+            self.moments = list(moments(self._cluster, self.job))
+        if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._sampled():
+            self._metrics_s = now_s
+            self.usage = self._measured()
+
+    def _sampled(self) -> bool:
+        nodes = (self.job.get("status") or {}).get("nodes") or ()
+        return any("cpuPercent" in node for node in nodes)
+
+    def _measured(self) -> Mapping[str, Usage]:
+        meta = self.job["metadata"]
+        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{meta['namespace']}/pods"
+        query = {"labelSelector": f"{names.LABEL_JOB_UID}={meta['uid']}"}
+        try:
+            return parse_pod_metrics(self._cluster.request("GET", path, tried="read metrics of pods", query=query))
+        except ElasticJobError:
+            return {}  # most clusters for tests have no metrics server; the view shows none then
+
+    def _run(self) -> None:
+        meta = self.job["metadata"]
+        try:
+            for found in changes(self._cluster, meta["namespace"], meta["name"], until=math.inf, stop=Stop()):
+                if found is None or found["metadata"]["uid"] != meta["uid"]:
+                    self.deleted = True
+                    break
+                self.job = found
+                self.look()
+                self.changed.set()
+                if self.ended:
+                    break
+            self._events_s = -math.inf
+            self.look()
+        except ElasticJobError as error:
+            self.error = error
+        self.changed.set()
