@@ -49,7 +49,7 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) soak
 
 ##@ Measurements
-.PHONY: bench-operator bench-recovery bench-rendezvous bench-payload bench-processes
+.PHONY: bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
 bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
@@ -57,6 +57,8 @@ bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round,
 bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserver: speed, memory, processor, restart (15 minutes)
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m benchmarks.operator
+bench-check: .venv/dev ## counts that no busy machine changes (etcd requests, API writes, calls, wake-ups) against the baseline (30 s)
+	$(BIN)/python -m benchmarks.check
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
 	$(BIN)/python -m benchmarks.payload
 bench-processes: .venv/dev ## starting, watching and teeing processes beside torch's (4 minutes; installs torch, 4.7 GB, the first time)

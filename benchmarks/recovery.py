@@ -55,7 +55,7 @@ def show(scenarios: Sequence[Scenario], ours: Runs, theirs: Runs, idle: Idle | N
             print(row("  torchrun", theirs[scenario.name], ""))
     if idle is not None:
         print(f"\nidle agent: {idle.cpu_percent:.2f} % of a core (aim 0.1)")
-        print(f"            {idle.rss_mb:.0f} MB resident, {idle.unique_mb:.0f} MB of them its own (aim 60)")
+        print(f"            {idle.rss_mb:.0f} MB resident (aim 60), {idle.unique_mb:.0f} MB of them its own")
     for scenario in scenarios:
         done = [run for run in ours[scenario.name] if run.took_us is not None]
         middle = sorted(done, key=lambda run: run.took_us or 0)[len(done) // 2]

@@ -48,7 +48,7 @@ Samples = dict[tuple[str, str, str, int], list[float]]
 """By name, side, unit and number of nodes."""
 
 
-async def _put(endpoint: Endpoint, key: str, value: bytes) -> int:
+async def put(endpoint: Endpoint, key: str, value: bytes) -> int:
     """When etcd had it."""
     client = EtcdClient(endpoint)
     try:
@@ -92,7 +92,7 @@ class Phase:
 def product(server: Server, nodes: int, options: argparse.Namespace, samples: Samples) -> None:
     """Join, fail once, be idle."""
     prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
-    asyncio.run(_put(server.endpoint, Keys(prefix).spec, wanted(nodes, options.lease_seconds)))
+    asyncio.run(put(server.endpoint, Keys(prefix).spec, wanted(nodes, options.lease_seconds)))
     with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes) as children:
         phase, begin_us = Phase(server, children), time.time_ns() // 1000
         for child in children:
@@ -139,7 +139,7 @@ def floor(server: Server, nodes: int, samples: Samples) -> None:
         first_us = _world(server, keys, children, "joined", b"active1 " + members)
         _add(samples, (FIRST, FLOOR, nodes), (first_us - begin_us) / 1e6, phase)
         phase = Phase(server, children)
-        begin_us = asyncio.run(_put(server.endpoint, keys.world, b"forming2 "))
+        begin_us = asyncio.run(put(server.endpoint, keys.world, b"forming2 "))
         next_us = _world(server, keys, children, "stopped", b"active2 " + members)
         _add(samples, (NEXT, FLOOR, nodes), (next_us - begin_us) / 1e6, phase)
 
@@ -148,7 +148,7 @@ def _world(server: Server, keys: Keys, children: Sequence[Child], after: str, wo
     """Write it when all have said `after`; when the last has seen it."""
     for child in children:
         child.hear(after)
-    asyncio.run(_put(server.endpoint, keys.world, world))
+    asyncio.run(put(server.endpoint, keys.world, world))
     return max(child.started_us(int(world[6:7])) for child in children)
 
 
@@ -156,7 +156,7 @@ def secure(nodes: int, lease_s: float, samples: Samples) -> None:
     """The first round over mutual TLS; no member has ever connected."""
     prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
     with etcds.etcd(secure=True) as server:
-        asyncio.run(_put(server.endpoint, Keys(prefix).spec, wanted(nodes, lease_s)))
+        asyncio.run(put(server.endpoint, Keys(prefix).spec, wanted(nodes, lease_s)))
         with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes) as children:
             phase, begin_us = Phase(server, children), time.time_ns() // 1000
             for child in children:

@@ -1,0 +1,102 @@
+"""How the function calls of the pure parts grow with the number of nodes: the same on every machine and Python.
+
+Given is the exponent: 1 is linear. A planner that looks for each member in a list would be at 2. Taken from the
+calls that 2,000 nodes make beyond those of 1,000, and these beyond those of 500, so that what is constant drops out.
+"""
+
+import cProfile
+import gc
+import math
+import pstats
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.counts.record import Count
+from elasticjob_agent.rendezvous import ranks
+from elasticjob_agent.rendezvous.membership import Seen
+from elasticjob_agent.rendezvous.plan import plan
+from elasticjob_agent.rendezvous.steps import Situation, next_step
+from elasticjob_agent.rendezvous.view import LiveNode, parse_view
+from elasticjob_api import records, world
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Node, SlotOwner, Slots
+from elasticjob_api.world import Cause, Member, Membership, State, World
+from elasticjob_etcd.protocol import KeyValue
+
+_KEYS = Keys("/elasticjob/bench/default/job/uid")
+NODES = (500, 1000, 2000)
+
+
+def take() -> list[Count]:
+    """The closer's and a member's work."""
+    acts = {"a closer plans": closer_plans, "a member takes its place": member_places}
+    return [Count(f"calls when {name}: exponent of nodes", growth(act), slack=0.1) for name, act in acts.items()]
+
+
+def growth(act: Callable[[int], Callable[[], Any]]) -> float:
+    """The exponent; 0 for what does not grow."""
+    few, some, many = (_calls(act(nodes)) for nodes in NODES)
+    return math.log2((many - some) / (some - few)) if some > few and many > some else 0.0
+
+
+def _calls(run: Callable[[], Any]) -> int:
+    """Of the second time, when what is kept has been kept; without a collection of garbage in the middle."""
+    run()
+    profile = cProfile.Profile()
+    gc.collect()
+    gc.disable()
+    try:
+        profile.runcall(run)
+    finally:
+        gc.enable()
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]  # since Python 2.5
+
+
+def closer_plans(nodes: int) -> Callable[[], Any]:
+    """A round closes: everything is parsed, the failure judged, the world written."""
+    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes))
+    items = _items(members)
+    seen = Seen(now_s=100.0, forming_since_s=99.0, newest_key_s=90.0, enough_since_s=99.0)
+    return lambda: plan(parse_view(_KEYS, items), seen, "0" * 8)
+
+
+def member_places(nodes: int) -> Callable[[], Any]:
+    """A member sees the active world and looks for its place; the last one, that comes latest in any search."""
+    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes))
+    data = world.encode_world(_active(members))
+
+    def run() -> Any:
+        world.decode_world.cache_clear()
+        now = world.decode_world(data)
+        step = next_step(Situation(me=members[-1], world=now))
+        return ranks.assignment(now, step.group_rank)
+
+    return run
+
+
+def _active(members: tuple[Member, ...]) -> World:
+    nprocs, roles = ranks.code_shape([LiveNode(member, _node(member), 1) for member in members])
+    return World(
+        state=State.ACTIVE, round=1, nonce="1" * 8, members=members, nprocs=nprocs, roles=roles, master="10.0.0.1:29500"
+    )
+
+
+def _node(member: Member, ready: int = 1) -> Node:
+    address = f"10.0.{member.slot >> 8}.{member.slot & 255}"
+    return Node(
+        pod=f"pod-{member.slot}", pod_uid="u", lease=member.slot, host="h", address=address, nproc=8, ready=ready
+    )
+
+
+def _items(members: tuple[Member, ...]) -> dict[str, KeyValue]:
+    owners = {f"{member.slot:04x}": SlotOwner(pod=f"pod-{member.slot}") for member in members}
+    count = len(members)
+    spec = Slots(min=count, max=count, desired=count, slots=owners, operator="benchmark")
+    forming = World(state=State.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)
+    values = {
+        _KEYS.spec: records.encode(spec),
+        _KEYS.world: world.encode_world(forming),
+        _KEYS.members: world.encode_membership(Membership(1, members)),
+        **{_KEYS.node(m.slot, m.incarnation): records.encode(_node(m, ready=2)) for m in members},
+    }
+    return {key: KeyValue(key, value, 1, 1, 1) for key, value in values.items()}

@@ -1,0 +1,96 @@
+"""Requests and bytes that etcd counts for a first round, the round after a failure, and members that are idle.
+
+The product's own members, on an etcd of their own. Requests are exact but for what races may add (a closer more
+that stands); bytes grow with the length of a port's number. An idle member's messages go by the clock: a machine that
+stands still can only have fewer of them.
+"""
+
+import asyncio
+import time
+from collections import Counter
+
+from benchmarks import etcds
+from benchmarks.counts.record import Count
+from benchmarks.crowd import Child, crowd
+from benchmarks.etcds import Server
+from benchmarks.rendezvous import put, wanted
+from elasticjob_api.keys import Keys
+from tests.faults.waiting import eventually
+
+NODES = 32
+IDLE_S = 6.0
+_LEASE_S = 6.0
+_RECEIVED = "grpc_server_msg_received_total{"
+_BYTES = {
+    "received": "etcd_network_client_grpc_received_bytes_total",
+    "sent": "etcd_network_client_grpc_sent_bytes_total",
+}
+_QUIET_S = 0.5
+
+
+def take() -> list[Count]:
+    """A job's life, act by act, a node."""
+    with etcds.etcd() as server:
+        keys = Keys("/elasticjob/bench/default/job/uid")
+        asyncio.run(put(server.endpoint, keys.spec, wanted(NODES, _LEASE_S)))
+        with crowd("benchmarks.rendezvous_members", server.endpoint, keys.prefix, NODES) as children:
+            return _acts(server, children)
+
+
+def _acts(server: Server, children: list[Child]) -> list[Count]:
+    before = work(server)
+    for child in children:
+        child.order("go")
+    for child in children:
+        child.started_us(1)
+    joined = _settled(server)
+    children[0].order("fail")
+    children[0].hear("failed_us")
+    for child in children:
+        child.started_us(2)
+    failed = _settled(server)
+    time.sleep(IDLE_S)
+    idle = work(server)
+    return [
+        *_per_node("first round", joined - before, slack=0.2),
+        *_per_node("next round after a failure", failed - joined, slack=0.2),
+        Count("etcd messages of an idle node a second", _requests(idle - failed) / NODES / IDLE_S, slack=0.1),
+    ]
+
+
+def work(server: Server) -> "Counter[str]":
+    """Messages by method, and bytes, so far."""
+    counters = etcds.counters(server)
+    found: Counter[str] = Counter({name: int(counters[metric]) for name, metric in _BYTES.items()})
+    for name, value in counters.items():
+        if name.startswith(_RECEIVED):
+            found[name.partition('grpc_method="')[2].partition('"')[0]] += int(value)
+    return found
+
+
+def _settled(server: Server) -> "Counter[str]":
+    """When nothing more belongs to the act: half a second without a message but keep-alives."""
+    last: list[tuple[float, int]] = []
+
+    def is_settled() -> bool:
+        now = work(server)
+        count = _requests(now) - now["LeaseKeepAlive"]
+        if not last or last[-1][1] != count:
+            last.append((time.monotonic(), count))
+        return time.monotonic() - last[-1][0] >= _QUIET_S
+
+    eventually(is_settled, within_s=30.0, what="an etcd that nobody asks anything")
+    return work(server)
+
+
+def _requests(work: "Counter[str]") -> int:
+    return sum(count for name, count in work.items() if name not in _BYTES)
+
+
+def _per_node(act: str, used: "Counter[str]", *, slack: float) -> list[Count]:
+    requests = _requests(used) - used["LeaseKeepAlive"]
+    return [
+        Count(f"etcd requests a node, {act}", requests / NODES, slack=slack),
+        Count(f"etcd writes a node, {act}", used["Txn"] / NODES, slack=slack),
+        *(Count(f"bytes etcd {name} a node, {act}", used[name] / NODES, slack=100) for name in _BYTES),
+    ]

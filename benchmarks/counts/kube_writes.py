@@ -1,0 +1,56 @@
+"""Writes to the API server that the operator makes for one job, from `kubectl apply` to success.
+
+The real operator over the in-memory cluster, which is held to the API server's behaviour by contract tests; kubelets,
+agents and the closer are played. Creates and deletions are exact; writes of the status are one a period at most.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from benchmarks.counts.record import Count
+from tests.integration.operator.stage import Stage, running, staged
+
+PODS = 10
+_WRITES = ("create", "apply", "delete", "delete_collection", "patch_status")
+
+
+def take() -> list[Count]:
+    """Of a job of ten pods that runs and has one of them replaced."""
+    made, replaced = asyncio.run(_life())
+    return [
+        Count(f"API creates of a job of {PODS} pods", made["create"] + made["apply"]),
+        Count(f"API status writes until a job of {PODS} pods runs", made["patch_status"], slack=4),
+        Count("API creates and deletions for a pod that failed", replaced["create"] + replaced["delete"], slack=1),
+        Count("API status writes for a pod that failed", replaced["patch_status"], slack=4),
+    ]
+
+
+async def _life() -> tuple["Counter[str]", "Counter[str]"]:
+    async with staged(replicas=PODS) as stage:
+        writes = _counted(stage)
+        await running(stage, PODS)
+        made = writes.copy()
+        failed = stage.pod(1)
+        await stage.end_pod(failed, exit_code=1)
+        await stage.until("a replacement", lambda: stage.pod(1)["metadata"]["name"] != failed["metadata"]["name"])
+        return made, writes - made
+
+
+def _counted(stage: Stage) -> "Counter[str]":
+    """Counts each write of this stage's cluster from now on."""
+    writes: Counter[str] = Counter()
+    for name in _WRITES:
+        setattr(stage.cluster, name, _counting(name, getattr(stage.cluster, name), writes))
+    return writes
+
+
+def _counting(
+    name: str, method: Callable[..., Awaitable[Any]], writes: "Counter[str]"
+) -> Callable[..., Awaitable[Any]]:
+    async def count(*args: Any, **kwargs: Any) -> Any:
+        writes[name] += 1
+        return await method(*args, **kwargs)
+
+    return count
