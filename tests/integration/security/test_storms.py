@@ -29,23 +29,29 @@ Act = Callable[[], Awaitable[object]]
 
 
 @contextlib.asynccontextmanager
-async def again_and_again(act: Act) -> AsyncIterator[list[int]]:
-    """Meanwhile `act` is done as fast as etcd answers; the list holds how often."""
-    done = [0]
+async def again_and_again(act: Act) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+    """Meanwhile `act` is done as fast as etcd answers; what is yielded waits for some more of it."""
+    done = 0
 
     async def work() -> None:
+        nonlocal done
         while True:
             await act()
-            done[0] += 1
+            done += 1
+
+    async def more() -> None:
+        wanted = done + 10
+        await aeventually(lambda: task.done() or done >= wanted, within_s=30, what="ten more")
+        assert not task.done(), task.exception()
 
     task = asyncio.create_task(work(), name="storm")
     try:
-        yield done
-        assert not task.done(), task.exception()
+        await more()
+        yield more
+        await more()
     finally:
         task.cancel()
         await asyncio.wait({task})
-    assert done[0] > 10, "it was no storm"
 
 
 @pytest.fixture
@@ -77,10 +83,11 @@ async def crew(victim: Job) -> AsyncIterator[Crew]:
 async def goes_on_undisturbed(crew: Crew, storm: Act) -> None:
     """No round but those that B's own failures cost, under the same leases."""
     leases = [mate.lease for mate in crew.mates]
-    async with again_and_again(storm):
+    async with again_and_again(storm) as more:
         for round_ in (2, 3):
             crew.mates[1].workers.fail()
             await crew.running(round_)
+            await more()
     world = await crew.running(3)
     assert (world.restarts, world.losses) == (2, 0)
     assert [mate.lease for mate in crew.mates] == leases
