@@ -22,7 +22,10 @@ from elasticjob_operator.logs import log_to_stderr
 from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
 from elasticjob_operator.operator import Operator
 from elasticjob_operator.settings import Settings
+from elasticjob_operator.ui import Board, Page
 from elasticjob_operator.web import Vitals, Web
+
+_PORTS = 65536
 
 log = logging.getLogger("elasticjob_operator")
 
@@ -55,9 +58,19 @@ def _parser() -> argparse.ArgumentParser:
         "--liveness", help="http://0.0.0.0:8080/healthz or the like: /readyz and /metrics are there too"
     )
     add_options(parser)
+    parser.add_argument(
+        "--ui", type=_address, metavar="HOST:PORT", help="a read-only web page there, as 127.0.0.1:8081 [none]"
+    )
     parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--verbose", action="store_true", help="say more")
     return parser
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < _PORTS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT, as 127.0.0.1:8081")
+    return host.strip("[]"), int(port)
 
 
 async def run(options: argparse.Namespace) -> None:
@@ -77,12 +90,12 @@ async def run(options: argparse.Namespace) -> None:
             ", ".join(namespaces) or "all namespaces",
             settings.cluster_id,
         )
-        meter = PrometheusMeter()
+        meter, board = PrometheusMeter(), Board() if options.ui else None
         credentials = secured.credentials(cluster, etcd, options, settings)
-        operator = Operator(cluster, etcd, settings, meter=meter, credentials=credentials)
+        operator = Operator(cluster, etcd, settings, meter=meter, onlooker=board, credentials=credentials)
         meter.show(operator.phases, operator.depth)
         running = Running(lambda: _operate(operator, PodWatch(cluster, feed)), cluster.credentials, feed)
-        async with _answering(options.liveness, running, operator, meter):
+        async with _answering(options.liveness, running, operator, meter), _showing(options.ui, board):
             await _run_kopf(running, namespaces)
         if running.failure is not None:
             raise running.failure
@@ -125,6 +138,13 @@ def _answering(
             metrics_type=CONTENT_TYPE,
         ),
     )
+
+
+def _showing(at: tuple[str, int] | None, board: Board | None) -> contextlib.AbstractAsyncContextManager[object]:
+    if at is None or board is None:
+        return contextlib.nullcontext()
+    log.info("the web page is on %s port %d", *at)
+    return Page(board, host=at[0], port=at[1])
 
 
 async def _operate(operator: Operator, pods: PodWatch) -> None:

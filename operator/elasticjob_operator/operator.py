@@ -22,6 +22,7 @@ from elasticjob_operator.credentials.protocol import Credentials
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.meter import Meter
+from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.reconcile import Reconciler, Sources
 from elasticjob_operator.settings import Settings
 
@@ -43,6 +44,7 @@ class Operator:
         clock: Callable[[], float] = time.time,
         ids: Ids | None = None,
         meter: Meter | None = None,
+        onlooker: Onlooker | None = None,
         credentials: Credentials | None = None,
     ) -> None:
         self._cluster = cluster
@@ -68,6 +70,7 @@ class Operator:
             clock=clock,
             ids=ids or Ids(),
             meter=self._meter,
+            onlooker=onlooker,
             credentials=credentials,
         )
         self._etcd_known = asyncio.Event()

@@ -5,7 +5,7 @@ already when this process first looked is not: its predecessor has measured it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from elasticjob_api.records import Recovery
 from elasticjob_api.world import Cause, World
@@ -21,6 +21,7 @@ RESIZE = frozenset({Cause.NODE_JOINED, Cause.SCALED_DOWN})
 class Recovered:
     """A round all of whose workers were started."""
 
+    round: int
     cause: Cause
     steps: Mapping[str, float]
     """Seconds of `detect`, `stop`, `agree`, `start`; what no agent has measured is not in it."""
@@ -39,8 +40,6 @@ class Pace:
     """The active round seen last; None before the first look."""
     _open: bool = False
     """It has not been measured yet."""
-    recoveries: dict[int, Recovered] = field(default_factory=dict)
-    """By round, the last one only: what was measured of it."""
 
     def note(self, view: View) -> tuple[World | None, Recovered | None]:
         """The round that has just become active, and the one that was just measured."""
@@ -61,9 +60,7 @@ class Pace:
         if len(whole) < len(world.members):
             return None
         self._open = False
-        recovered = Recovered(world.cause, steps(whole))
-        self.recoveries = {world.round: recovered}
-        return recovered
+        return Recovered(world.round, world.cause, steps(whole))
 
 
 def steps(told: Iterable[Recovery]) -> dict[str, float]:

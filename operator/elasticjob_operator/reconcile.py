@@ -12,7 +12,7 @@ from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import ElasticJob
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
-from elasticjob_operator.acceptance import accept, is_ours, read_status
+from elasticjob_operator.acceptance import is_ours, read_status
 from elasticjob_operator.acting import Actor, Turn
 from elasticjob_operator.actions import Action
 from elasticjob_operator.cluster import objects
@@ -29,6 +29,7 @@ from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.plan import plan
 from elasticjob_operator.policy.avoid import note_losses
 from elasticjob_operator.policy.lost import lost_pods
@@ -64,9 +65,11 @@ class Reconciler:
         clock: Callable[[], float],
         ids: Ids,
         meter: Meter | None = None,
+        onlooker: Onlooker | None = None,
         credentials: Credentials | None = None,
     ) -> None:
         self._meter = meter or Meter()
+        self._onlooker = onlooker or Onlooker()
         self._settings = settings
         self._sources = sources
         self._clock = clock
@@ -87,8 +90,9 @@ class Reconciler:
             return await self._end(key)
         if not is_ours(obj):
             return None
+        ledger = self._turn(key).ledger
         try:
-            job = accept(obj)
+            job = ledger.acceptor.accept(obj, ledger.status)
         except (InvalidSpec, RenderError) as error:
             return await self._reject(key, obj, str(error))
         return await self._pursue(key, obj, job)
@@ -100,6 +104,7 @@ class Reconciler:
             return None  # our own last write is not in the view yet: its arrival wakes us
         self._remember(key, seen)
         wanted = plan(seen, self._ids)
+        self._onlooker.note(key, obj, wanted.status or seen.status, seen.view, seen.now_s)
         error = await self._act(turn, wanted.actions)
         await self._speaker.tell(key, obj, turn.ledger, turn.news)
         status_in_s = await self._speaker.say(key, obj, turn.ledger, wanted.status) if wanted.status else None
@@ -156,6 +161,7 @@ class Reconciler:
             self._meter.round_active(key, active.cause)
         if recovered is not None:
             self._meter.recovered(recovered)
+            self._onlooker.measured(key, recovered)
         self._meter.stands(key, standing(seen))
 
     async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:
@@ -175,10 +181,12 @@ class Reconciler:
         ledger, generation = self._turn(key).ledger, objects.metadata(obj).get("generation", 1)
         before = ledger.status or read_status(obj)
         status = rejected_status(before, message, now=to_rfc3339(self._clock()), generation=generation)
+        self._onlooker.note(key, obj, status, View(), self._clock())
         return await self._speaker.say(key, obj, ledger, status)
 
     async def _end(self, key: JobKey) -> float | None:
         self._meter.stands(key, None)
+        self._onlooker.forget(key)
         turn, view, pods = self._turn(key), self._sources.rendezvous.view(key), self._sources.pods.of(key)
         if view.empty and not pods:
             del self._ledgers[key]

@@ -176,3 +176,13 @@ def test_values_that_cannot_work_are_refused_by_name(template: Run, values: tupl
     done = template(*values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def test_the_web_page_is_off_and_when_on_is_in_the_pods_loopback_alone(render: Render) -> None:
+    def flags(*values: str) -> list[str]:
+        return [flag for flag in container(only(render(*values), "Deployment"))["args"] if flag.startswith("--ui")]
+
+    assert not flags()
+    assert flags("ui.enabled=true", "ui.port=9000") == ["--ui=127.0.0.1:9000"]
+    ports = only(render("ui.enabled=true"), "Service", "-operator")["spec"]["ports"]
+    assert [port["name"] for port in ports] == ["metrics"]

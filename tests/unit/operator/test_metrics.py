@@ -90,7 +90,7 @@ STEPS = {"detect": 0.004, "stop": 0.2, "agree": 0.01, "start": 0.05}
 def measured(cause: Cause) -> list[str]:
     meter = PrometheusMeter()
     meter.round_active(KEY, cause)
-    meter.recovered(Recovered(cause, STEPS))
+    meter.recovered(Recovered(2, cause, STEPS))
     return meter.text().decode().splitlines()
 
 

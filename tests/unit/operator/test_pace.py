@@ -37,7 +37,7 @@ def test_it_is_measured_once_when_all_its_members_have_told() -> None:
     pace = begun()
     assert pace.note(reported(SLOW))[1] is None
     assert pace.note(reported(SLOW, None))[1] is None
-    whole = Recovered(Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
+    whole = Recovered(2, Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
     assert pace.note(reported(SLOW, QUICK))[1] == whole
     assert pace.note(reported(SLOW, QUICK))[1] is None
     assert abs(whole.total_s - 0.53) < 1e-9

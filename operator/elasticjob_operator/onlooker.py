@@ -1,0 +1,23 @@
+"""Who looks on at the reconciler's work, and changes nothing: by default nobody. `ui.Board` does, for the web page.
+
+No method may raise or wait; what is given is read, never changed.
+"""
+
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.cluster.protocol import Object
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.pace import Recovered
+from elasticjob_operator.view import View
+
+
+class Onlooker:
+    """Sees everything, and keeps nothing."""
+
+    def note(self, key: JobKey, obj: Object, status: JobStatus, view: View, now_s: float) -> None:
+        """A job has had its turn; `status` is what will be said of it, `now_s` since 1970."""
+
+    def measured(self, key: JobKey, recovered: Recovered) -> None:
+        """It is known how long the steps of a round took."""
+
+    def forget(self, key: JobKey) -> None:
+        """The job is gone."""

@@ -1,0 +1,16 @@
+"""The read-only web page: what an operator knows of its jobs, shown to a person, live.
+
+`Board` holds what was seen; `Page` serves it. Neither needs kopf or kubernetes, so `elasticjob run` has the same page:
+
+    board = Board()
+    operator = Operator(cluster, etcd, settings, onlooker=board)
+    async with Page(board, host="127.0.0.1", port=0) as page:
+        print(page.url)
+
+It only reads. Everything that it shows of a job is the job's own word: hostile text until a browser shows it as text.
+"""
+
+from elasticjob_operator.ui.board import Board
+from elasticjob_operator.ui.page import Page
+
+__all__ = ["Board", "Page"]

@@ -1,0 +1,84 @@
+"""The rounds of one job as this process saw them, newest last: bounded, and gone with the process.
+
+Moments are seconds since 1970 of the operator's clock; they are for people, and decide nothing.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.world import State, World, from_run_lengths
+
+KEPT = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round; a moment that was not seen is None."""
+
+    number: int
+    cause: str
+    detail: str
+    opened_s: float | None = None
+    active_s: float | None = None
+    ended_s: float | None = None
+    end: str = ""
+    """The state that came after it: `forming`, `suspended`, `succeeded` or `failed`; empty while it is the last."""
+    nodes: int = 0
+    workers: int = 0
+    steps: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of detect, stop, agree and start, once its agents have told."""
+
+
+@dataclass(slots=True)
+class History:
+    """Of one job."""
+
+    rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    def note(self, world: World, now_s: float, *, active_since_s: float | None = None) -> None:
+        """Take in the world. `active_since_s`: since when a round is active that was so at the first look."""
+        last = self.rounds[-1] if self.rounds else None
+        if world.state is State.FORMING:
+            if last is None or last.number != world.round:
+                self._end(now_s, State.FORMING)
+                self.rounds.append(replace(_round(world), opened_s=now_s))
+        elif world.state is State.ACTIVE:
+            self._activate(last, world, now_s, active_since_s)
+        elif last is not None and not last.end:
+            self._end(now_s, world.state)
+
+    def measured(self, number: int, steps: Mapping[str, float]) -> None:
+        """The steps of a round are known."""
+        for i, known in enumerate(self.rounds):
+            if known.number == number:
+                self.rounds[i] = replace(known, steps=dict(steps))
+
+    def _activate(self, last: Round | None, world: World, now_s: float, active_since_s: float | None) -> None:
+        if last is not None and last.number == world.round:
+            if last.active_s is None:
+                self.rounds[-1] = _active(last, world, now_s)
+            return
+        self._end(now_s, State.FORMING)
+        began_s = active_since_s if last is None and active_since_s is not None else now_s
+        self.rounds.append(_active(_round(world), world, began_s))
+
+    def _end(self, now_s: float, state: State) -> None:
+        if self.rounds and not self.rounds[-1].end:
+            self.rounds[-1] = replace(self.rounds[-1], ended_s=now_s, end=state.value)
+
+
+def _round(world: World) -> Round:
+    return Round(number=world.round, cause=world.cause.value, detail=world.detail)
+
+
+def _active(round_: Round, world: World, since_s: float) -> Round:
+    return replace(round_, active_s=since_s, nodes=len(world.members), workers=_workers(world))
+
+
+def _workers(world: World) -> int:
+    try:
+        return sum(int(count) for count in from_run_lengths(world.nprocs, "x"))
+    except (RecordError, ValueError):
+        return 0
