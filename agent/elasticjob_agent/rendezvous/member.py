@@ -7,6 +7,7 @@ stops a healthy worker: steps wait, workers go on.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from elasticjob_agent.rendezvous.link_listener import LinkListener
 from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.ports import Outcome, WorkersPort
 from elasticjob_agent.rendezvous.recall import Recall
-from elasticjob_agent.rendezvous.stay import PASSING, RETRY_S, Entrance, Stay
+from elasticjob_agent.rendezvous.stay import PASSING, RETRY_S, SAY_AGAIN_S, Entrance, Stay
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
@@ -226,6 +227,7 @@ class RendezvousMember:
         log.warning("lost the lease of this stay (%s); coming back", stay.keeper.reason or "own key is gone")
         self._trace.point("lost", self._recall.world.round if self._recall.world else 0)
         await self._election.close()
+        said_s = -math.inf
         while not self._leave_requested:
             self._note_wipe(stay)
             self._look()
@@ -240,7 +242,9 @@ class RendezvousMember:
                     return True
                 break
             except PASSING as error:
-                log.warning("etcd does not answer; the workers go on: %s", error)
+                if (now_s := self._clock()) - said_s >= SAY_AGAIN_S:
+                    log.warning("etcd does not answer; the workers go on: %s", error)
+                    said_s = now_s
                 await asyncio.sleep(RETRY_S)
         await self._stop_workers(soon=False)
         await self._entrance.leave_nothing(stay)
