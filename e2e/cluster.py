@@ -13,13 +13,14 @@ from pathlib import Path
 
 from e2e.programs import ROOT, run, show, succeeds
 
-SYSTEM_IMAGES = ("elasticjob/operator:dev", "elasticjob/etcd:dev")
+OPERATOR_IMAGE, ETCD_IMAGE = SYSTEM_IMAGES = ("elasticjob/operator:dev", "elasticjob/etcd:dev")
 JOB_IMAGES = ("elasticjob/agent:dev", "elasticjob/digits:local", "elasticjob/digits-plain:local")
 SYSTEM = "elasticjob-system"
 OPERATOR = "deployment/elasticjob-operator"
 ETCD = "statefulset/elasticjob-etcd"
 ETCD_SERVICE = "elasticjob-etcd:2379"
 
+CHART = ROOT / "charts" / "elasticjob"
 _COLD_LIMIT_S = 2400.0
 """The node image and Kubernetes' programs may have to be built."""
 _WAIT = ("--wait", "--timeout", "120s")
@@ -91,21 +92,29 @@ class Cluster:
         [found] = set(self._nodes()) - set(self.workers())
         return found
 
-    def upgrade(self, *values: str) -> None:
+    def upgrade(self, *values: str, chart: Path = CHART) -> None:
         """`helm upgrade --install` with more values, as --set takes them; waits until all is ready."""
         sets = [word for value in values for word in ("--set", value)]
         files = ("--values", str(ROOT / "e2e" / "values.yaml"), "--take-ownership")
-        self.helm("upgrade", RELEASE, str(ROOT / "charts" / "elasticjob"), "--install", *files, *sets, *_WAIT)
+        self.helm("upgrade", RELEASE, str(chart), "--install", *files, *sets, *_WAIT)
 
-    def install(self) -> None:
-        """The release, from nothing or over an older one."""
+    def install(self, *values: str) -> None:
+        """The release, from nothing or over an older one, with more values, as --set takes them."""
         self.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy" / "00-namespace.yaml"))
         self.was_installed = RELEASE in self.helm("list", "--short").split()
-        image = run("docker", "image", "inspect", "--format", "{{.Id}}", SYSTEM_IMAGES[0]).strip()
+        image = run("docker", "image", "inspect", "--format", "{{.Id}}", OPERATOR_IMAGE).strip()
         start = time.monotonic()
         # The tag is always the same, so the image's id is what tells Kubernetes of another one.
-        self.upgrade(f"operator.podAnnotations.image={image}")
+        self.upgrade(f"operator.podAnnotations.image={image}", *values)
         self.installed_s = time.monotonic() - start
+
+    def load(self, image: str, *places: str) -> None:
+        """Put an image on these nodes; kind leaves out those that have it."""
+        run("kind", "load", "docker-image", image, "--name", self.name, "--nodes", ",".join(places), limit_s=600)
+
+    def load_etcd_everywhere(self) -> None:
+        """For three members."""
+        self.load(ETCD_IMAGE, *self._nodes())
 
     def _nodes(self) -> list[str]:
         return sorted(self.kubectl("get", "nodes", "-o", "name").replace("node/", "").split())

@@ -99,6 +99,8 @@ def _namespace(cluster: Cluster, request: pytest.FixtureRequest, name: str) -> I
     made = Space(cluster, name.replace("_", "-"))
     cluster.kubectl("delete", "namespace", made.name, "--ignore-not-found")
     cluster.kubectl("create", "namespace", made.name)
+    # Without it no pod can be made there, and a controller that has just been started anew may take its time.
+    cluster.kubectl("wait", "-n", made.name, "serviceaccount/default", "--for=create", "--timeout=60s")
     yield made
     if request.session.testsfailed > failed_before:
         print(f"kept in {artifacts.keep(made)}")

@@ -40,6 +40,43 @@ def spread(manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
+def patient(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same job, which waits for an expected pod however slow the machine is: a loss and its cure are one round."""
+    manifest["spec"]["rendezvous"] = {"lastCallTimeoutSeconds": 90}
+    return manifest
+
+
+def hurried(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same job, which waits for no pod when it has enough: a loss is one round and its cure another."""
+    manifest["spec"]["rendezvous"] = {"lastCallTimeoutSeconds": 0}
+    return manifest
+
+
+def on(manifest: dict[str, Any], node: str) -> dict[str, Any]:
+    """The same job, with its pods on this node alone."""
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+    return manifest
+
+
+def apart(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same job, with no two pods on one node, whatever comes of it."""
+    mine = {"matchLabels": {"elasticjob.io/job-name": manifest["metadata"]["name"]}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": mine}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    manifest["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": rule}
+    return manifest
+
+
+def restricted(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same job as the restricted Pod Security standard wants it."""
+    manifest["spec"]["template"]["spec"]["securityContext"] = {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    trainer(manifest)["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return manifest
+
+
 def trainer(manifest: dict[str, Any]) -> dict[str, Any]:
     """Its one container."""
     container: dict[str, Any] = manifest["spec"]["template"]["spec"]["containers"][0]

@@ -1,4 +1,4 @@
-"""What happens to a node: it dies, freezes, is cut off, is emptied. Each undone at the end, with the node Ready again.
+"""What happens to a node: it dies, freezes, is cut off, is emptied, takes no more. Each is undone at the end.
 
 A node of kind is a container of docker, named as the node. Nothing here knows what a job is.
 """
@@ -59,6 +59,16 @@ def drained(cluster: Cluster, node: str) -> Iterator[float]:
     try:
         cluster.kubectl("drain", node, *options)
         yield moment
+    finally:
+        cluster.kubectl("uncordon", node)
+
+
+@contextmanager
+def cordoned(cluster: Cluster, node: str) -> Iterator[None]:
+    """It takes no new pods; at the end it does, if it does not already."""
+    cluster.kubectl("cordon", node)
+    try:
+        yield
     finally:
         cluster.kubectl("uncordon", node)
 

@@ -139,6 +139,16 @@ class Space:
         found = self.status() if status is None else status
         return found["rendezvousRound"], found["restarts"], found["nodeLosses"]
 
+    def written_back(self, nodes: int) -> None:
+        """Wait until a wiped etcd knows the job again: its spec and world, and the keys of this many nodes."""
+        uid = self.job()["metadata"]["uid"]
+
+        def known() -> bool:
+            parts = [key.partition(f"{uid}/c/")[2] for key in self.cluster.etcd_keys(uid)]
+            return {"spec", "ctl/world"} <= set(parts) and sum(part.startswith("nodes/") for part in parts) == nodes
+
+        eventually(known, within_s=_WAIT_S, what=f"etcd knows the job and its {nodes} nodes", pause_s=0.5)
+
     def nodes(self, status: Mapping[str, Any]) -> list[str]:
         """Where the nodes of the job run, in the order of their ranks: names of the cluster's nodes."""
         places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in self.pods()}
@@ -148,6 +158,11 @@ class Space:
     def pods(self) -> list[dict[str, Any]]:
         """The job's pods as they are."""
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", _OF_JOB, "-o", "json"))["items"]
+        return found
+
+    def pods_of_all(self) -> list[dict[str, Any]]:
+        """The pods of all jobs in the namespace."""
+        found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
         return found
 
     def running(self, round_: int) -> float:

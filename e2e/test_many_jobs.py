@@ -35,6 +35,23 @@ def test_two_jobs_of_one_name_in_two_namespaces_have_nothing_in_common(cluster: 
     assert own_space.objects(KINDS) == []
 
 
+def test_a_namespace_that_is_deleted_with_its_jobs_is_gone_soon_and_leaves_no_key(
+    cluster: Cluster, own_space: Space
+) -> None:
+    doomed = Space(cluster, f"{own_space.name}-doomed")
+    cluster.kubectl("create", "namespace", doomed.name)
+    manifest = digits(epochs=ENDLESS, replicas=2)
+    second = manifest | {"metadata": {"name": "second"}}
+    doomed.kubectl(
+        "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [manifest, second]})
+    )
+    for job in ("digits", "second"):
+        doomed.kubectl("wait", f"ejob/{job}", "--for=jsonpath={.status.phase}=Running", "--timeout=120s")
+    assert cluster.etcd_keys(f"/{doomed.name}/") != []
+    cluster.kubectl("delete", "namespace", doomed.name, "--timeout=90s")
+    eventually(lambda: not cluster.etcd_keys(f"/{doomed.name}/"), within_s=60, what="no key", pause_s=0.5)
+
+
 @pytest.mark.nightly
 def test_fifty_jobs_at_once_all_succeed_and_leave_nothing(
     own_space: Space, measured: Callable[[str, float], None]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.manifests import ENDLESS, digits, injected
+from e2e.manifests import ENDLESS, digits, hurried, injected, patient
 from e2e.space import KINDS, Space, pod_of
 
 pytestmark = pytest.mark.timeout(240)
@@ -14,7 +14,7 @@ _KILL_THE_AGENT = "date +%s.%N; kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)
 
 
 def test_the_pod_of_rank_0_is_deleted(own_space: Space, measured: Callable[[str, float], None]) -> None:
-    own_space.apply(digits(epochs=ENDLESS))
+    own_space.apply(patient(digits(epochs=ENDLESS)))
     first = own_space.wait(phase="Running", readyReplicas=3)
     own_space.reached(45)
     lost = pod_of(first, 0)
@@ -29,10 +29,25 @@ def test_the_pod_of_rank_0_is_deleted(own_space: Space, measured: Callable[[str,
     assert own_space.objects(KINDS) == []
 
 
+def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_told_so(
+    own_space: Space, measured: Callable[[str, float], None]
+) -> None:
+    own_space.apply(hurried(digits(epochs=ENDLESS)))
+    first = own_space.wait(phase="Running", readyReplicas=3)
+    own_space.reached(45)
+    lost, survivor, round_ = pod_of(first, 1), pod_of(first, 0), first["rendezvousRound"]
+    deleted_at = own_space.delete_pod(lost)
+    went_on_at = own_space.log(survivor, until=rf"elasticjob-agent: round {round_ + 1}: .* are running")[-1][0]
+    measured("kubectl delete pod -> every worker of the survivors started", went_on_at - deleted_at)
+    assert own_space.counts(own_space.replaced(lost)) == (round_ + 2, 0, 0)
+    own_space.delete_job()
+    assert own_space.objects(KINDS) == []
+
+
 def test_an_agent_that_is_killed_is_proved_gone_at_once_and_its_pod_replaced(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
-    own_space.apply(injected(digits(epochs=ENDLESS)))
+    own_space.apply(patient(injected(digits(epochs=ENDLESS))))
     first = own_space.wait(phase="Running", readyReplicas=3)
     own_space.reached(45)
     lost = pod_of(first, 1)
@@ -41,7 +56,7 @@ def test_an_agent_that_is_killed_is_proved_gone_at_once_and_its_pod_replaced(
     measured(
         "agent SIGKILLed -> replaced, every worker started", own_space.running(after["rendezvousRound"]) - killed_at
     )
-    assert (after["restarts"], after["nodeLosses"], after["podReplacements"]) == (0, 1, 1)
+    assert (*own_space.counts(after), after["podReplacements"]) == (2, 0, 1, 1)
     assert after["lastFailure"]["podName"] == lost
     own_space.delete_job()
     assert own_space.objects(KINDS) == []

@@ -1,0 +1,38 @@
+"""docs/quickstart-kubernetes.md is true: each of its commands is typed, and prints what stands there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from e2e.programs import ENVIRON, ROOT
+from e2e.space import Space
+from e2e.walkthrough import Reader, Step, steps
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1500)]
+
+QUICKSTART = (ROOT / "docs" / "quickstart-kubernetes.md").read_text()
+
+
+def test_the_quickstart_from_the_first_job_to_its_end_is_as_written(own_space: Space, tmp_path: Path) -> None:
+    told = QUICKSTART[QUICKSTART.index("\n## 2. ") : QUICKSTART.index("    $ kubectl delete -f deploy")]
+    reader = Reader(_environment(own_space, tmp_path / "kubeconfig"), own_space.name)
+    for step in steps(told):
+        print("$", step.command)
+        reader.follow(step)
+
+
+def _environment(space: Space, file: Path) -> dict[str, str]:
+    """What a reader of the page has: the cluster and the namespace are the present ones."""
+    cluster = space.cluster
+    file.write_text(cluster.kubectl("config", "view", "--minify", "--flatten", "--raw"))
+    cluster.kubectl("config", "set-context", "--current", f"--namespace={space.name}", f"--kubeconfig={file}")
+    folder = Path(cluster.command()[0]).parent
+    return {**ENVIRON, "KUBECONFIG": str(file), "PATH": f"{folder}{os.pathsep}{ENVIRON['PATH']}"}
+
+
+def test_a_page_is_read_as_it_is_meant() -> None:
+    page = (
+        "Text.\n\n    $ for i in a; do\n    >   echo $i\n    > done\n    a\n    $ true\n\nMore.\n\n    not a command\n"
+    )
+    assert steps(page) == [Step("for i in a; do\n  echo $i\ndone", ("a",)), Step("true", ())]

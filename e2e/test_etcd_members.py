@@ -1,0 +1,101 @@
+"""etcd with three members, on as many nodes: the node of one dies, their leader dies, and no job notices.
+
+The release is installed anew for these tests, with disks, and as it was before at their end.
+"""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from e2e import nodes
+from e2e.cluster import ETCD, RELEASE, SYSTEM, Cluster
+from e2e.manifests import ENDLESS, digits, on
+from e2e.programs import run
+from e2e.space import KINDS, Space
+from tests.faults.waiting import eventually
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
+
+MEMBERS = tuple(f"elasticjob-etcd-{number}" for number in range(3))
+_VALUES = ("etcd.members=3", "etcd.persistence.enabled=true", "etcd.persistence.size=1Gi", "etcd.nodeSelector=null")
+_OF_ETCD = "app.kubernetes.io/component=etcd"
+
+
+@pytest.fixture(scope="module")
+def three(cluster: Cluster) -> Iterator[Cluster]:
+    """The release with three members."""
+    cluster.load_etcd_everywhere()
+    cluster.helm("uninstall", RELEASE, "--wait")
+    try:
+        cluster.install(*_VALUES)
+        yield cluster
+    finally:
+        cluster.helm("uninstall", RELEASE, "--wait")
+        cluster.kubectl("delete", "pvc", "-n", SYSTEM, "-l", _OF_ETCD)
+        cluster.install()
+
+
+def test_the_node_of_a_member_dies_and_the_job_on_another_does_not_notice(three: Cluster, own_space: Space) -> None:
+    stays, dies = three.workers()
+    first = _start(own_space, stays)
+    with nodes.killed(three, dies):
+        own_space.reached_more()
+        assert own_space.counts() == (1, 0, 0)
+        own_space.kill_worker(1)
+        after = own_space.wait(restarts=1, rendezvousRound=2, readyReplicas=2)
+        assert own_space.counts(after) == (2, 1, 0)
+    _same_pods(first, after)
+    three.kubectl("rollout", "status", "-n", SYSTEM, ETCD, "--timeout=180s")
+    _end(own_space)
+
+
+def test_the_leader_dies_another_leads_and_no_worker_notices(three: Cluster, own_space: Space) -> None:
+    first = _start(own_space, three.workers()[0])
+    leader = _leader(three)
+    place = three.kubectl("get", "pod", "-n", SYSTEM, leader, "-o", "jsonpath={.spec.nodeName}")
+    run("docker", "exec", place, "pkill", "-STOP", "-f", "--", f"--name={leader}")
+    try:
+        others = [member for member in MEMBERS if member != leader]
+        eventually(lambda: _leader(three, *others) in others, within_s=60, what="another leader", pause_s=0.5)
+        own_space.reached_more()
+        own_space.kill_worker(1)
+        after = own_space.wait(restarts=1, rendezvousRound=2, readyReplicas=2)
+    finally:
+        run("docker", "exec", place, "pkill", "-CONT", "-f", "--", f"--name={leader}")
+    assert own_space.counts(after) == (2, 1, 0)
+    _same_pods(first, after)
+    _end(own_space)
+
+
+def _start(space: Space, node: str) -> dict[str, object]:
+    """Two pods on the node that nothing happens to."""
+    space.apply(on(digits(epochs=ENDLESS, replicas=2), node))
+    first = space.wait(phase="Running", readyReplicas=2)
+    space.reached(30)
+    return first
+
+
+def _same_pods(first: dict[str, object], after: dict[str, object]) -> None:
+    def names(status: dict[str, object]) -> list[str]:
+        found = status["nodes"]
+        assert isinstance(found, list)
+        return [node["podName"] for node in found]
+
+    assert names(after) == names(first)
+
+
+def _end(space: Space) -> None:
+    space.delete_job()
+    assert space.objects(KINDS) == []
+
+
+def _leader(cluster: Cluster, *asked: str) -> str:
+    """The pod of the member that leads, by the word of the members that are asked; empty while none does."""
+    leaders, names = set(), {}
+    for member in asked or MEMBERS:
+        path = f"/api/v1/namespaces/{SYSTEM}/pods/{member}:2379/proxy/v3/maintenance/status"
+        status = json.loads(cluster.kubectl("create", "--raw", path, "-f", "-", stdin="{}"))
+        names[status["header"]["member_id"]] = member
+        leaders.add(status.get("leader", "0"))
+    return names.get(leaders.pop(), "") if len(leaders) == 1 else ""
