@@ -18,8 +18,8 @@ from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
-from elasticjob_api.records import Gone
-from elasticjob_api.world import State
+from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.world import Member, State
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
@@ -44,11 +44,13 @@ class ClosingLoop:
         charges: ChargeClock | None = None,
         quiet_until_s: float = 0.0,
         shaken_until_s: float = 0.0,
+        predecessor: Member | None = None,
     ) -> None:
         """Nothing is written before `quiet_until_s`: etcd was wiped, and others are still coming back.
 
-        Nobody counts as lost for being silent before `shaken_until_s`: etcd was away.
+        Nobody counts as lost for being silent before `shaken_until_s`: etcd was away. `predecessor` was the closer.
         """
+        self._predecessor = predecessor
         self._etcd = etcd
         self._me = me
         self._clock = clock
@@ -74,10 +76,15 @@ class ClosingLoop:
             raise mirror.failure
         view = parse_view(self._me.keys, mirror.items)
         self._complain(view)
-        self._links.mind(view)
+        self._links.mind(view, bereaved=self._is_bereaved(view))
         seen = self._sightings.update(view, self._clock(), proved=self._links.proved)
         until_s = await self._carry_out(view, plan(view, seen, self._nonce()))
         await self._next_change(until_s)
+
+    def _is_bereaved(self, view: View) -> bool:
+        """The closer before this one was proved gone by a member that lost its link to it."""
+        proof = None if self._predecessor is None else view.gone.get(self._predecessor)
+        return proof is not None and proof.reason is GoneReason.REFUSED
 
     async def _carry_out(self, view: View, decision: Decision) -> float | None:
         """Do it; returns when to look again at the latest."""

@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Closer, World, decode_closer
+from elasticjob_api.world import Closer, Member, World, decode_closer
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd, KeyValue
 
@@ -55,7 +55,8 @@ class Election:
         self._trace = trace
         self._wake = wake
         self._charges = ChargeClock()
-        self._seen_closer = False
+        self._last: Member | None = None
+        """Who closed last, as far as this node has seen; None before the first."""
         self._standing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closing_as: Identity | None = None
@@ -68,13 +69,13 @@ class Election:
 
     async def update(self, me: Identity, closer: KeyValue | None, *, may_stand: bool) -> None:
         """Take in the closer's key as the watch shows it."""
-        elected = closer_in(closer)
+        elected, predecessor = closer_in(closer), self._last
         if elected is not None:
-            self._seen_closer = True
+            self._last = elected.member
             await _cancel(self._standing)
             self._standing = None
         if elected is not None and elected.member == me.member and closer is not None and closer.lease == me.lease:
-            await self._serve(me)
+            await self._serve(me, predecessor)
             return
         await self._stand_down()
         if closer is None and may_stand and (self._standing is None or self._standing.done()):
@@ -84,7 +85,7 @@ class Election:
         """Take in every world that this node sees: a closer must know how long ago failures were charged."""
         self._charges.note(world.charges, self._clock())
 
-    async def _serve(self, me: Identity) -> None:
+    async def _serve(self, me: Identity, predecessor: Member | None) -> None:
         if self._closing is not None and self._closing_as == me:
             if self._closing.done():
                 self._closing.result()  # a fault of ours ends the agent, it is never swallowed
@@ -100,12 +101,13 @@ class Election:
             charges=self._charges,
             quiet_until_s=self.quiet_until_s,
             shaken_until_s=self.shaken_until_s,
+            predecessor=predecessor,
         )
         self._closing = asyncio.create_task(self._loop.run(), name="closer")
         self._closing.add_done_callback(lambda _: self._wake())
 
     async def _stand(self, me: Identity) -> None:
-        if me.member.slot != 0 and not self._seen_closer:
+        if me.member.slot != 0 and self._last is None:
             await asyncio.sleep(SPREAD_FROM_S + self._jitter())
         while True:
             try:

@@ -3,6 +3,8 @@
 It is gone only if a link with its hello stood, that link ended by EOF or reset, and a dial after that was refused
 or answered by another incarnation. A time-out, no route, silence, nonsense or one's own hello (a socket that
 connected to itself) prove nothing: dial again a few times, then the lease decides. A wrong proof costs one round.
+Who follows a closer that was proved gone has no links yet, and takes its predecessor's for granted: they stood, and
+ended with it. So of two that die at once, one of them the closer, the second is not left to its lease.
 """
 
 from dataclasses import dataclass, replace
@@ -47,9 +49,9 @@ class Next:
     dial_in_s: float | None = None
 
 
-def begin() -> Next:
-    """The first dial."""
-    return _dial_again(Link())
+def begin(*, stood: bool = False) -> Next:
+    """The first dial; `stood`: another had a link there that ended."""
+    return _dial_again(Link(stood=stood))
 
 
 def after(link: Link, heard: Heard, *, lasted_s: float = 0.0) -> Next:

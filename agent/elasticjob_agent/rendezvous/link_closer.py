@@ -7,7 +7,7 @@ while one forms, nodes and closer have better things to do. A link that cannot s
 import asyncio
 import logging
 import resource
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from elasticjob_agent.rendezvous import link_dial
 from elasticjob_agent.rendezvous.link import Heard, Link, Next, after, begin
@@ -45,21 +45,31 @@ class CloserLinks:
         self._all: set[asyncio.Task[None]] = set()
         """Also those whose node is gone and that are just ending."""
         self._turns = asyncio.Semaphore(DIALS_AT_ONCE)
+        self._has_begun = False
         self.proved: frozenset[Member] = frozenset()
 
-    def mind(self, view: View) -> None:
-        """Have links to the nodes of this view, and to no others."""
+    def mind(self, view: View, *, bereaved: bool = False) -> None:
+        """Have links to the nodes of this view, and to no others.
+
+        Bereaved is who follows a closer that was proved gone: it asks for the members of that one's round, once.
+        """
         self.proved &= view.nodes.keys()
         for member in self._tasks.keys() - view.nodes.keys():
             self._tasks.pop(member).cancel()
-        if view.world is None or view.world.state is not State.ACTIVE:
-            return
-        for node in _those_with_a_listener(view.nodes.values()):
-            if node.member not in self._tasks and node.member != self._me.member and self._has_room():
-                self._begin(node)
+        if not self._has_begun and bereaved and view.membership is not None:
+            self._begin_all(view, set(view.membership.members), stood=True)
+        self._has_begun = True
+        if view.world is not None and view.world.state is State.ACTIVE:
+            self._begin_all(view, view.nodes.keys(), stood=False)
 
-    def _begin(self, node: LiveNode) -> None:
-        coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port))
+    def _begin_all(self, view: View, among: Collection[Member], *, stood: bool) -> None:
+        for node in _those_with_a_listener(view.nodes.values()):
+            is_new = node.member in among and node.member not in self._tasks and node.member != self._me.member
+            if is_new and self._has_room():
+                self._begin(node, begin(stood=stood))
+
+    def _begin(self, node: LiveNode, first: Next) -> None:
+        coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port), first)
         task = asyncio.create_task(coroutine, name=f"link to {node.record.pod}")
         self._tasks[node.member] = task
         self._all.add(task)
@@ -68,9 +78,8 @@ class CloserLinks:
     def _has_room(self) -> bool:
         return len(self._tasks) + _SPARE_FILES < raised_file_limit()
 
-    async def _follow(self, member: Member, address: Address) -> None:
+    async def _follow(self, member: Member, address: Address, next_: Next) -> None:
         """Keep a link to `member` until it is proved gone, or nothing is left to try."""
-        next_ = begin()
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
             dialed = await self._dial(member, address)

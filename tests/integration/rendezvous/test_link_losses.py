@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.world import Cause
 from elasticjob_etcd.protocol import Etcd
@@ -50,15 +49,24 @@ async def test_a_closer_that_dies_is_found_by_its_members(crew: Crew) -> None:
     assert (world.cause, world.losses) == (Cause.NODE_LOST, 1)
 
 
-async def test_two_that_die_at_once_one_of_them_the_closer_are_not_both_known(crew: Crew) -> None:
-    """The next closer never had a link to the other: that one is its lease's, and the round waits for it."""
+async def test_two_that_die_at_once_one_of_them_the_closer_are_both_known(crew: Crew) -> None:
+    """The next closer never had a link to the other, but the one before it had."""
     closer = await linked(crew)
     victim, survivor = [mate for mate in crew.mates if mate is not closer]
-    lease = victim.lease
     await asyncio.gather(closer.crash(), victim.crash())
-    await aeventually(lambda: survivor.workers.phase is Workers.NONE, within_s=20, what="the closer's loss is seen")
-    await crew.observer.lease_revoke(lease)
-    await crew.running(2, survivor)
+    world = await crew.running(2, survivor)
+    assert (world.cause, world.losses, len(world.members)) == (Cause.NODE_LOST, 1, 1)
+
+
+async def test_who_follows_a_closer_that_left_in_order_takes_nobody_for_gone_who_refuses(crew: Crew) -> None:
+    closer = await linked(crew)
+    deaf, other = [mate for mate in crew.mates if mate is not closer]
+    assert closer.member._election._loop is not None
+    await closer.member._election._loop._links.close()
+    await deaf.member._listener.close()  # its process lives, and its port refuses
+    closer.member.request_leave()
+    await crew.running(2, deaf, other)
+    assert [gone.reason for gone in (await crew.view()).gone.values()] == [GoneReason.LEFT]
 
 
 async def test_a_closer_that_stops_closing_and_lives_is_not_evicted(crew: Crew) -> None:

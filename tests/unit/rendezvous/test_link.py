@@ -9,6 +9,13 @@ from elasticjob_agent.rendezvous.link import PAUSES_S, STEADY_S, Heard, Link, Ne
 THEIRS, OTHER, OWN, REFUSED, NOTHING, ENDED = Heard
 
 
+def test_a_link_that_another_had_counts_as_having_stood() -> None:
+    assert after(begin(stood=True).link, REFUSED).gone
+    assert after(begin(stood=True).link, OTHER).gone
+    assert not after(begin(stood=True).link, NOTHING).gone
+    assert not after(begin(stood=True).link, THEIRS).gone
+
+
 def follow(*events: Heard, lasted_s: float = 60.0) -> Next:
     """Where a link is after these events."""
     next_ = begin()
