@@ -43,7 +43,7 @@ images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
-	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/kube
+	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/kube tests/integration/ui
 	$(MAKE) test-torch
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
@@ -73,6 +73,7 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -c requirements/dev.txt -o images/requirements/agent.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra examples pyproject.toml -c requirements/dev.txt -o images/requirements/digits.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/browser.in -o requirements/browser.txt
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
 	$(BIN)/python hack/crd-reference
 	$(BIN)/python hack/python-reference

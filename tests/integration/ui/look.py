@@ -1,0 +1,94 @@
+"""Looks at the page in a headless Chromium and prints what it saw, a JSON object a line; by `hack/browser`'s Python.
+
+It needs playwright, which the project's own environment does not have, and nothing of the project.
+
+    look.py CHROMIUM URL FOLDER [WAIT_FOR_TEXT]
+
+With WAIT_FOR_TEXT it prints a line as soon as the list is shown, and another when the text has appeared in it.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+LONGEST_MS = 30_000
+HANDLERS = "[...document.querySelectorAll('*')].flatMap((e) => e.getAttributeNames()).filter((n) => /^on/.test(n))"
+
+
+def facts(page: Page, name: str, cell: str, folder: Path) -> dict[str, Any]:
+    """What is in the document; a picture of it is kept."""
+    page.wait_for_selector(cell)
+    page.screenshot(path=str(folder / f"{name}.png"), full_page=name != "list")
+    return {
+        "page": name,
+        "cells": page.locator(cell).count(),
+        "hurt": page.evaluate("window.hurt ?? null"),
+        "scripts": page.evaluate("[...document.scripts].map((s) => s.src)"),
+        "images": page.locator("img, iframe, object, embed").count(),
+        "handlers": page.evaluate(HANDLERS),
+        "links": page.evaluate("[...document.links].map((a) => a.protocol)"),
+        "text": page.inner_text("main"),
+        "state": page.inner_text("#link"),
+    }
+
+
+def tell(seen: dict[str, Any]) -> None:
+    """One line."""
+    print(json.dumps(seen), flush=True)
+
+
+def look(page: Page, url: str, folder: Path) -> None:
+    """The list, a job of many ranks (and a rank pointed at), a hostile one."""
+    page.goto(url)
+    tell(facts(page, "list", "#jobs tr", folder))
+    page.goto(f"{url}#/team/large")
+    page.wait_for_selector("#map .cell")
+    page.hover("#map .cell:nth-child(30)")
+    tell({**facts(page, "job", "#map .cell", folder), "pointed": page.inner_text("#rank")})
+    page.select_option("#colour", "memory")
+    page.focus("#map")
+    page.keyboard.press("ArrowRight")
+    tell({**facts(page, "memory", "#map .cell", folder), "pointed": page.inner_text("#rank")})
+    page.goto(f"{url}#/team/hostile")
+    page.wait_for_selector("#tail")
+    tell(facts(page, "hostile", "#map .cell", folder))
+    page.goto(f"{url}#/team/nobody")
+    page.wait_for_selector("text=There is no job")
+    tell(facts(page, "nobody", "main p", folder))
+
+
+def watch(page: Page, url: str, text: str) -> None:
+    """The list until `text` is in it, without being loaded again."""
+    page.goto(url)
+    page.wait_for_selector("#jobs tr")
+    page.evaluate("window.sameDocument = true")
+    tell({"page": "list"})
+    page.wait_for_selector(f"#jobs >> text={text}")
+    tell({"page": "list", "same": page.evaluate("window.sameDocument ?? false")})
+
+
+def main() -> None:
+    """Look, or wait."""
+    chromium, url, folder, *text = sys.argv[1:]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(LONGEST_MS)
+        asked: list[str] = []
+        said: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        if text:
+            watch(page, url, text[0])
+        else:
+            look(page, url, Path(folder))
+        browser.close()
+    tell({"page": "all", "asked": asked, "said": said})
+
+
+if __name__ == "__main__":
+    main()
