@@ -16,12 +16,18 @@
     ├── JobGone            it was deleted meanwhile, or is another job of the same name
     ├── WaitTimeout        the time was up (a TimeoutError too)
     ├── NoLogs             no pod has these logs, now
-    └── Unreadable         the object is of another version of ElasticJob
+    ├── Unreadable         the object is of another version of ElasticJob
+    └── CallError          `launch_nodes` or `join_nodes` did not come to a result
+        ├── CallFailed     a rank failed for good; `failures` has each with its traceback
+        ├── TooFewNodes    not enough nodes came in time
+        ├── CallerGone     for a node that had joined: whoever asked is gone
+        └── NoRendezvous   the nodes cannot meet: no etcd, or nobody calls there, or somebody else does
 
 Errors of libraries below never reach the caller: they are the `__cause__`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from elasticjob_api.errors import FieldFault
 from elasticjob_api.status import JobStatus
@@ -101,3 +107,39 @@ class NoLogs(ElasticJobError):
 
 class Unreadable(ElasticJobError):
     """Of another version."""
+
+
+class CallError(ElasticJobError):
+    """A function over several nodes came to nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFailure:
+    """How one rank of a call failed."""
+
+    rank: int
+    host: str
+    error: str
+    """`ValueError: text`, with what it was about where it was not the function itself."""
+    traceback: str
+    """Of the rank's own interpreter."""
+
+
+class CallFailed(CallError):
+    """A rank failed; the message has the root cause first, then the traceback of every rank that could tell one."""
+
+    def __init__(self, message: str, failures: Mapping[int, RankFailure]) -> None:
+        super().__init__(message)
+        self.failures = dict(failures)
+
+
+class TooFewNodes(CallError):
+    """The call never had, or no longer has, the least number of nodes."""
+
+
+class CallerGone(CallError):
+    """Nobody is left who wants the results."""
+
+
+class NoRendezvous(CallError):
+    """The nodes cannot meet."""

@@ -1,0 +1,158 @@
+"""The asker's end of a call: hands the function to nodes that join, takes the ranks' results, says when it is over.
+
+Lives in one event loop. Results go to files as they come, a chunk at a time, and are read when all are there, so a call
+holds in memory what it returns and no more. A result of a round that did not last counts for nothing.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import pickle
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elasticjob.errors import RankFailure
+from elasticjob.nodes import wire
+from elasticjob.nodes.wire import Hello
+from elasticjob_agent.supervisor import function_child as ends
+
+_SAYS_S = 10.0
+"""For a connection to say who it is."""
+_SILENCE_S = 60.0
+"""For the next piece of a result."""
+_PHRASES = {
+    ends.NEVER_BEGAN: "the function never began: ",
+    ends.UNPICKLABLE: "the result cannot be sent: ",
+    ends.EXITED: "it left with an exit code: ",
+    ends.INTERRUPTED: "it was interrupted: ",
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """What came from one rank."""
+
+    hello: Hello
+    file: Path
+
+
+class Desk:
+    """See the module; `open`, then `close`."""
+
+    def __init__(self, folder: Path, key: str, terms: wire.Terms, parcel: bytes) -> None:
+        self._folder = folder
+        self._key = key
+        self._terms = terms
+        self._parcel = parcel
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._deliveries: dict[tuple[int, int], _Delivery] = {}
+        self._over = asyncio.Event()
+
+    async def open(self) -> int:
+        """Listen on all addresses; the port."""
+        self._server = await asyncio.start_server(self._serve, limit=wire.LINE_LIMIT, sock=_everywhere())
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Tell the guests that it is over, and end all connections."""
+        self._over.set()
+        if self._server is not None:
+            self._server.close()
+        if self._tasks:
+            _, slow = await asyncio.wait(self._tasks, timeout=_SAYS_S)
+            for task in slow:
+                task.cancel()
+
+    def results(self, round_: int) -> dict[int, Any] | None:
+        """Rank → value of this round, or None if not all of its ranks have delivered one."""
+        came = {rank: each for (of, rank), each in self._deliveries.items() if of == round_}
+        whole = came and set(came) == set(range(next(iter(came.values())).hello.world_size))
+        if not whole or any(each.hello.how != ends.VALUE for each in came.values()):
+            return None
+        return {rank: pickle.loads(came[rank].file.read_bytes()) for rank in sorted(came)}  # noqa: S301  # see wire
+
+    def failures(self) -> Mapping[int, RankFailure]:
+        """Rank → how it failed, of the last round in which one did."""
+        failed = {place: each for place, each in self._deliveries.items() if each.hello.how != ends.VALUE}
+        last = max((of for of, _ in failed), default=0)
+        return {rank: _failure(each) for (of, rank), each in sorted(failed.items()) if of == last}
+
+    # --- one connection --------------------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            async with asyncio.timeout(_SAYS_S):
+                hello = self._known(await reader.readline())
+            if hello.kind == wire.JOIN:
+                await self._entertain(hello, writer)
+            else:
+                await self._take(hello, reader)
+                writer.write(wire.TAKEN)
+                await writer.drain()
+        except (OSError, TimeoutError, ValueError, EOFError, TypeError) as error:
+            peer = writer.get_extra_info("peername")
+            log.warning("a connection from %s came to nothing: %s", peer and peer[0], error or type(error).__name__)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _known(self, line: bytes) -> Hello:
+        hello = Hello(**wire.fields_of(line))
+        if not hmac.compare_digest(hello.key.encode(), self._key.encode()):
+            raise ValueError(f"{hello.host} does not have the key of this call")
+        return hello
+
+    async def _entertain(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
+        """A guest: it has the connection until it goes, or all is over."""
+        log.info("node %s joins", hello.host)
+        writer.write(wire.line_of(self._terms))
+        writer.write(self._parcel)
+        await writer.drain()
+        await self._over.wait()
+        writer.write(wire.OVER)
+        await writer.drain()
+
+    async def _take(self, hello: Hello, reader: asyncio.StreamReader) -> None:
+        file = self._folder / f"{hello.round}.{hello.rank}.{id(reader):x}"
+        left = hello.size
+        with file.open("wb") as whole:
+            while left:
+                async with asyncio.timeout(_SILENCE_S):
+                    piece = await reader.read(min(left, wire.CHUNK_BYTES))
+                if not piece:
+                    raise EOFError(f"rank {hello.rank} was cut off with {left:,} of {hello.size:,} bytes missing")
+                whole.write(piece)
+                left -= len(piece)
+        earlier = self._deliveries.pop((hello.round, hello.rank), None)
+        self._deliveries[hello.round, hello.rank] = _Delivery(hello, file)
+        if earlier is not None:
+            earlier.file.unlink()
+
+
+def _everywhere() -> socket.socket:
+    """On all addresses, both families at one port where there is IPv6."""
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", 0))
+
+
+def _failure(delivery: _Delivery) -> RankFailure:
+    said = json.loads(delivery.file.read_bytes())
+    phrase = _PHRASES.get(delivery.hello.how, "")
+    error = f"{said['type']}: {said['text']}" if said["text"] else said["type"]
+    return RankFailure(
+        rank=delivery.hello.rank, host=delivery.hello.host, error=phrase + error, traceback=said["traceback"]
+    )

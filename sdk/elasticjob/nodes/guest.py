@@ -1,0 +1,94 @@
+"""A node that joins: finds the asker by the rendezvous' etcd, gets function and terms, and minds that the asker lives.
+
+The one connection to the asker stands for the whole call: when it ends without the asker's last word, so does this
+node's part. A network that loses it silently is noticed by the kernel's keep-alive within half a minute.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from dataclasses import dataclass
+
+from elasticjob.errors import NoRendezvous
+from elasticjob.nodes import wire
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.protocol import Endpoint
+
+_DIAL_S = 10.0
+_AGAIN_S = 0.5
+_PROBES = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4))
+
+log = logging.getLogger(__name__)
+
+
+def invitation_key(rdzv_id: str) -> str:
+    """Where the asker says how to reach it; leased."""
+    return f"/elasticjob/call/{rdzv_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What the asker has given, and the connection to it, which `close` ends."""
+
+    terms: wire.Terms
+    parcel: bytes
+    where: wire.Invitation
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
+
+    async def asker_gone(self) -> None:
+        """Return when it is gone; never, if it said before that all is over."""
+        word = b""
+        with contextlib.suppress(OSError):
+            word = await self._reader.read(len(wire.OVER))
+        if word == wire.OVER:
+            await asyncio.Event().wait()
+
+    def close(self) -> None:
+        """Go."""
+        self._writer.close()
+
+
+async def come(endpoint: Endpoint, rdzv_id: str, *, within_s: float) -> Visit:
+    """Wait for an invitation, and follow it; raises NoRendezvous if none that can be followed comes in time."""
+    etcd, key = EtcdClient(endpoint), invitation_key(rdzv_id)
+    trouble = f"nobody calls for {rdzv_id!r}"
+    try:
+        async with asyncio.timeout(within_s), Mirror(etcd, key) as found:
+            while True:
+                while key not in found.items:
+                    await found.wait_change(found.revision)
+                where = wire.Invitation(**wire.fields_of(found.items[key].value))
+                try:
+                    return await _visit(where)
+                except (OSError, EOFError, ValueError) as error:  # one that is gone leaves its invitation for seconds
+                    why = error or type(error).__name__
+                    trouble = f"the asker at {where.host}:{where.port} does not hand over the call ({why})"
+                    log.warning("%s; asking again", trouble)
+                await asyncio.sleep(_AGAIN_S)
+    except TimeoutError as error:
+        cure = "call launch_nodes with this rdzv_endpoint and rdzv_id on one node, where this one can reach it"
+        raise NoRendezvous(f"{','.join(endpoint.targets)}: {trouble}, after {within_s:g} s; {cure}") from error
+    finally:
+        await etcd.close()
+
+
+async def _visit(where: wire.Invitation) -> Visit:
+    async with asyncio.timeout(_DIAL_S):
+        reader, writer = await asyncio.open_connection(where.host, where.port, limit=wire.LINE_LIMIT)
+    try:
+        _probe(writer.get_extra_info("socket"))
+        writer.write(wire.line_of(wire.Hello(key=where.key, kind=wire.JOIN, host=socket.gethostname())))
+        terms = wire.Terms(**wire.fields_of(await reader.readline()))
+        return Visit(terms, await reader.readexactly(terms.size), where, reader, writer)
+    except BaseException:
+        writer.close()
+        raise
+
+
+def _probe(raw: socket.socket) -> None:
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES:
+        raw.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,88 @@
+"""A node of a call as the agent knows it: who it is, what the rendezvous is told, what its workers run."""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from elasticjob.nodes.wire import Invitation, Terms
+from elasticjob.nodes.worker import ENV_CALL
+from elasticjob_agent.arguments import C10D_PORT, parse_endpoint
+from elasticjob_agent.meeting import Hosted
+from elasticjob_agent.node import NodeSettings
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.settings import own_address
+from elasticjob_api.keys import Keys, cli_prefix
+from elasticjob_api.records import Slots
+from elasticjob_etcd.protocol import Endpoint
+
+LEASE_TTL_S = 6.0
+_SCALE_UP_DELAY_S = 1.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+_COMMAND = "from elasticjob.nodes.worker import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What this process has for one call."""
+
+    folder: Path
+    """Goes at the end."""
+    told: list[signal.Signals] = field(default_factory=list)
+    """Signals that came."""
+
+
+def node_settings(
+    terms: Terms, content: bytes, *, where: Invitation, endpoint: Endpoint, place: Hosted, life: Life, nprocs: int
+) -> NodeSettings:
+    """Everything the agent must know to be this node; the function is written where its workers find it."""
+    file, logs = life.folder / "call", life.folder / "logs"
+    logs.mkdir()
+    report = {**asdict(where), "max_result_bytes": terms.max_result_bytes}
+    file.write_bytes(json.dumps(report).encode() + b"\n" + content)
+    main_thread = threading.current_thread() is threading.main_thread()
+    return NodeSettings(
+        endpoint=endpoint,
+        profile=_profile(terms, own_address(place.target), nprocs),
+        argv=(sys.executable, "-P", "-c", _COMMAND),
+        environment={**os.environ, ENV_CALL: str(file)},
+        run_id=terms.run_id,
+        log_dir=logs,
+        join_timeout_s=terms.join_timeout_s,
+        signals=_SIGNALS if main_thread else (),
+    )
+
+
+def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
+    host = socket.gethostname()
+    wanted = Slots(
+        min=terms.min_nodes,
+        max=terms.max_nodes,
+        desired=terms.max_nodes,
+        max_restarts=terms.max_restarts,
+        join_timeout_s=terms.join_timeout_s,
+        last_call_s=terms.last_call_timeout_s,
+        scale_up_delay_s=_SCALE_UP_DELAY_S,
+    )
+    return Profile(
+        keys=Keys(cli_prefix(terms.run_id)),
+        pod=f"{host}-{os.getpid()}-{secrets.token_hex(2)}",
+        pod_uid=secrets.token_hex(8),
+        host=host,
+        address=address,
+        nproc=nprocs,
+        lease_ttl_s=LEASE_TTL_S,
+        own_spec=wanted,
+    )
+
+
+def meeting_place(rdzv_endpoint: str) -> Hosted:
+    """Where nodes meet; who is there may have to start it."""
+    target = parse_endpoint(rdzv_endpoint, C10D_PORT)[0]
+    host, _, port = target.rpartition(":")
+    return Hosted(host=host.strip("[]"), port=int(port), is_owner=None)

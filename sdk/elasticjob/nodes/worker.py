@@ -1,0 +1,132 @@
+"""One rank: the interpreter that the node's agent starts. Runs the function, gives its result to the asker, exits.
+
+It exits 0 only when the asker has the whole result, so a job that has succeeded has all of them. How a function ended
+is told in the words of `supervisor.function_child`. Standard library, and this project's light modules.
+"""
+
+import json
+import os
+import pickle
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import NamedTuple
+
+from elasticjob.nodes.parcel import unpacked
+from elasticjob.nodes.wire import RESULT, TAKEN, Hello, line_of
+from elasticjob_agent.supervisor import function_child as ends
+
+ENV_CALL = "ELASTICJOB_CALL"
+"""The file with everything: a line of where to report, then the parcel."""
+_DIAL_S = 5.0
+_PATIENCE_S = 30.0
+"""For an asker that does not answer; a node whose asker is gone is ended by its guest before that."""
+_PAUSE_S = 0.2
+
+
+class _End(NamedTuple):
+    """How the function ended."""
+
+    how: str
+    payload: bytes
+    code: int
+    """What to exit with; negative: the signal to die of."""
+
+
+def main() -> None:
+    """Never returns."""
+    with open(os.environ.pop(ENV_CALL), "rb") as file:  # noqa: PTH123  # pathlib is not worth its import here
+        where = json.loads(file.readline())
+        end = _bounded(_run(file), where["max_result_bytes"])
+    delivered = _deliver(end, where)
+    sys.stdout.flush()
+    if end.code < 0:
+        signal.signal(-end.code, signal.SIG_DFL)
+        os.kill(os.getpid(), -end.code)
+    sys.exit(end.code if delivered or end.code else 1)
+
+
+def _run(file: "object") -> _End:
+    try:
+        fn, args = unpacked(file)  # type: ignore[arg-type]
+    except BaseException as error:  # noqa: BLE001  # whatever the user's import raises is told
+        return _failed(ends.NEVER_BEGAN, error)
+    try:
+        value = fn(*args)
+    except SystemExit as error:
+        return _left(error)
+    except KeyboardInterrupt as error:
+        return _End(ends.INTERRUPTED, ends.words(error), -signal.SIGINT)
+    except BaseException as error:  # noqa: BLE001  # whatever it is, the asker learns of it
+        return _failed(ends.RAISED, error)
+    try:
+        return _End(ends.VALUE, pickle.dumps(value), 0)
+    except BaseException as error:  # noqa: BLE001  # a __reduce__ of the user's may raise anything
+        return _failed(ends.UNPICKLABLE, error)
+
+
+def _left(error: SystemExit) -> _End:
+    if error.code is None or (isinstance(error.code, int) and error.code & 0xFF == 0):
+        return _End(ends.VALUE, pickle.dumps(None), 0)
+    if not isinstance(error.code, int):
+        print(error.code, file=sys.stderr)
+    return _End(ends.EXITED, ends.words(error), error.code & 0xFF if isinstance(error.code, int) else 1)
+
+
+def _failed(how: str, error: BaseException) -> _End:
+    from elasticjob_agent.multiprocessing.errors import get_error_handler  # noqa: PLC0415  # 50 ms, for failures alone
+
+    traceback.print_exception(error)
+    get_error_handler().record_exception(error)  # for the agent, whose failure record names the root cause
+    return _End(how, ends.words(error), 1)
+
+
+def _bounded(end: _End, most: int) -> _End:
+    """A result that is too big is a failure that says so."""
+    if end.how != ends.VALUE or len(end.payload) <= most:
+        return end
+    cure = "give launch_nodes a higher max_result_bytes, or write it to files and return their names"
+    return _failed(
+        ends.UNPICKLABLE, ValueError(f"the result has {len(end.payload):,} bytes of at most {most:,}; {cure}")
+    )
+
+
+def _deliver(end: _End, where: dict[str, object]) -> bool:
+    """Whether the asker has it."""
+    hello = Hello(
+        key=str(where["key"]),
+        kind=RESULT,
+        host=socket.gethostname(),
+        round=int(os.environ["ELASTICJOB_ROUND"]),
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        how=end.how,
+        size=len(end.payload),
+    )
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return _sent(line_of(hello), end.payload, (str(where["host"]), int(str(where["port"]))))
+        except OSError as error:
+            if time.monotonic() >= until:
+                print(
+                    f"rank {hello.rank}: {hello.host} could not give its result to the asker at {where['host']}:"
+                    f"{where['port']}: {error}; is that address reachable from here?",
+                    file=sys.stderr,
+                )
+                return False
+        time.sleep(_PAUSE_S)
+
+
+def _sent(line: bytes, payload: bytes, address: tuple[str, int]) -> bool:
+    with socket.create_connection(address, timeout=_DIAL_S) as connection:
+        connection.settimeout(None)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.sendall(line)
+        connection.sendall(payload)
+        answer = connection.recv(len(TAKEN))
+    if answer != TAKEN:
+        raise ConnectionError("it ended the connection before it had everything")
+    return True
