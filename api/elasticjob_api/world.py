@@ -110,8 +110,6 @@ class World:
 _BOOLS = {"judged", "held"}
 _ALWAYS = {"round", "restarts", "losses"}
 _INTS = _ALWAYS | {"strikes", "port_retries"}
-_COUNT_LIMIT = 1 << 31
-"""Nothing is counted beyond it: the status that repeats these numbers holds 32 bits."""
 
 
 def encode_world(world: World) -> bytes:
@@ -150,26 +148,10 @@ def _value(name: str, text: str) -> Any:
     if name in _BOOLS:
         return text == "1"
     if name in _INTS:
-        return _count(name, text)
-    if name == "nprocs":
-        return _nprocs(text)
+        return int(text)
     if name == "state":
         return State(text)
     return Cause(text) if name == "cause" else text
-
-
-def _count(name: str, text: str) -> int:
-    number = int(text)
-    if not 0 <= number < _COUNT_LIMIT:
-        raise RecordError(f"world record has {name}={text:.40}")
-    return number
-
-
-def _nprocs(text: str) -> str:
-    """As it is, if it says how many workers each of the members has."""
-    if any(not 0 <= int(nproc) < _COUNT_LIMIT for nproc in from_run_lengths(text, "x")):
-        raise RecordError(f"world record has nprocs={text:.40}")
-    return text
 
 
 def encode_members(members: tuple[Member, ...]) -> str:

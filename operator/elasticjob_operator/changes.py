@@ -132,8 +132,10 @@ def _amend(scene: Scene) -> WriteSpec | None:
     seen, view = scene.seen, scene.seen.view
     assert view.spec is not None
     current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
-    # Once a member has finished, a job is not resized any more: it would restart what is about to end.
-    wanted = len(current) if view.done_slots() else desired_nodes(seen.job.spec)
+    # Once a member has finished, a job is not resized any more: it would restart what is about to end. But neither
+    # does it keep more slots than it may have or has pods: the map and the finished members are claims of its own.
+    most = max(seen.job.spec.highest, len(seen.pods))
+    wanted = min(len(current), most) if view.done_slots() else desired_nodes(seen.job.spec)
     slots = next_slots(
         current, wanted=wanted, dropped=scene.fates.dropped, with_agent=seen.joined(), new_name=scene.new_name
     )

@@ -1,19 +1,22 @@
 """The keys of one job, each parsed once when it changes; a `View` of them is made for every plan.
 
-A record that cannot be read is logged with its key, named in the view, and otherwise as good as absent: nothing
-in etcd may crash the operator.
+A record that cannot be read, or cannot be true, is logged with its key, named in the view, and otherwise as good as
+absent: nothing in etcd may crash the operator.
 """
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Protocol
 
 from elasticjob_api import records, world
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, Kind, ParsedKey
+from elasticjob_api.records import Report
 from elasticjob_api.world import Member
 from elasticjob_etcd.protocol import KeyValue
+from elasticjob_operator.cluster.plausible import require_plausible, require_size
 from elasticjob_operator.view import LiveNode, View
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,14 @@ _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
     "gone": lambda data: records.decode(records.Gone, data),
     "report": lambda data: records.decode(records.Report, data),
 }
+
+
+class News(Enum):
+    """What a change of a key is worth: how soon its job is looked at."""
+
+    STATE = "state"  # something is other than it was: now
+    PROGRESS = "progress"  # only how far the training is
+    SAMPLES = "samples"  # only processor, memory and the time: nothing that a status tells
 
 
 class OnReport(Protocol):
@@ -54,13 +65,22 @@ class JobRecords:
 
     def __init__(self, keys: Keys, on_report: OnReport = ignore_report) -> None:
         self._keys = keys
+        self._job = keys.prefix.split("/")[-2]
         self._on_report = on_report
         self._items: dict[str, _Item] = {}
         self._unreadable: dict[str, str] = {}
         self._raw: set[str] = set()
 
-    def put(self, kv: KeyValue) -> None:
-        """A key has a new value."""
+    def put(self, kv: KeyValue) -> News:
+        """A key has a new value; what it is worth."""
+        before = self._items.get(kv.key)
+        self._store(kv)
+        after = self._items.get(kv.key)
+        if before is None or after is None or before.at.kind != "report":
+            return News.STATE
+        return _news(before.record, after.record)
+
+    def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
         self._raw.add(kv.key)
         at = self._keys.parse(kv.key)
@@ -68,7 +88,10 @@ class JobRecords:
             return
         readable = False
         try:
-            self._items[kv.key] = _Item(kv, at, _DECODERS[at.kind](kv.value))
+            require_size(kv.value, at.kind)
+            record = _DECODERS[at.kind](kv.value)
+            require_plausible(record, job=self._job)
+            self._items[kv.key] = _Item(kv, at, record)
         except RecordError as error:
             log.warning("ignoring %s: %s", kv.key, error)
             self._unreadable[kv.key] = f"{kv.key}: {error}"
@@ -119,6 +142,17 @@ class JobRecords:
             return None, -1
         item = self._items.get(key)
         return (item.record, item.kv.mod_revision) if item else (None, 0)
+
+
+def _news(before: Report, after: Report) -> News:
+    if _without_samples(before) != _without_samples(after):
+        return News.STATE
+    return News.PROGRESS if before.progress != after.progress else News.SAMPLES
+
+
+def _without_samples(report: Report) -> Report:
+    workers = tuple(replace(worker, cpu_percent=None, memory_bytes=None) for worker in report.workers)
+    return replace(report, workers=workers, progress=None, time_ns=0)
 
 
 def _member(item: _Item) -> Member:

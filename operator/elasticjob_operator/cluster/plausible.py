@@ -1,0 +1,99 @@
+"""PURE: whether a record can be true at all. A pod may write whatever it likes below its own job's prefix.
+
+What is refused here is read as an unreadable record: it is named in the log and in the view, and nobody counts,
+allocates or repeats it. The limits are far beyond all that an agent writes; within them a false record misleads
+about its own job, and the plan bounds what comes of that.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import SLOT_LIMIT
+from elasticjob_api.records import Report, Slots
+from elasticjob_api.world import World, from_run_lengths
+
+BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}
+"""Of records that name every node."""
+BYTES_LIMIT = 1 << 16
+"""Of a record that one node writes: a report of 500 workers has half of it."""
+
+_INT32 = 1 << 31
+_LONG = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
+"""Numbers of up to 62 bits; the status holds the others in 32."""
+_TEXT_LIMIT = 8192
+_LONG_TEXTS = {"charges": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
+_METRICS_LIMIT = 64
+_SLOT = re.compile("[0-9a-f]{4}")
+_SUFFIX = re.compile("[a-z0-9]{1,10}")
+_NOT_NEGATIVE = {"restarts", "losses", "round", "strikes", "replacements", "min", "max", "desired", "rank", "nproc"}
+
+
+def require_size(data: bytes, kind: str) -> None:
+    """Raise RecordError if it is longer than any record of this kind; asked before it is decoded."""
+    if len(data) > BYTES_LIMITS.get(kind, BYTES_LIMIT):
+        raise RecordError(f"{len(data)} bytes are more than a {kind} record can have")
+
+
+def require_plausible(record: Any, *, job: str) -> None:
+    """Raise RecordError if a record of the job of this name cannot be an agent's or an operator's."""
+    for name, value in _leaves(record):
+        _require_leaf(name, value)
+    if isinstance(record, Slots):
+        _require_slots(record, job)
+    if isinstance(record, World):
+        _require_nprocs(record.nprocs)
+    if isinstance(record, Report) and record.progress and len(record.progress.metrics) > _METRICS_LIMIT:
+        raise RecordError(f"{len(record.progress.metrics)} metrics are more than {_METRICS_LIMIT}")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number and text in a record, with the name of its field."""
+    if is_dataclass(value):
+        for each in fields(value):
+            if each.name != "members":  # of fixed form already, and as many as there are nodes
+                yield from _leaves(getattr(value, each.name), each.name)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield name, key
+            yield from _leaves(item, name)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _leaves(item, name)
+    else:
+        yield name, value
+
+
+def _require_leaf(name: str, value: Any) -> None:
+    if isinstance(value, Enum | bool) or value is None:
+        return
+    if isinstance(value, str) and len(value) > _LONG_TEXTS.get(name, _TEXT_LIMIT):
+        raise RecordError(f"{name} has {len(value)} characters")
+    if isinstance(value, int):
+        limit, lowest = (1 << 62, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
+        if not lowest <= value < limit:
+            raise RecordError(f"{name} is {value}")
+
+
+def _require_slots(record: Slots, job: str) -> None:
+    """A map names pods of its own job alone: it is what the operator creates and keeps pods by."""
+    if len(record.slots) > SLOT_LIMIT:
+        raise RecordError(f"{len(record.slots)} slots are more than {SLOT_LIMIT}")
+    for slot, owner in record.slots.items():
+        if not _SLOT.fullmatch(slot):
+            raise RecordError(f"{slot!r:.20} is no slot")
+        start = f"{job}-{int(slot, 16)}-"
+        if not (owner.pod.startswith(start) and _SUFFIX.fullmatch(owner.pod.removeprefix(start))):
+            raise RecordError(f"slot {slot} names {owner.pod!r:.80}, which is no pod of job {job}")
+
+
+def _require_nprocs(nprocs: str) -> None:
+    try:
+        counts = [int(nproc) for nproc in from_run_lengths(nprocs, "x")]
+    except ValueError as error:
+        raise RecordError(f"nprocs is {nprocs!r:.60}") from error
+    if any(not 0 <= count < SLOT_LIMIT for count in counts):
+        raise RecordError(f"nprocs is {nprocs!r:.60}")

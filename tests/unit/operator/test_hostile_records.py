@@ -1,0 +1,164 @@
+"""Whatever a job writes below its own prefix: the operator plans on, harms nobody, and says what can be stored.
+
+A pod of the job may write every key there, so counts, ranks, sizes and names are claims. Random hostile versions
+of records that a running job has go through the operator's own reader into a plan.
+"""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elasticjob_api import codec, records
+from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_api.records import Done, Failure, Gone, GoneReason, Progress, WorkerState
+from elasticjob_api.world import encode_membership, encode_world
+from elasticjob_etcd.protocol import KeyValue
+from elasticjob_operator.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
+from elasticjob_operator.cluster.job_records import JobRecords
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.plan import plan
+from tests.faults.mutations import NOT_FINITE, VALUES, mutated
+from tests.unit.operator import builders
+
+KEYS = Keys(job_prefix(cluster="c", namespace="ns", name="j", uid="job-uid"))
+MOST_STATUS_BYTES = 300_000
+MAX_REPLICAS = 4
+JOB = builders.job(min_replicas=1, max_replicas=MAX_REPLICAS, replicas=2, backoff_limit=3)
+PODS = (builders.pod(0), builders.pod(1))
+IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
+REPORT = builders.report(
+    0, WorkerState.HEALTHY, WorkerState.FAILED, progress=Progress(3, 10, {"loss": "0.1"}), time_ns=10**18
+)
+FAILURE = Failure(incarnation="000000a0", rank=0, exit_code=-9, message="boom", pod="j-0-a", time_ns=10**18, stderr="x")
+A0, A1 = builders.member(0), builders.member(1)
+RUNNING: dict[str, bytes] = {
+    KEYS.spec: records.encode(builders.record(0, 1, max=MAX_REPLICAS)),
+    KEYS.expected: records.encode(records.Expected((1,))),
+    KEYS.world: encode_world(builders.active(0, 1, root="1/0000.0", charges="1:0,5", detail="why", master="h:1")),
+    KEYS.members: encode_membership(builders.membership(0, 1)),
+    KEYS.node(0, A0.incarnation): records.encode(builders.node(0).record),
+    KEYS.node(1, A1.incarnation): records.encode(builders.node(1).record),
+    KEYS.report(0, A0.incarnation): records.encode(REPORT),
+    KEYS.failure(1, 0, 0): records.encode(FAILURE),
+    KEYS.done(1, 1): records.encode(Done(A1.incarnation)),
+    KEYS.gone(1, "000000ff"): records.encode(Gone(GoneReason.POD_FAILED, "OOMKilled")),
+}
+"""What etcd holds of a job of two nodes."""
+
+
+def planned(held: dict[str, bytes]) -> Plan:
+    """The plan from these keys, through the reader that the operator has."""
+    job_records = JobRecords(KEYS)
+    for revision, (key, value) in enumerate(held.items(), start=1):
+        job_records.put(
+            KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
+        )
+    return plan(builders.seen(JOB, job_records.view(100), *PODS), IDS)
+
+
+def require_harmless(made: Plan) -> None:
+    """Only this job is touched, by no more than it may have, and the status can be stored."""
+    created = [action for action in made.actions if isinstance(action, CreatePod)]
+    assert len(created) <= MAX_REPLICAS
+    assert all(pod.name.startswith("j-") and len(pod.name) <= 63 for pod in created)
+    for action in made.actions:
+        if isinstance(action, DeletePods):
+            assert set(action.pods) <= {pod.name for pod in PODS}
+        elif isinstance(action, ForceDelete):
+            assert action.name in {pod.name for pod in PODS}
+        elif isinstance(action, WriteSpec):
+            assert len(action.record.slots) <= MAX_REPLICAS
+            assert len(records.encode(action.record)) < MOST_STATUS_BYTES
+        elif isinstance(action, Evict):
+            assert 0 < action.eviction.lease <= len(RUNNING) + 1
+    if made.status is not None:
+        require_storable(codec.write(made.status))
+
+
+def require_storable(value: Any, path: str = "status") -> None:
+    """It is JSON that the API server takes: no number beyond its type, no text that is no text, not too long."""
+    assert len(json.dumps(value, allow_nan=False).encode()) < MOST_STATUS_BYTES
+    for where, item in _leaves(value, path):
+        if isinstance(item, str):
+            item.encode()
+        elif isinstance(item, int):
+            assert -(2**63) <= item < 2**63, where
+
+
+def _leaves(value: Any, path: str) -> Any:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}.{name}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def test_the_records_of_a_running_job_are_all_readable() -> None:
+    job_records = JobRecords(KEYS)
+    for revision, (key, value) in enumerate(RUNNING.items(), start=1):
+        job_records.put(
+            KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
+        )
+    assert job_records.view(100).unreadable == ()
+    require_harmless(planned(RUNNING))
+
+
+@settings(max_examples=300, deadline=None)
+@given(rng=st.randoms(use_true_random=False), key=st.sampled_from(sorted(RUNNING)), times=st.integers(1, 3))
+def test_hostile_values_in_a_record(rng: random.Random, key: str, times: int) -> None:
+    if not RUNNING[key].startswith(b"{"):
+        return
+    value = mutated(json.loads(RUNNING[key]), rng, times=times, values=(*VALUES, *NOT_FINITE))
+    held = {**RUNNING, key: json.dumps(value).encode(errors="replace")}
+    require_harmless(planned(held))
+
+
+@settings(max_examples=200, deadline=None)
+@given(rng=st.randoms(use_true_random=False), key=st.sampled_from([KEYS.world, KEYS.members]))
+def test_hostile_bytes_in_world_and_members(rng: random.Random, key: str) -> None:
+    data = bytearray(RUNNING[key])
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data))
+        data[at : at + rng.randrange(3)] = rng.choice([b"", b"9" * 40, b"-1", b"\xff", b" ", b"=", b"\n", b"%00", b"x"])
+    require_harmless(planned({**RUNNING, key: bytes(data)}))
+
+
+HOSTILE_WORLDS = (
+    {"nprocs": "2x999999999999"},
+    {"nprocs": "abcx2"},
+    {"nprocs": "999999999999999999999x2"},
+    {"restarts": 10**40},
+    {"losses": -5},
+    {"round": 10**30},
+    {"detail": "y" * 500_000},
+    {"charges": "1:" + "0," * 200_000},
+    {"root": "1/zzzz.-1"},
+    {"members": tuple(builders.member(0) for _ in range(60_000))},
+)
+
+
+@pytest.mark.parametrize("world", HOSTILE_WORLDS, ids=lambda world: next(iter(world)))
+def test_hostile_claims_of_a_world(world: dict[str, Any]) -> None:
+    fields = {name: value for name, value in world.items() if name != "members"}
+    active = builders.active(0, 1, **fields)
+    if "members" in world:
+        active = builders.active(*([0] * 60_000))
+    require_harmless(planned({**RUNNING, KEYS.world: encode_world(active)}))
+
+
+def test_a_map_of_all_slots_makes_no_more_pods_than_the_job_may_have() -> None:
+    flood = builders.record(*range(5000), max=MAX_REPLICAS)
+    require_harmless(planned({**RUNNING, KEYS.spec: records.encode(flood)}))
+
+
+def test_a_map_that_names_other_jobs_pods_touches_none_of_them() -> None:
+    foreign = json.loads(RUNNING[KEYS.spec])
+    foreign["slots"] = {"0000": {"pod": "victim-0-abcde"}, "0001": {"pod": "../../x"}, "zzzz": {"pod": "j-2-a"}}
+    require_harmless(planned({**RUNNING, KEYS.spec: json.dumps(foreign).encode()}))
