@@ -12,12 +12,33 @@ from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.render.checks import check
 
 
-def accept(obj: Object) -> ElasticJob:
-    """The job; InvalidSpec or RenderError when nobody can act on it."""
-    manifest = {name: value for name, value in obj.items() if name != "status"}
-    job = replace(parse_job(manifest), status=read_status(obj))
+def accept(obj: Object, said: JobStatus | None = None) -> ElasticJob:
+    """The job; InvalidSpec or RenderError when nobody can act on it. `said` is its status where that is known."""
+    job = parse_job(_wanted(obj))
     check(job)
-    return job
+    return replace(job, status=said or read_status(obj))
+
+
+class Acceptor:
+    """`accept` for one job, which parses only what has changed: most versions of a job are statuses of ours."""
+
+    def __init__(self) -> None:
+        self._wanted: Object = {}
+        self._job: ElasticJob | None = None
+
+    def accept(self, obj: Object, said: JobStatus | None) -> ElasticJob:
+        """As `accept`."""
+        wanted = _wanted(obj)
+        if self._job is None or wanted != self._wanted:
+            self._job = None
+            self._job, self._wanted = accept(obj, said), wanted
+        return replace(self._job, status=said or read_status(obj))
+
+
+def _wanted(obj: Object) -> Object:
+    """What the user says, without what is said of it."""
+    metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
+    return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}
 
 
 def read_status(obj: Object) -> JobStatus:

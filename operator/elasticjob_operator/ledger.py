@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from elasticjob_api.status import JobStatus
+from elasticjob_operator.acceptance import Acceptor
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
 from elasticjob_operator.memory import Memory
@@ -71,6 +72,9 @@ class Ledger:
     memory: Memory = field(default_factory=Memory)
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""
+    status_as_written: Mapping[str, Any] = field(default_factory=dict)
+    """`status` as JSON."""
+    acceptor: Acceptor = field(default_factory=Acceptor)
 
     def propose(self, name: str) -> None:
         """This process writes `name` into the map; say so before the transaction is sent."""

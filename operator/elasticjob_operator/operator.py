@@ -15,6 +15,7 @@ from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth
+from elasticjob_operator.cluster.job_records import News
 from elasticjob_operator.cluster.protocol import Change, Cluster, ObjectEvent, Resource
 from elasticjob_operator.cluster.queue import WorkQueue
 from elasticjob_operator.cluster.rendezvous import Rendezvous
@@ -51,6 +52,10 @@ class Operator:
         self._credentials = credentials
         self._meter = meter or Meter()
         self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
+        self._watched = onlooker is not None
+        self._soft_period_s = settings.soft_status_period_s
+        self._softly_s: dict[JobKey, float] = {}
+        """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
         self._jobs = JobCache(self._queue.add)
         self._pods = PodCache(self._queue.add, self._pod_deleted)
         self._rendezvous = Rendezvous(
@@ -59,6 +64,7 @@ class Operator:
             on_change=self._queue.add,
             on_listed=self._look_at_everything,
             on_report=self._meter.report,
+            on_soft_change=self._look_softly,
         )
         self._health = EtcdHealth(etcd, self._look_at_everything)
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
@@ -126,6 +132,15 @@ class Operator:
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)
 
+    def _look_softly(self, key: JobKey, news: News) -> None:
+        """For what only goes on, each job is looked at once in a while, the first time at once."""
+        now_s = asyncio.get_running_loop().time()
+        looked_s = self._softly_s.get(key, float("-inf"))
+        wanted = news is News.PROGRESS or self._watched
+        if wanted and looked_s <= now_s:  # none is planned
+            self._softly_s[key] = max(now_s, looked_s + self._soft_period_s)
+            self._queue.add_after(key, self._softly_s[key] - now_s)
+
     def _look_at_everything(self) -> None:
         """Etcd was listed, or its health has changed: it concerns every job, and is the word that start waits for."""
         self._etcd_known.set()
@@ -142,5 +157,7 @@ class Operator:
 
     async def _sweep(self) -> None:
         while True:
+            known = self._jobs.keys()
+            self._softly_s = {key: at_s for key, at_s in self._softly_s.items() if key in known}
             self._look_at_everything()
             await asyncio.sleep(SWEEP_S)

@@ -64,7 +64,7 @@ class Speaker:
         Once for each version of the object: an API server that does not store all of it is no reason to go on.
         """
         version = str(objects.metadata(obj).get("resourceVersion", ""))
-        if ledger.status is None or ledger.corrected_version == version or read_status(obj) == status:
+        if ledger.status is None or ledger.corrected_version == version or _says(obj, ledger, status):
             return None
         wait_s = ledger.status_written_s + SHOWN_WITHIN_S - self._clock()
         if wait_s > 0:
@@ -75,8 +75,9 @@ class Speaker:
         return None
 
     async def _write(self, key: JobKey, ledger: Ledger, status: JobStatus) -> None:
-        await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, status_to_dict(status))
-        ledger.status, ledger.status_written_s = status, self._clock()
+        written = status_to_dict(status)
+        await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, written)
+        ledger.status, ledger.status_as_written, ledger.status_written_s = status, written, self._clock()
 
     async def _tell(self, key: JobKey, obj: Object, ledger: Ledger, before: JobStatus, after: JobStatus) -> None:
         await self.tell(key, obj, ledger, events(before, after))
@@ -96,3 +97,8 @@ class Speaker:
             except ClusterError as error:
                 # Events are told once; the status says the same, and stays.
                 log.warning("%s: the event %s could not be written: %s", key, event.reason, error)
+
+
+def _says(obj: Object, ledger: Ledger, status: JobStatus) -> bool:
+    """What stands there is `status`; it is parsed only if it is not the very text that was written."""
+    return obj.get("status") == ledger.status_as_written or read_status(obj) == status

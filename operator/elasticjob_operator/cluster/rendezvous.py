@@ -12,7 +12,7 @@ from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator import jobkey
-from elasticjob_operator.cluster.job_records import JobRecords, OnReport, ignore_report
+from elasticjob_operator.cluster.job_records import JobRecords, News, OnReport, ignore_report
 from elasticjob_operator.cluster.tap import Tap
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.view import View
@@ -21,7 +21,11 @@ log = logging.getLogger(__name__)
 
 
 class Rendezvous:
-    """All jobs' keys in memory; `on_change` is told each job of which anything changed, `on_listed` a new list."""
+    """All jobs' keys in memory.
+
+    `on_change` is told each job of which anything changed, `on_listed` a new list; of a job whose agents have told
+    progress or samples and nothing else `on_soft_change` is told instead, if there is one.
+    """
 
     def __init__(
         self,
@@ -31,10 +35,12 @@ class Rendezvous:
         on_change: Callable[[JobKey], None],
         on_listed: Callable[[], None],
         on_report: OnReport = ignore_report,
+        on_soft_change: Callable[[JobKey, News], None] | None = None,
     ) -> None:
         self._on_report = on_report
         self._cluster_id = cluster_id
         self._on_change = on_change
+        self._on_soft_change = on_soft_change
         self._on_listed = on_listed
         self._tap = Tap(etcd)
         self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", on_change=self._changed)
@@ -76,28 +82,37 @@ class Rendezvous:
     def _changed(self) -> None:
         touched = self._tap.take()
         changed = self._relist() if touched is None else self._update(touched)
-        for key in changed:
-            self._on_change(key)
+        for key, news in changed.items():
+            if news is News.STATE or self._on_soft_change is None:
+                self._on_change(key)
+            else:
+                self._on_soft_change(key, news)
         if touched is None:
             self._on_listed()
 
-    def _relist(self) -> set[JobKey]:
-        before, self._jobs = set(self._jobs), {}
-        return before | self._update(self._mirror.items)
+    def _relist(self) -> dict[JobKey, News]:
+        before, self._jobs = dict.fromkeys(self._jobs, News.STATE), {}
+        return before | dict.fromkeys(self._update(self._mirror.items), News.STATE)
 
-    def _update(self, etcd_keys: Iterable[str]) -> set[JobKey]:
-        changed = set()
+    def _update(self, etcd_keys: Iterable[str]) -> dict[JobKey, News]:
+        changed: dict[JobKey, News] = {}
         for etcd_key in etcd_keys:
             if (key := jobkey.of_etcd_key(etcd_key)) is not None:
-                self._set(key, etcd_key)
-                changed.add(key)
+                news = self._set(key, etcd_key)
+                changed[key] = min(news, changed.get(key, news), key=_WORTH.index)
         return changed
 
-    def _set(self, key: JobKey, etcd_key: str) -> None:
+    def _set(self, key: JobKey, etcd_key: str) -> News:
         known = self._jobs.setdefault(key, JobRecords(key.keys(self._cluster_id), self._on_report))
+        news = News.STATE
         if (kv := self._mirror.items.get(etcd_key)) is not None:
-            known.put(kv)
+            news = known.put(kv)
         else:
             known.drop(etcd_key)
         if known.empty:
             del self._jobs[key]
+        return news
+
+
+_WORTH = tuple(News)
+"""The one that cannot wait first."""

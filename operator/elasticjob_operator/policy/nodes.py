@@ -18,6 +18,8 @@ from elasticjob_operator.policy.worker_states import letters, settled
 
 BYTES_LIMIT = 128 * 1024
 """Of all entries as JSON: the object must stay far below what the API server accepts."""
+_MOST_BYTES = 4096
+"""No entry is longer (names of at most 253 bytes, 1,024 letters): few of them are not even measured."""
 
 
 def node_statuses(seen: Observed) -> tuple[NodeStatus, ...]:
@@ -127,6 +129,8 @@ def _end(node: NodeStatus, world: World, ranks: str) -> NodeStatus:
 
 def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:
     """The nodes, cut to `limit` bytes of JSON: rank 0 and those that do not run are kept first; and if it was cut."""
+    if len(nodes) * _MOST_BYTES <= limit:
+        return nodes, False
     sizes = {node.name: len(json.dumps(codec.write(node))) + 2 for node in nodes}
     if sum(sizes.values()) <= limit:
         return nodes, False

@@ -17,6 +17,7 @@ from elasticjob_api.records import (
     Done,
     Failure,
     Node,
+    Progress,
     Report,
     Slots,
     WorkerReport,
@@ -35,7 +36,9 @@ from elasticjob_operator.settings import Settings
 from tests.faults.waiting import aeventually
 
 NAMESPACE = "default"
-SETTINGS = Settings(cluster_id="c1", operator_id="op1", etcd_endpoints=("etcd:2379",), status_period_s=0.01)
+SETTINGS = Settings(
+    cluster_id="c1", operator_id="op1", etcd_endpoints=("etcd:2379",), status_period_s=0.01, soft_status_period_s=0.02
+)
 LEASE_S = 600.0
 
 
@@ -188,7 +191,7 @@ class Stage:
                 found.append(Member(parsed.slot, parsed.incarnation or ""))
         return tuple(sorted(found))
 
-    async def report(self, member: Member, rank: int, state: WorkerState) -> None:
+    async def report(self, member: Member, rank: int, state: WorkerState, progress: Progress | None = None) -> None:
         node = self.etcd.store.get(self.keys.node(member.slot, member.incarnation))
         world = self.world()
         assert node is not None
@@ -196,7 +199,8 @@ class Stage:
         record = decode(Node, node.value)
         workers = tuple(WorkerReport(rank=2 * rank + i, state=state, pid=100 + i) for i in range(2))
         report = Report(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
-        await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(report), record.lease))
+        told = replace(report, progress=progress)
+        await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(told), record.lease))
 
     async def fail_worker(self, slot: int, *, exit_code: int = -9) -> None:
         """A worker of this slot dies: its agent opens the next round, the closer charges it as the root cause."""

@@ -1,9 +1,12 @@
 """Whole histories of one job through the real operator: from `kubectl apply` to the end, over in-memory I/O."""
 
+import functools
+
+from elasticjob_api.records import Progress, WorkerState
 from elasticjob_api.world import Cause, State
 from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
 from elasticjob_operator.cluster.protocol import Resource
-from tests.integration.operator.stage import NAMESPACE, manifest, running, staged
+from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
 
 
 async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:
@@ -253,3 +256,18 @@ async def test_an_outage_of_etcd_shows_and_passes() -> None:
         stage.etcd.reconnect()
         await stage.until("2 pods", lambda: len(stage.pods()) == 2)
         await stage.until("available", lambda: stage.condition(unavailable)["status"] == "False")
+
+
+async def test_progress_alone_is_told_too() -> None:
+    async with staged(replicas=1) as stage:
+        await running(stage, 1)
+        [member] = await stage.members()
+        for step in (3, 4):
+            await stage.report(member, 0, WorkerState.HEALTHY, Progress(step=step, total=10))
+            told = functools.partial(_tells_step, stage, step)
+            await stage.until(f"step {step}", told)
+
+
+def _tells_step(stage: Stage, step: int) -> bool:
+    found = stage.status().get("progress", {})
+    return (found.get("step"), found.get("percentage")) == (step, 10 * step)
