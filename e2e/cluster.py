@@ -11,7 +11,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from e2e.programs import ROOT, run, show, succeeds
+from e2e.programs import ROOT, ProgramFailed, run, show, succeeds
+from tests.faults.waiting import eventually
 
 OPERATOR_IMAGE, ETCD_IMAGE = SYSTEM_IMAGES = ("elasticjob/operator:dev", "elasticjob/etcd:dev")
 JOB_IMAGES = ("elasticjob/agent:dev", "elasticjob/digits:local", "elasticjob/digits-plain:local")
@@ -74,9 +75,20 @@ class Cluster:
         """All keys of jobs in etcd that contain `part`."""
         everything = {"key": _base64("/elasticjob/"), "range_end": _base64("/elasticjob0"), "keys_only": True}
         path = f"/api/v1/namespaces/{SYSTEM}/services/{ETCD_SERVICE}/proxy/v3/kv/range"
-        answer = self.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(everything))
+        # The service may name a member whose node has just died.
+        ask = ("create", "--raw", path, "-f", "-")
+        what = "etcd answers"
+        answer = eventually(lambda: self._said(*ask, stdin=json.dumps(everything)), within_s=90, what=what, pause_s=1)
         keys = [b64decode(kv["key"]).decode() for kv in json.loads(answer).get("kvs", [])]
         return [key for key in keys if part in key]
+
+    def _said(self, *arguments: str, stdin: str) -> str:
+        """The same as `kubectl`; nothing if it fails."""
+        try:
+            return self.kubectl(*arguments, stdin=stdin, limit_s=20)
+        except ProgramFailed as error:
+            print(error)
+            return ""
 
     def helm(self, *arguments: str) -> str:
         """Standard output of helm, which must succeed, for the namespace of the release."""

@@ -52,6 +52,15 @@ def hurried(manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
+def limited(manifest: dict[str, Any], memory: str) -> dict[str, Any]:
+    """The same job, whose containers may use this much memory."""
+    trainer(manifest)["resources"] = {
+        "limits": {"memory": memory, "cpu": "2"},
+        "requests": {"memory": "64Mi", "cpu": "10m"},
+    }
+    return manifest
+
+
 def on(manifest: dict[str, Any], node: str) -> dict[str, Any]:
     """The same job, with its pods on this node alone."""
     manifest["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}

@@ -109,6 +109,14 @@ class Space:
         pod = pod_of(status, rank // per_node)
         return float(self.kubectl("exec", pod, "--", "sh", "-c", _KILL, str(rank)))
 
+    def told_before_it_died(self, pod: str, *command: str) -> str:
+        """The first line of a command in a container that dies of it."""
+        with lines(*self.cluster.command("-n", self.name, "exec", pod, "--", *command), within_s=_WAIT_S) as said:
+            first = next(said)
+            for _ in said:
+                pass
+        return first.strip()
+
     def delete_pod(self, pod: str) -> float:
         """`kubectl delete pod`, without waiting for its end; the moment before."""
         moment = time.time()

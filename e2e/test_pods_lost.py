@@ -4,13 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.manifests import ENDLESS, digits, hurried, injected, patient
+from e2e.manifests import ENDLESS, digits, hurried, injected, limited, patient
 from e2e.space import KINDS, Space, pod_of
 
 pytestmark = pytest.mark.timeout(240)
 
 # PID 1 of the pod is its init, whose one child is the agent.
 _KILL_THE_AGENT = "date +%s.%N; kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)"
+
+# The kernel takes whom it is told to want least: the agent, when some process of its container wants all memory.
+_OUT_OF_MEMORY = """
+echo 1000 > /proc/$(cut -d' ' -f1 /proc/1/task/1/children)/oom_score_adj
+date +%s.%N
+exec python -c 'hoard = [bytearray(1 << 24) for _ in range(1 << 10)]'
+"""
 
 
 def test_the_pod_of_rank_0_is_deleted(own_space: Space, measured: Callable[[str, float], None]) -> None:
@@ -40,6 +47,23 @@ def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_told_so(
     went_on_at = own_space.log(survivor, until=rf"elasticjob-agent: round {round_ + 1}: .* are running")[-1][0]
     measured("kubectl delete pod -> every worker of the survivors started", went_on_at - deleted_at)
     assert own_space.counts(own_space.replaced(lost)) == (round_ + 2, 0, 0)
+    own_space.delete_job()
+    assert own_space.objects(KINDS) == []
+
+
+def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_told_as_that(
+    own_space: Space, measured: Callable[[str, float], None]
+) -> None:
+    own_space.apply(limited(patient(injected(digits(epochs=ENDLESS))), "1Gi"))
+    first = own_space.wait(phase="Running", readyReplicas=3)
+    own_space.reached(45)
+    lost = pod_of(first, 1)
+    killed_at = float(own_space.told_before_it_died(lost, "sh", "-c", _OUT_OF_MEMORY))
+    after = own_space.replaced(lost)
+    measured("agent OOM-killed -> replaced, every worker started", own_space.running(2) - killed_at)
+    assert (*own_space.counts(after), after["podReplacements"]) == (2, 0, 1, 1)
+    failure = after["lastFailure"]
+    assert (failure["podName"], failure["reason"]) == (lost, "OOMKilled")
     own_space.delete_job()
     assert own_space.objects(KINDS) == []
 
