@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -51,6 +52,15 @@ def counters(server: Server) -> dict[str, float]:
     with _DIRECT.open(f"http://{server.endpoint.targets[0]}/metrics", timeout=10) as answer:
         lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def messages(server: Server) -> "Counter[str]":
+    """Messages of clients so far, by method; those of a stream one by one."""
+    found: Counter[str] = Counter()
+    for name, value in counters(server).items():
+        if name.startswith("grpc_server_msg_received_total{"):
+            found[name.partition('grpc_method="')[2].partition('"')[0]] += int(value)
+    return found
 
 
 @contextlib.contextmanager

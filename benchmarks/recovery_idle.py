@@ -13,10 +13,13 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import etcds
+from benchmarks.etcds import Server
 from tests.faults.fleet import fleet
 from tests.faults.waiting import eventually
 
 WATCHED_S = 20.0
+AGENTS = 2
 _SLEEPS = ("sleep", "1000000")
 _SETTLE_S = 2.0
 
@@ -29,20 +32,23 @@ class Idle:
     rss_mb: float
     proportional_mb: float
     unique_mb: float
+    etcd_messages_s: float
 
 
-def idle_agent(endpoint: str, folder: Path, *, watched_s: float = WATCHED_S) -> Idle:
-    """Measure one of two agents, the worker not counted."""
-    with idle_fleet(endpoint, folder) as family:
-        before_s = _cpu_s(family)
+def idle_agent(server: Server, *, watched_s: float = WATCHED_S) -> Idle:
+    """Measure one of two agents, the worker not counted; nobody else may use this etcd."""
+    with idle_fleet(server.endpoint.targets[0], server.folder) as family:
+        before_s, said = _cpu_s(family), etcds.messages(server)
         time.sleep(watched_s)
         used_s = _cpu_s(family) - before_s
+        messages = sum((etcds.messages(server) - said).values())
         memory = [process.memory_full_info() for process in family]
         return Idle(
             cpu_percent=100 * used_s / watched_s,
             rss_mb=sum(m.rss for m in memory) / 1e6,
             proportional_mb=sum(m.pss for m in memory) / 1e6,
             unique_mb=sum(m.uss for m in memory) / 1e6,
+            etcd_messages_s=messages / AGENTS / watched_s,
         )
 
 
@@ -50,7 +56,7 @@ def idle_agent(endpoint: str, folder: Path, *, watched_s: float = WATCHED_S) -> 
 def idle_fleet(endpoint: str, folder: Path) -> Iterator[list[psutil.Process]]:
     """Two agents whose workers sleep; the first one's own processes, when what belongs to the start is over."""
     with fleet(endpoint, folder, "2", 1) as job:
-        agents = [psutil.Process(job.start_agent(*_SLEEPS).pid) for _ in range(2)]
+        agents = [psutil.Process(job.start_agent(*_SLEEPS).pid) for _ in range(AGENTS)]
         eventually(lambda: all(map(_runs, agents)), within_s=30, what="the idle agents' workers")
         time.sleep(_SETTLE_S)
         yield [agents[0], *(p for p in agents[0].children(recursive=True) if p.cmdline() != list(_SLEEPS))]

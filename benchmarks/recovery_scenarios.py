@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,22 +21,34 @@ signal.signal(signal.SIGTERM, save)
 """
 
 
+PROGRESSES = f"""
+import os
+with open(os.environ["ELASTICJOB_PROGRESS"], "w") as progress:
+    progress.write('{{"step": 1}}\\n')
+{WORKER}
+"""
+"""A job whose workers fail one after the other without progress is made to wait, by design."""
+FAILURES = 5
+"""Of one job, one after the other: the sample of the scenario that matters most is the largest."""
+
+
 @dataclass(frozen=True)
 class Run:
-    """One repetition: µs from the event to the next round (None: never), and the trace between them."""
+    """One sample: µs from the event to the next round (None: never), and what was traced between them."""
 
     took_us: int | None
-    trace: list[tuple[int, str]]
+    trace: Path | None = None
+    round: int = 0
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One row; `ours` gets etcd's endpoint and a folder, `theirs` torch's Python and a folder."""
+    """One row; `ours` gets etcd's endpoint and a folder, `theirs` torch's Python, a folder and the longest wait."""
 
     name: str
     target_s: float
-    ours: Callable[[str, Path], Run]
-    theirs: Callable[[str, Path], Run] | None = None
+    ours: Callable[[str, Path], list[Run]]
+    theirs: Callable[[str, Path, float], Run] | None = None
     once: bool = False
 
 
@@ -45,80 +57,86 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def _finished(job: Fleet, begin_us: int, end_us: int) -> Run:
-    points = [p for p in job.points() if begin_us <= int(p["t_us"]) <= end_us]
-    named = [(int(p["t_us"]) - begin_us, f"{p['agent']} round {p['round']}: {p['point']}") for p in points]
-    return Run(end_us - begin_us, named)
-
-
 def _took(begin_us: int, end_us: int | None) -> Run:
-    return Run(None if end_us is None else end_us - begin_us, [])
+    return Run(None if end_us is None else end_us - begin_us)
 
 
 # -- ours ----------------------------------------------------------------------------------------------
 
 
-def _start_2x2(endpoint: str, folder: Path) -> Run:
+def _start_2x2(endpoint: str, folder: Path) -> list[Run]:
     with fleet(endpoint, folder, "2", 2) as job:
         begin_us = now_us()
         job.start_agent()
         job.start_agent()
-        return _finished(job, begin_us, job.await_round(1, 4))
+        return [Run(job.await_round(1, 4) - begin_us, job.trace, 1)]
 
 
-def _worker_exits(endpoint: str, folder: Path) -> Run:
+def _worker_exits(endpoint: str, folder: Path) -> list[Run]:
     with fleet(endpoint, folder, "3", 1) as job:
-        job.start_agents(3)
-        job.fail(1)
-        end_us = job.await_round(2, 3)
-        begin_us = next(int(p["t_us"]) for p in job.points() if p["point"] == "exits")
-        return _finished(job, begin_us, end_us)
+        for _ in range(3):
+            job.start_agent(*_filled(job, _PROGRESSES))
+        job.await_round(1, 3)
+        return [_fail(job, number % 3, round_=number + 2) for number in range(FAILURES)]
 
 
-def _after(number: signal.Signals, *command: str) -> Callable[[str, Path], Run]:
+def _filled(job: Fleet, command: Sequence[str]) -> list[str]:
+    """The command of a worker, with this job's files in it."""
+    files = {"{trace}": str(job.trace), "{orders}": str(job.orders)}
+    return [files.get(word, word) for word in command]
+
+
+def _fail(job: Fleet, rank: int, *, round_: int) -> Run:
+    job.fail(rank)
+    end_us = job.await_round(round_, 3)
+    begin_us = max(int(p["t_us"]) for p in job.points() if p["point"] == "exits")
+    return Run(end_us - begin_us, job.trace, round_)
+
+
+def _after(number: signal.Signals, *command: str) -> Callable[[str, Path], list[Run]]:
     """That signal for the last of three agents."""
 
-    def run(endpoint: str, folder: Path) -> Run:
+    def run(endpoint: str, folder: Path) -> list[Run]:
         with fleet(endpoint, folder, "2:3", 1) as job:
             for _ in range(3):
-                job.start_agent(*(word.format(trace=job.trace, orders=job.orders) for word in command))
+                job.start_agent(*_filled(job, command))
             job.await_round(1, 3)
             begin_us = now_us()
             job.agents[-1].send_signal(number)
-            return _finished(job, begin_us, job.await_round(2, 2, within_s=60))
+            return [Run(job.await_round(2, 2, within_s=60) - begin_us, job.trace, 2)]
 
     return run
 
 
-def _joins(endpoint: str, folder: Path) -> Run:
+def _joins(endpoint: str, folder: Path) -> list[Run]:
     with fleet(endpoint, folder, "2:3", 1) as job:
         job.start_agents(2)
         begin_us = now_us()
         job.start_agent()
-        return _finished(job, begin_us, job.await_round(2, 3))
+        return [Run(job.await_round(2, 3) - begin_us, job.trace, 2)]
 
 
 # -- torchrun ------------------------------------------------------------------------------------------
 
 
-def _their_start_2x2(python: str, folder: Path) -> Run:
-    with torchruns(python, folder, "2", 2) as job:
+def _their_start_2x2(python: str, folder: Path, longest_s: float) -> Run:
+    with torchruns(python, folder, longest_s, "2", 2) as job:
         begin_us = now_us()
         job.start_agent()
         job.start_agent()
         return _took(begin_us, job.await_running(4, after_us=begin_us))
 
 
-def _their_worker_exits(python: str, folder: Path) -> Run:
-    with torchruns(python, folder, "3", 1) as job:
+def _their_worker_exits(python: str, folder: Path, longest_s: float) -> Run:
+    with torchruns(python, folder, longest_s, "3", 1) as job:
         job.start_agents(3)
         begin_us = job.fail(1)
         return _took(begin_us, job.await_running(3, after_us=begin_us))
 
 
-def _their_agent_after(number: signal.Signals) -> Callable[[str, Path], Run]:
-    def run(python: str, folder: Path) -> Run:
-        with torchruns(python, folder, "2:3", 1) as job:
+def _their_agent_after(number: signal.Signals) -> Callable[[str, Path, float], Run]:
+    def run(python: str, folder: Path, longest_s: float) -> Run:
+        with torchruns(python, folder, longest_s, "2:3", 1) as job:
             job.start_agents(3)
             begin_us = now_us()
             job.agents[-1].send_signal(number)
@@ -127,16 +145,17 @@ def _their_agent_after(number: signal.Signals) -> Callable[[str, Path], Run]:
     return run
 
 
-def _their_join(python: str, folder: Path) -> Run:
-    with torchruns(python, folder, "2:3", 1) as job:
+def _their_join(python: str, folder: Path, longest_s: float) -> Run:
+    with torchruns(python, folder, longest_s, "2:3", 1) as job:
         job.start_agents(2)
         begin_us = now_us()
         job.start_agent()
         return _took(begin_us, job.await_running(3, after_us=begin_us))
 
 
-# A worker's command is a template here: braces of the program itself are doubled.
-_SAVES = (sys.executable, "-S", "-c", CHECKPOINTER.replace("{", "{{").replace("}", "}}"), "{trace}", "{orders}", "RANK")
+_ARGUMENTS = ("{trace}", "{orders}", "RANK")
+_SAVES = (sys.executable, "-S", "-c", CHECKPOINTER, *_ARGUMENTS)
+_PROGRESSES = (sys.executable, "-S", "-c", PROGRESSES, *_ARGUMENTS)
 
 SCENARIOS = (
     Scenario("start 2x2", 0.4, _start_2x2, _their_start_2x2),

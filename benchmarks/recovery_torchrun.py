@@ -1,7 +1,7 @@
 """torchrun beside us: the same scenarios, the same trivial workers, its own rendezvous (c10d).
 
 Its workers note the same line in a trace when they run; who waits for a round counts those lines. What does not
-come within LONGEST_S is `never`. last_call_timeout is 2 s instead of its 30: it would only add to each row.
+come within the longest wait is `never`. last_call_timeout is 2 s instead of its 30: it would only add to each row.
 """
 
 import contextlib
@@ -18,7 +18,6 @@ from pathlib import Path
 
 from tests.faults.waiting import eventually
 
-LONGEST_S = 40.0
 NEVER = None
 
 WORKER = """
@@ -44,12 +43,22 @@ def torch_python() -> str | None:
     return found.stdout.strip() or None
 
 
+def torch_version(python: str | None) -> str:
+    """Of that Python's torch."""
+    if python is None:
+        return "not installed"
+    program = "import importlib.metadata as m; print(m.version('torch'))"
+    return subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
 @dataclass
 class Torchruns:
     """Some torchruns of one job."""
 
     python: str
     folder: Path
+    longest_s: float
+    """What does not come within it never comes."""
     nnodes: str
     nproc: int
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list)
@@ -79,11 +88,11 @@ class Torchruns:
     def start_agents(self, count: int) -> None:
         """Start so many, the one that holds the store first, and wait until all workers run."""
         self.start_agent()
-        eventually(self._listens, within_s=LONGEST_S, what="the store of the first torchrun")
+        eventually(self._listens, within_s=self.longest_s, what="the store of the first torchrun")
         for _ in range(count - 1):
             self.start_agent()
         if self.await_running(count * self.nproc, after_us=0) is NEVER:
-            raise AssertionError(f"torchrun did not start {count} nodes within {LONGEST_S} s")
+            raise AssertionError(f"torchrun did not start {count} nodes within {self.longest_s:g} s")
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
@@ -92,7 +101,7 @@ class Torchruns:
     def await_running(self, workers: int, *, after_us: int) -> int | None:
         """When the last of `workers` in a world of that size began to run, all of them after a moment; or never."""
         try:
-            eventually(lambda: len(self._begun(workers, after_us)) >= workers, within_s=LONGEST_S)
+            eventually(lambda: len(self._begun(workers, after_us)) >= workers, within_s=self.longest_s)
         except AssertionError:
             return NEVER
         return max(self._begun(workers, after_us))
@@ -105,7 +114,7 @@ class Torchruns:
     def fail(self, rank: int) -> int:
         """Have a worker exit with 1; when it did."""
         (self.orders / str(rank)).touch()
-        return eventually(self._exited, within_s=LONGEST_S, what="the worker's end")
+        return eventually(self._exited, within_s=self.longest_s, what="the worker's end")
 
     def _exited(self) -> int:
         points = [json.loads(line) for line in self.trace.read_text().splitlines()]
@@ -127,9 +136,9 @@ class Torchruns:
 
 
 @contextlib.contextmanager
-def torchruns(python: str, folder: Path, nnodes: str, nproc: int) -> Iterator[Torchruns]:
+def torchruns(python: str, folder: Path, longest_s: float, nnodes: str, nproc: int) -> Iterator[Torchruns]:
     """A job that is stopped at the end."""
-    made = Torchruns(python, folder, nnodes, nproc)
+    made = Torchruns(python, folder, longest_s, nnodes, nproc)
     try:
         yield made
     finally:

@@ -20,7 +20,6 @@ from tests.faults.waiting import eventually
 NODES = 32
 IDLE_S = 6.0
 _LEASE_S = 6.0
-_RECEIVED = "grpc_server_msg_received_total{"
 _BYTES = {
     "received": "etcd_network_client_grpc_received_bytes_total",
     "sent": "etcd_network_client_grpc_sent_bytes_total",
@@ -61,11 +60,7 @@ def _acts(server: Server, children: list[Child]) -> list[Count]:
 def work(server: Server) -> "Counter[str]":
     """Messages by method, and bytes, so far."""
     counters = etcds.counters(server)
-    found: Counter[str] = Counter({name: int(counters[metric]) for name, metric in _BYTES.items()})
-    for name, value in counters.items():
-        if name.startswith(_RECEIVED):
-            found[name.partition('grpc_method="')[2].partition('"')[0]] += int(value)
-    return found
+    return etcds.messages(server) + Counter({name: int(counters[metric]) for name, metric in _BYTES.items()})
 
 
 def _settled(server: Server) -> "Counter[str]":
