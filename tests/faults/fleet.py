@@ -63,6 +63,10 @@ class Fleet:
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     """More variables for agents that are started from now on."""
+    address: str = "127.0.0.1"
+    """Where they are reached."""
+    inside: tuple[str, ...] = ()
+    """What they are started by; it must become the agent itself (`nsenter`)."""
 
     def __post_init__(self) -> None:
         self.trace = self.folder / f"{self.run_id}.trace"
@@ -74,10 +78,10 @@ class Fleet:
         """Start one agent and return at once; its workers run `command`, or the worker above."""
         worker = (sys.executable, "-S", "-c", WORKER, str(self.trace), str(self.orders), SHOWN)
         line = [
-            *(sys.executable, "-m", "elasticjob_agent.cli"),
+            *(*self.inside, sys.executable, "-m", "elasticjob_agent.cli"),
             *("--nnodes", self.nnodes, "--nproc-per-node", str(self.nproc)),
             *("--rdzv-backend", "etcd", "--rdzv-endpoint", self.endpoint, "--rdzv-id", self.run_id),
-            *("--max-restarts", str(self.max_restarts), "--local-addr", "127.0.0.1", "--rdzv-conf", self.conf),
+            *("--max-restarts", str(self.max_restarts), "--local-addr", self.address, "--rdzv-conf", self.conf),
             *("--no-python", *(command or worker)),
         ]
         number = len(self.agents)

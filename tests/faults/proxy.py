@@ -25,8 +25,9 @@ _PATIENCE_S = 20.0
 class _Ways:
     """The proxy itself; everything here runs in its event loop."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, at: str) -> None:
         self.port = 0
+        self.at = at
         self._target = (host, port)
         self._flows = asyncio.Event()
         self._flows.set()
@@ -39,7 +40,7 @@ class _Ways:
     async def listen(self) -> None:
         """Take connections, always at the same port."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._accept, _HOST, self.port)
+            self._server = await asyncio.start_server(self._accept, self.at, self.port)
             self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def obey(self, *, flows: bool, delay_s: float = 0.0, cuts: bool = False, listens: bool = True) -> None:
@@ -121,7 +122,7 @@ class Proxy:
     @property
     def endpoint(self) -> str:
         """`host:port`."""
-        return f"{_HOST}:{self._ways.port}"
+        return f"{self._ways.at}:{self._ways.port}"
 
     def restore(self) -> None:
         """Carry everything, as at the beginning; what was stalled flows on."""
@@ -148,8 +149,8 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxy(host: str, port: int) -> Iterator[Proxy]:
-    """A proxy before `host:port` that is closed at the end."""
+def proxy(host: str, port: int, *, at: str = _HOST) -> Iterator[Proxy]:
+    """A proxy before `host:port` that is closed at the end; it listens on `at`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
     thread.start()
@@ -157,7 +158,7 @@ def proxy(host: str, port: int) -> Iterator[Proxy]:
     def do(order: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(order, loop).result(_PATIENCE_S)
 
-    ways = _Ways(host, port)
+    ways = _Ways(host, port, at)
     try:
         do(ways.listen())
         yield Proxy(ways, loop)

@@ -55,7 +55,7 @@ def test_the_clock_of_a_process_does_jump(clock: SteppedClock) -> None:
     assert read() == pytest.approx(before - 3 * 3600, abs=600)
 
 
-@pytest.mark.parametrize("hours", [5, -5])
+@pytest.mark.parametrize("hours", [5, pytest.param(-5, marks=pytest.mark.nightly)])
 def test_a_jump_while_a_round_runs_loses_nobody(job: Drill, clock: SteppedClock, hours: float) -> None:
     job.obey()
     job.environment = clock.environment

@@ -10,6 +10,7 @@ import pytest
 
 from elasticjob_api.world import State
 from elasticjob_etcd.server import EtcdServer
+from tests.faults.cable import in_own_network
 from tests.faults.drill import Drill, drill
 from tests.faults.proxy import Proxy, proxy
 from tests.faults.waiting import eventually
@@ -118,3 +119,16 @@ def test_an_agent_that_stood_still_until_it_was_replaced_is_fenced_off_and_waits
         job.all_finish()
         assert job.rounds() == {1, 2}
         assert job.restarts(2) == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "closer"),
+    [
+        ("left_behind", "here"),
+        ("missed_by_nobody", "there"),
+        pytest.param("left_behind", "there", marks=pytest.mark.nightly),
+        pytest.param("missed_by_nobody", "here", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_machine_whose_cable_is_pulled(tmp_path: Path, outcome: str, closer: str) -> None:
+    in_own_network("tests.integration.agent.cut_machine", str(tmp_path), outcome, closer, within_s=110)
