@@ -7,12 +7,14 @@ its users apart. Whoever a test needs to be, it gets a certificate for; files ar
 import asyncio
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc.aio
@@ -52,9 +54,9 @@ class SecuredEtcd:
 
     folder: Path
     program: str
+    authority: Authority = field(default_factory=lambda: Authority.make(now_s=time.time()))
 
     def __post_init__(self) -> None:
-        self.authority = Authority.make(now_s=time.time())
         server = self.authority.server([ADDRESS], now_s=time.time(), life_s=3600)
         write(self.folder / "server", server, self.authority.trusted)
         with socket.create_server((ADDRESS, 0)) as taken:
@@ -88,6 +90,7 @@ class SecuredEtcd:
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
+            "initial-cluster-token": uuid.uuid4().hex,  # an empty one is another cluster
             "trusted-ca-file": files / "ca.crt",
             "cert-file": files / "tls.crt",
             "key-file": files / "tls.key",
@@ -99,6 +102,12 @@ class SecuredEtcd:
         command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), self.program, *flags]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True)
+
+    def wipe(self) -> None:
+        """It comes back empty, at the same address: no key, no user, open to whoever has a certificate."""
+        self.kill()
+        shutil.rmtree(self.folder / "data")
+        self.start()
 
     def kill(self) -> None:
         """SIGKILL."""

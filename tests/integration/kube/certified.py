@@ -1,0 +1,143 @@
+"""A rig whose etcd lets nobody in without a certificate: the release's roles and Secrets, and pods that mount theirs.
+
+There is no kubelet: `Pods` starts the agent of a pod as a process, with the pod's own environment, and keeps the files
+of its Secret as a kubelet does.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from elasticjob_api import names
+from elasticjob_etcd import tether
+from tests.faults.apiserver import ROOT
+from tests.faults.secured import SecuredEtcd
+from tests.faults.waiting import eventually
+from tests.integration.kube.accounts import apply
+from tests.integration.kube.rig import SYSTEM, Rig, service_account_token, write_kubeconfig
+
+AUTHORITY, SERVER = "elasticjob-etcd-ca", "elasticjob-etcd-server"
+_HELM_S = 900.0
+
+
+class Release:
+    """What `helm install` brings with `etcd.tls`, under names of its own, and its operator."""
+
+    def __init__(self, rig: Rig, etcd: SecuredEtcd) -> None:
+        self.rig = rig
+        self.etcd = etcd
+        self.name = rig.namespace.name
+        self.authority, self.server = f"{self.name}-{AUTHORITY}", f"{self.name}-{SERVER}"
+        for manifest in self._rendered():
+            apply(rig.namespace.server, manifest)
+        token = service_account_token(rig.namespace.server, f"{self.name}-elasticjob-operator")
+        self.kubeconfig = write_kubeconfig(rig.folder / "release.kubeconfig", rig.namespace.server, token)
+
+    def _rendered(self) -> list[dict[str, Any]]:
+        tool = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)
+        helm = tool.stdout.strip().removeprefix("HELM=")
+        shown = [f"--show-only=templates/{part}" for part in ("operator/rbac.yaml", "etcd/secrets.yaml")]
+        line = [helm, "template", self.name, str(ROOT / "charts" / "elasticjob"), "--namespace", SYSTEM]
+        sets = ["--set", "etcd.tls.enabled=true", "--set", f"operator.watchNamespaces={{{self.rig.namespace.name}}}"]
+        done = subprocess.run([*line, *sets, *shown], capture_output=True, check=True, text=True, timeout=_HELM_S)
+        return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+    def start_operator(self, *options: str) -> None:
+        """With the release's own permissions and no more."""
+        self.rig.start_operator(
+            *("--etcd-ca-secret", self.authority, "--etcd-server-secret", self.server),
+            *("--etcd-server-name", "127.0.0.1", "--secrets-namespace", SYSTEM),
+            *("--certificates-folder", str(self.rig.folder / "certificates")),
+            *options,
+            etcd=f"127.0.0.1:{self.etcd.port}",
+            kubeconfig=self.kubeconfig,
+        )
+
+    def bring_authority(self) -> None:
+        """As somebody who has one already: that of the etcd that runs."""
+        own = self.etcd.authority
+        data = {"tls.crt": own.certificate, "tls.key": own.key}
+        body = {"data": {name: base64.b64encode(text).decode() for name, text in data.items()}}
+        patch = ("patch", "secret", self.authority, "--type=merge", "-p", json.dumps(body))
+        done = self.rig.namespace.server.kubectl(*patch, namespace=SYSTEM)
+        assert done.returncode == 0, done.stderr
+
+    def secret(self, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
+        """What a Secret holds."""
+        found = self.rig.namespace.server.kubectl("get", "secret", name, "-o", "json", namespace=namespace)
+        assert found.returncode == 0, found.stderr
+        return {name: base64.b64decode(text) for name, text in (json.loads(found.stdout).get("data") or {}).items()}
+
+
+class Pods:
+    """The agents of a job's pods."""
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._rig = release.rig
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, count: int) -> None:
+        """Wait for so many pods, and start the agent of each that has none."""
+        self._rig.until(f"{count} pods", lambda: len(self._rig.pod_names()) == count)
+        for pod in self._rig.pods():
+            if pod["metadata"]["name"] not in self._agents:
+                self._start(pod)
+
+    def _start(self, pod: dict[str, Any]) -> None:
+        name, [container] = pod["metadata"]["name"], pod["spec"]["containers"]
+        self.mount(pod)
+        env = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        env[names.ENV_ETCD_TLS] = str(self._folder(pod))
+        fields = {"POD_NAME": name, "POD_UID": pod["metadata"]["uid"], "POD_IP": "127.0.0.1", "NODE_NAME": name}
+        env |= {f"ELASTICJOB_{field}": value for field, value in fields.items()}
+        env |= {names.ENV_LOG_DIR: str(self._rig.folder / name), names.ENV_TERMINATION_LOG: os.devnull}
+        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), sys.executable]
+        command = [*tied, "-m", "elasticjob_agent.cli", *container["command"][1:]]
+        with self.log(name).open("wb") as log:
+            self._agents[name] = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
+        self._rig.patch_pod_status(name, {"phase": "Running", "podIP": "127.0.0.1"})
+
+    def log(self, name: str) -> Path:
+        """What the agent of a pod has said."""
+        return self._rig.folder / f"{name}.log"
+
+    def says(self, words: str) -> None:
+        """Wait until every agent has said this."""
+        for name in self._agents:
+            log = self.log(name)
+            eventually(lambda log=log: words in log.read_text(), within_s=40, what=words)  # type: ignore[misc]
+
+    def mount(self, pod: dict[str, Any]) -> None:
+        """The files of the pod's Secret, as they are now."""
+        [volume] = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
+        folder = self._folder(pod)
+        folder.mkdir(exist_ok=True)
+        name, namespace = volume["secret"]["secretName"], self._rig.namespace.name
+        for file, text in sorted(self._release.secret(name, namespace).items()):
+            (folder / "aside").write_bytes(text)
+            (folder / "aside").replace(folder / file)
+
+    def _folder(self, pod: dict[str, Any]) -> Path:
+        return self._rig.folder / f"{pod['metadata']['name']}.tls"
+
+    def remount(self) -> None:
+        """As the kubelet does after a while."""
+        for pod in self._rig.pods():
+            self.mount(pod)
+
+    def end(self) -> list[int]:
+        """Wait for the end of all; their exit codes."""
+        return [agent.wait(timeout=30) for agent in self._agents.values()]
+
+    def close(self) -> None:
+        """Whatever still runs ends."""
+        for agent in self._agents.values():
+            agent.kill()
+            agent.wait()

@@ -1,0 +1,177 @@
+"""Certificates and users of jobs, by a real operator with the release's permissions, on a real API server and etcd."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_operator.credentials.authority import Authority, describe
+from tests.faults.secured import SecuredEtcd, administrator, program
+from tests.integration.kube.certified import Pods, Release
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import SYSTEM, Rig
+
+pytestmark = [pytest.mark.kube, pytest.mark.timeout(1000)]
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def release(rig: Rig) -> Iterator[Release]:
+    """A release whose authority is that of an etcd that runs."""
+    folder = rig.folder / "secured"
+    folder.mkdir()
+    made = Release(rig, SecuredEtcd(folder, program()))
+    made.bring_authority()
+    rig.etcd = made.etcd.certify("root")
+    yield made
+    made.etcd.kill()
+
+
+@pytest.fixture
+def pods(release: Release) -> Iterator[Pods]:
+    made = Pods(release)
+    yield made
+    made.close()
+
+
+def as_administrator(release: Release, ask: Callable[[EtcdClient], Awaitable[T]]) -> T:
+    async def work() -> T:
+        async with administrator(release.etcd) as client:
+            return await ask(client)
+
+    return asyncio.run(work())
+
+
+def users(release: Release) -> set[str]:
+    return set(as_administrator(release, lambda client: client.accounts.users())) - {"root"}
+
+
+def certificate(release: Release, uid: str) -> bytes:
+    """That of the job j, now."""
+    return release.secret(f"j-etcd-{uid[:8]}", release.rig.namespace.name)["tls.crt"]
+
+
+def test_a_job_gets_a_certificate_of_its_own_and_runs_with_it(release: Release, pods: Pods, rig: Rig) -> None:
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
+    pods.start(2)
+    rig.running(nodes=2, round_=1)
+    told = describe(certificate(release, uid))
+    assert told is not None
+    assert told.name == uid
+    assert told.begins_s < time.time() - 200
+    assert time.time() + 80_000 < told.ends_s < time.time() + 86_500
+    assert users(release) == {uid}
+
+
+def test_the_secret_goes_with_the_job_and_is_seen_as_files_by_the_trainer_alone(release: Release, rig: Rig) -> None:
+    release.start_operator()
+    sidecar = {"name": "sidecar", "image": "example/sidecar:1"}
+    job = waiting_job(rig)
+    job["spec"]["template"]["spec"]["containers"].append(sidecar)
+    uid = rig.namespace.apply(job)["metadata"]["uid"]
+    [pod] = rig.until("a pod", rig.pods)
+    trainer, other = pod["spec"]["containers"]
+    [volume] = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
+    assert volume["secret"]["secretName"] == f"j-etcd-{uid[:8]}"
+    [mount] = [mount for mount in trainer["volumeMounts"] if mount["name"] == volume["name"]]
+    assert mount["readOnly"]
+    assert "volumeMounts" not in other
+    assert not any("BEGIN" in str(env) for env in trainer["env"])
+    owners = rig.namespace.kubectl(
+        "get", "secret", volume["secret"]["secretName"], "-o", "jsonpath={..ownerReferences}"
+    )
+    assert f'"uid":"{uid}"' in owners
+
+
+def test_a_running_job_gets_the_next_certificate_without_a_new_round(release: Release, pods: Pods, rig: Rig) -> None:
+    release.start_operator("--certificate-life", "30")
+    uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
+    pods.start(2)
+    rig.running(nodes=2, round_=1)
+    first = certificate(release, uid)
+    rig.until("another certificate", lambda: certificate(release, uid) != first, within_s=60)
+    pods.remount()
+    pods.says("dialed etcd with the renewed certificate")
+    rig.finish.touch()
+    assert pods.end() == [0, 0]
+    rig.phase("Succeeded")
+    assert rig.status()["rendezvousRound"] == 1
+    assert rig.status()["restarts"] == 0
+
+
+def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
+    rig.until("a pod", rig.pods)
+    assert users(release) == {uid}
+    rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
+    rig.until("no user", lambda: not users(release))
+    assert not rig.etcd_keys()
+
+
+@pytest.mark.nightly
+def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_not(release: Release, rig: Rig) -> None:
+    lost, other = str(uuid.uuid4()), str(uuid.uuid4())
+
+    async def leave(client: EtcdClient) -> None:
+        mine, theirs = f"elasticjob/{rig.cluster_id}", "elasticjob/another"
+        await client.accounts.add(lost, role=f"{mine}/{rig.namespace.name}/lost/{lost}", prefix="/l/")
+        await client.accounts.add(other, role=f"{theirs}/{rig.namespace.name}/lost/{other}", prefix="/o/")
+
+    as_administrator(release, leave)
+    release.start_operator()
+    rig.until("the leftover is gone", lambda: users(release) == {other})
+
+
+@pytest.mark.nightly
+def test_an_etcd_that_has_lost_its_data_is_guarded_anew_and_the_job_goes_on(
+    release: Release, pods: Pods, rig: Rig
+) -> None:
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
+    pods.start(2)
+    rig.running(nodes=2, round_=1)
+    release.etcd.wipe()
+    assert rig.operator is not None
+    rig.until("authentication", lambda: rig.operator and rig.operator.text().count("lets nobody in") == 2)
+    rig.until("the user again", lambda: users(release) == {uid})
+    rig.until("both nodes again", lambda: rig.status().get("readyReplicas") == 2, within_s=60)
+    rig.finish.touch()
+    assert pods.end() == [0, 0]
+    assert rig.phase("Succeeded")["restarts"] == 0
+
+
+@pytest.mark.nightly
+def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release: Release, rig: Rig) -> None:
+    rig.namespace.server.kubectl(
+        "patch", "secret", release.authority, "--type=merge", '-p={"data":null}', namespace=SYSTEM
+    )
+    release.start_operator()
+    rig.until("etcd's certificate", lambda: "tls.crt" in release.secret(release.server))
+    made, server = release.secret(release.authority), release.secret(release.server)
+    told = describe(server["tls.crt"])
+    assert told is not None
+    assert told.hosts == {"127.0.0.1"}
+    assert Authority(made["tls.crt"], made["tls.key"]).signed(server["tls.crt"])
+    assert rig.operator is not None
+    rig.operator.stop()
+    release.start_operator()
+    rig.operator.says("watching")
+    assert (release.secret(release.authority), release.secret(release.server)) == (made, server)
+
+
+@pytest.mark.nightly
+def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Release, rig: Rig) -> None:
+    patch = '-p={"data":{"tls.key":"bm8="}}'
+    rig.namespace.server.kubectl("patch", "secret", release.authority, "--type=merge", patch, namespace=SYSTEM)
+    release.start_operator()
+    assert rig.operator is not None
+    rig.operator.says("the operator ends: the certificate authority cannot be used")
+    assert rig.operator.wait() == 1
+    assert "Traceback" not in rig.operator.text()
