@@ -8,23 +8,25 @@ import argparse
 import json
 import math
 import os
-import platform
 import shlex
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from benchmarks import results
 from benchmarks.processes_sides import LINES
+from benchmarks.results import OURS, Series
 
 _ROOT = Path(__file__).parents[1]
-_SIDES = ("torch", "ours")
+_SIDES = ("ours", "torch")
+GROUP = "processes"
+SPAWN, ELASTIC = "torch.multiprocessing", "torch elastic"
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,19 @@ class Row:
     runs: int
     """Processes on each side."""
     target: float
+    peer: str = ELASTIC
     unit: str = "s"
     whole: bool = False
     """The sample is the life of the whole process."""
 
 
 ROWS = (
-    Row("spawn", "8 functions with torch, not preloaded", 2, math.inf),
-    Row("preloaded", "8 functions with torch, preloaded", 3, 0.15),
+    Row("spawn", "8 functions with torch, not preloaded", 2, math.inf, SPAWN),
+    Row("preloaded", "8 functions with torch, preloaded", 3, 0.15, SPAWN),
     Row("commands", "64 × `true` started", 3, 0.15),
     Row("exits", "worker killed → `wait` returns", 1, 0.002),
     Row("tee", "tee of 1,000,000 lines, 2 ranks, whole process", 5, 1.2, whole=True),
-    Row("silent", "64 silent workers, CPU", 2, 0.001, unit="s per s"),
+    Row("silent", "64 silent workers, CPU", 2, 0.001, unit="s/s"),
 )
 
 
@@ -94,23 +97,18 @@ def measure(python: str, rows: Sequence[Row], sides: Sequence[str]) -> dict[tupl
     return samples
 
 
-def show(rows: Sequence[Row], samples: dict[tuple[str, str], list[float]]) -> None:
-    """One line for each row and side."""
-    print(f"{'what':<48} {'side':<6} {'samples':>7} {'p50':>9} {'p99':>9} {'target':>8}")
-    for row in rows:
-        for side in _SIDES:
-            values = samples.get((side, row.name))
-            if values is None:
-                print(f"{row.text:<48} {side:<6} not installed")
-                continue
-            target = "" if side == "torch" or row.target == math.inf else f"{row.target:g} {row.unit}"
-            p50, p99 = statistics.median(values), percentile(values, 0.99)
-            print(f"{row.text:<48} {side:<6} {len(values):>7} {p50:>9.4f} {p99:>9.4f} {target:>8}")
+def series_of(rows: Sequence[Row], samples: dict[tuple[str, str], list[float]]) -> list[Series]:
+    """A row and side each."""
+    return [
+        Series(GROUP, row.text, OURS if side == "ours" else row.peer, tuple(values), row.unit, _target(row, side))
+        for row in rows
+        for side in _SIDES
+        if (values := samples.get((side, row.name)))
+    ]
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of them do not exceed."""
-    return sorted(values)[math.ceil(share * len(values)) - 1]
+def _target(row: Row, side: str) -> float | None:
+    return None if side == "torch" or row.target == math.inf else row.target
 
 
 def python_with_torch(*, without: bool) -> tuple[str, str]:
@@ -141,15 +139,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="only rows whose name contains this: " + ", ".join(row.name for row in ROWS))
     parser.add_argument("--without-torch", action="store_true", help="if torch is not there, do not install it")
+    parser.add_argument("--quick", action="store_true", help="each row once")
+    parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     rows = [row for row in ROWS if not options.only or options.only in row.name]
+    if options.quick:
+        rows = [replace(row, runs=1) for row in rows]
     python, torch = python_with_torch(without=options.without_torch)
     if not torch:  # our side of these rows needs torch as well
         rows = [row for row in rows if row.name not in ("spawn", "preloaded")]
-    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}, load {load}")
-    print(f"Python {platform.python_version()}, torch {torch or 'not installed'}; seconds")
-    show(rows, measure(python, rows, _SIDES if torch else ("ours",)))
+    report = results.begin(torch=torch or "not installed")
+    report.series = series_of(rows, measure(python, rows, _SIDES if torch else ("ours",)))
+    if options.json:
+        report.save(options.json)
+    print("\n".join(f"{name}: {value}" for name, value in report.machine.items()), end="\n\n")
+    print(results.table(report.series))
 
 
 if __name__ == "__main__":
