@@ -1,45 +1,44 @@
 """The port that rank 0 will listen on: chosen before the round closes, held until its workers start.
 
-Chosen outside the range from which the kernel serves outgoing connections and `bind(0)`, so that nothing takes
-it by accident in the moment between letting go and the worker's own bind. Held as a bound socket that does
-not listen: another agent's choice fails on it, a worker with SO_REUSEADDR would not.
+Held as a bound socket that does not listen, with SO_REUSEADDR, so that whether somebody *listens* there can still be
+asked; what keeps other agents and launches off, also after `release`, is its mark (`port_choice`). One that is
+forgotten lets go of everything.
 """
 
 import errno
-import random
 import socket
-from collections.abc import Callable
-from pathlib import Path
+import weakref
+from contextlib import suppress
 
-_LOWEST = 20000
-_TRIES = 200
-_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_DEFAULT_EPHEMERAL = 32768
+from elasticjob_agent.port_choice import Choose, at_random, candidates, ephemeral_range, inner_socket, marked
 
 
 class MasterPort:
-    """One held port at a time, on `address`."""
+    """One port at a time, on `address`."""
 
-    def __init__(self, address: str, choose: Callable[[int, int], int] = random.randint) -> None:
+    def __init__(self, address: str, choose: Choose = at_random) -> None:
         """`choose(low, high)` gives a number from low to high, both included."""
         self._address = address
         self._choose = choose
-        self._socket: socket.socket | None = None
+        self._held: list[socket.socket] = []
+        """The port's own socket, as long as it is held, and last its mark."""
+        weakref.finalize(self, _close, self._held)
 
     def renew(self) -> int:
-        """Let go of the last port and hold a fresh one; its number."""
-        last = self._socket
-        self._socket = self._hold()
-        if last is not None:
-            last.close()
-        port: int = self._socket.getsockname()[1]
-        return port
+        """Hold a fresh port and let go of the last; its number."""
+        number, fresh = self._take()
+        self.close()
+        self._held.extend(fresh)
+        return number
 
     def release(self) -> None:
-        """Let go: the worker is about to bind it. Idempotent."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """Let go: the worker is about to bind it. Other agents still keep away. Idempotent."""
+        if self._held:
+            self._held[0].close()
+
+    def close(self) -> None:
+        """Let go of it altogether. Idempotent."""
+        _close(self._held)
 
     def is_taken(self, port: int) -> bool:
         """Somebody listens at this port, at whatever address: rank 0 cannot have it on all of them."""
@@ -53,36 +52,39 @@ class MasterPort:
                 return error.errno == errno.EADDRINUSE
         return False
 
-    def _hold(self) -> socket.socket:
-        highest = max(_LOWEST + 1, _ephemeral_start() - 1)
-        for _ in range(_TRIES):
-            held = _bound(self._address, self._choose(_LOWEST, highest))
-            if held is not None:
-                return held
-        return _bound(self._address, 0) or _bound("", 0) or _any_socket()
+    def _take(self) -> tuple[int, list[socket.socket]]:
+        for candidate in candidates(ephemeral_range(), self._choose):
+            with suppress(OSError):
+                return self._hold(self._address, candidate)
+        for address in (self._address, ""):
+            with suppress(OSError):
+                return self._hold(address, 0)
+        return self._hold("::", 0)  # the address is not one of this host (it is translated on the way)
+
+    def _hold(self, address: str, candidate: int) -> tuple[int, list[socket.socket]]:
+        """This port and its mark, or with 0 one of the kernel's; raises OSError."""
+        held = bound(address, candidate)
+        try:
+            number: int = held.getsockname()[1]
+            return number, [held, marked(number)]
+        except OSError:
+            held.close()
+            raise
 
 
-def _ephemeral_start() -> int:
+def bound(address: str, port: int) -> socket.socket:
+    """A socket that holds this port (0: one of the kernel's) and does not listen; raises OSError."""
+    made = inner_socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        return int(_RANGE_FILE.read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return _DEFAULT_EPHEMERAL
-
-
-def _bound(address: str, port: int) -> socket.socket | None:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    candidate = socket.socket(family, socket.SOCK_STREAM)
-    candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        candidate.bind((address, port))
+        made.bind((address, port))
     except OSError:
-        candidate.close()
-        return None
-    return candidate
+        made.close()
+        raise
+    return made
 
 
-def _any_socket() -> socket.socket:
-    """The address is not one of this host (it is translated on the way): any free port, on all of them."""
-    anywhere = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-    anywhere.bind(("::", 0))
-    return anywhere
+def _close(held: list[socket.socket]) -> None:
+    for each in held:
+        each.close()
+    held.clear()

@@ -1,28 +1,16 @@
 """A port for rank 0: chosen where nothing takes it by accident, and reserved for one launch.
 
-Outside the range from which the kernel serves outgoing connections and `bind(0)`, if there is room. Held as a bound
-socket that does not listen until `release`, which is called just before the first worker starts. From then until
-`close` it is still reserved between launches: each also holds an abstract unix socket that is named for the port,
-and such names belong to a network namespace exactly as ports do.
+Held as a bound socket that does not listen until `release`, which is called just before the first worker starts. From
+then until `close` its mark (`port_choice`) still keeps every other launch and agent of this library away.
 """
 
-import random
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from elasticjob_agent.supervisor import descriptors
-
-_LOWEST = 20000
-_HIGHEST = 65535
-_TRIES = 200
-_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_DEFAULT_EPHEMERAL = (32768, 60999)
-
-Choose = Callable[[int, int], int]
+from elasticjob_agent.port_choice import Choose, at_random, candidates, ephemeral_range, inner_socket, marked
 
 
 def free_port() -> int:
@@ -38,7 +26,7 @@ def free_port() -> int:
 class HeldPort:
     """A port that nobody else gets; a context manager that lets go of everything."""
 
-    def __init__(self, choose: Choose = random.randint) -> None:
+    def __init__(self, choose: Choose = at_random) -> None:
         """Take one; `choose(low, high)` gives a number from low to high, both included."""
         self._held: list[socket.socket] = []
         self.number = self._take(choose)
@@ -72,7 +60,7 @@ class HeldPort:
         port = _bound(candidate)
         try:
             number: int = port.getsockname()[1]
-            mark = _marked(number)
+            mark = marked(number)
         except OSError:
             port.close()
             raise
@@ -100,22 +88,6 @@ def rank_0_port(given: int | None) -> Iterator[HeldPort | GivenPort]:
         yield held
 
 
-def candidates(ephemeral: tuple[int, int], choose: Choose) -> Iterable[int]:
-    """Numbers to try: outside this range, below it if possible, else above; none if there is no room."""
-    first, last = ephemeral
-    low, high = (_LOWEST, first - 1) if first > _LOWEST else (last + 1, _HIGHEST)
-    return (choose(low, high) for _ in range(_TRIES if low <= high else 0))
-
-
-def ephemeral_range(file: Path = _RANGE_FILE) -> tuple[int, int]:
-    """The ports that the kernel gives out by itself: the first and the last."""
-    try:
-        first, last = file.read_text().split()
-        return int(first), int(last)
-    except (OSError, ValueError):
-        return _DEFAULT_EPHEMERAL
-
-
 def _bound(number: int) -> socket.socket:
     # No SO_REUSEADDR: two sockets that have it and do not listen can both be bound to one port.
     try:
@@ -127,7 +99,7 @@ def _bound(number: int) -> socket.socket:
 
 
 def _bound_to(family: socket.AddressFamily, address: str, number: int) -> socket.socket:
-    bound = _socket(family, socket.SOCK_STREAM)
+    bound = inner_socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # on all interfaces means IPv4 as well
@@ -145,20 +117,3 @@ def _lacks_ipv6() -> bool:
     except OSError:
         return True
     return False
-
-
-def _marked(number: int) -> socket.socket:
-    mark = _socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        mark.bind(f"\0elasticjob-port-{number}")
-    except OSError:
-        mark.close()
-        raise
-    return mark
-
-
-def _socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
-    made = socket.socket(family, kind)
-    # A fork for another launch of this process copies it, and would keep the port from rank 0 after its release.
-    descriptors.own_object(made)
-    return made

@@ -1,5 +1,6 @@
 """The port of rank 0: held until its worker binds it, fresh each round, out of the kernel's way."""
 
+import gc
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.launch.port import HeldPort
 from elasticjob_agent.master_port import MasterPort
 
 HOST = "127.0.0.1"
@@ -16,7 +18,7 @@ HOST = "127.0.0.1"
 def port() -> Iterator[MasterPort]:
     made = MasterPort(HOST)
     yield made
-    made.release()
+    made.close()
 
 
 def can_bind(number: int, *, reuse: bool) -> bool:
@@ -64,11 +66,11 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
         busy = taken.getsockname()[1]
         free = MasterPort(HOST)
         wanted = free.renew()
-        free.release()
+        free.close()
         choices = iter([busy, busy, wanted])
         made = MasterPort(HOST, lambda _low, _high: next(choices))
         assert made.renew() == wanted
-        made.release()
+        made.close()
 
 
 def test_where_every_choice_is_taken_the_kernel_chooses() -> None:
@@ -90,6 +92,41 @@ def test_an_ipv6_address_gets_a_port_too() -> None:
     made = MasterPort("::1")
     assert made.renew() > 0
     made.release()
+
+
+def test_another_agents_choice_fails_on_a_port_that_is_held(port: MasterPort) -> None:
+    held = port.renew()
+    choices = iter(range(held, held + 100))
+    other = MasterPort(HOST, lambda _low, _high: next(choices))
+    assert other.renew() > held
+    other.close()
+
+
+def test_another_agents_choice_fails_also_after_the_release(port: MasterPort) -> None:
+    held = port.renew()
+    port.release()
+    choices = iter(range(held, held + 100))
+    other = MasterPort(HOST, lambda _low, _high: next(choices))
+    assert other.renew() > held
+    other.close()
+
+
+def test_a_launch_keeps_off_the_port_of_an_agent(port: MasterPort) -> None:
+    held = port.renew()
+    port.release()
+    choices = iter(range(held, held + 100))
+    with HeldPort(lambda _low, _high: next(choices)) as other:
+        assert other.number > held
+
+
+def test_a_port_that_is_forgotten_is_let_go(port: MasterPort) -> None:
+    held = port.renew()
+    port.close()
+    forgotten = MasterPort(HOST, lambda _low, _high: held)
+    assert forgotten.renew() == held
+    del forgotten
+    gc.collect()
+    assert MasterPort(HOST, lambda _low, _high: held).renew() == held
 
 
 def test_letting_go_twice_is_no_matter(port: MasterPort) -> None:

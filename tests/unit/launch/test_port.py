@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.launch import free_port
-from elasticjob_agent.launch.port import HeldPort, candidates, ephemeral_range
+from elasticjob_agent.launch.port import HeldPort
+from elasticjob_agent.port_choice import candidates, ephemeral_range
 
 
 def _bind(port: int, *, reuse: bool = False) -> None:
