@@ -23,7 +23,7 @@ BYTES_LIMIT = 1 << 16
 
 _INT32 = 1 << 31
 _LONG = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
-"""Numbers of up to 62 bits; the status holds the others in 32."""
+"""Numbers of up to 63 bits, as etcd's leases are; the status holds the others in 32."""
 _TEXT_LIMIT = 8192
 _LONG_TEXTS = {"charges": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
 _METRICS_LIMIT = 64
@@ -73,7 +73,7 @@ def _require_leaf(name: str, value: Any) -> None:
     if isinstance(value, str) and len(value) > _LONG_TEXTS.get(name, _TEXT_LIMIT):
         raise RecordError(f"{name} has {len(value)} characters")
     if isinstance(value, int):
-        limit, lowest = (1 << 62, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
+        limit, lowest = (1 << 63, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
         if not lowest <= value < limit:
             raise RecordError(f"{name} is {value}")
 

@@ -43,3 +43,8 @@ def test_a_record_of_too_many_bytes_is_refused_unread(kind: str, most: int) -> N
     require_size(bytes(most), kind)
     with pytest.raises(RecordError, match=f"{most + 1} bytes are more than a {kind} record can have"):
         require_size(bytes(most + 1), kind)
+
+
+@pytest.mark.parametrize("lease", [8649059720856813070, 2**63 - 1])
+def test_a_lease_may_have_63_bits(lease: int) -> None:
+    require_plausible(builders.node(lease=lease).record, job="j")
