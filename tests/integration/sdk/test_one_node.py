@@ -1,0 +1,52 @@
+"""`launch_nodes` on this machine alone: no endpoint, an etcd of its own; and how functions may end."""
+
+import pytest
+
+from elasticjob.errors import CallFailed
+from elasticjob.nodes.launcher import launch_nodes
+from tests.integration.sdk import functions
+
+
+def test_one_node_needs_no_endpoint() -> None:
+    assert launch_nodes(functions.place, nprocs=2) == {0: (0, 2, 0), 1: (1, 2, 0)}
+
+
+def test_a_result_beyond_the_bound_is_a_failure_that_names_it() -> None:
+    with pytest.raises(CallFailed, match=r"the result has 1,0.. bytes of at most 1,000; give launch_nodes a higher"):
+        launch_nodes(functions.big, (1000,), max_result_bytes=1000)
+
+
+def test_a_value_that_cannot_be_pickled_is_a_failure_that_says_so() -> None:
+    with pytest.raises(CallFailed) as caught:
+        launch_nodes(functions.cannot_be_sent)
+    assert caught.value.failures[0].error == "the result cannot be sent: TypeError: cannot pickle '_thread.lock' object"
+
+
+def test_exit_0_is_success_without_a_value() -> None:
+    assert launch_nodes(functions.leaves, (0,)) == {0: None}
+
+
+def test_another_exit_code_is_a_failure_with_it() -> None:
+    with pytest.raises(CallFailed, match="exited with code 3") as caught:
+        launch_nodes(functions.leaves, (3,))
+    assert caught.value.failures[0].error == "it left with an exit code: SystemExit: 3"
+
+
+def test_a_lambda_is_refused_before_anything_starts() -> None:
+    with pytest.raises(Exception, match=r"(?i)pickle"):
+        launch_nodes(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"nnodes": "2"}, r"nnodes='2' needs rdzv_endpoint='HOST:PORT'"),
+        ({"nnodes": "2:1"}, "nnodes='2:1' must be 'MIN' or 'MIN:MAX'"),
+        ({"nprocs": 0}, "nprocs=0 must be at least 1"),
+        ({"max_restarts": -1}, "max_restarts=-1 at least 0"),
+        ({"rdzv_id": "a/b"}, "rdzv_id='a/b' must be a name without a slash"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        launch_nodes(functions.place, **given)  # type: ignore[arg-type]
