@@ -233,10 +233,13 @@ def run(options: argparse.Namespace, folder: Path) -> None:
         try:
             wait_until("the operator is ready", lambda: operator.answers("/readyz"))
             empty_mb = operator.rss_mb
+            cpu_s = operator.cpu_s
             pods_s, jobs_s = bench.crowd(operator)
             ratio = pods_s / bare_s
             print(f"all pods Running      {pods_s:8.2f} s   ratio {ratio:.2f}   {verdict(ratio, PODS_AIM)}")
-            print(f"all jobs Running      {jobs_s:8.2f} s   ratio {jobs_s / bare_s:.2f}", flush=True)
+            print(f"all jobs Running      {jobs_s:8.2f} s   ratio {jobs_s / bare_s:.2f}")
+            spent_s = operator.cpu_s - cpu_s
+            print(f"its processor time    {spent_s:8.2f} s   {1000 * spent_s / count:.1f} ms a pod", flush=True)
             memory, cpu, writes = bench.steady(operator, options.steady_seconds)
             print(f"steady memory         {memory:8.0f} MB  {verdict(memory, MEMORY_AIM_MB)}   (empty: {empty_mb:.0f})")
             print(f"steady processor      {cpu:8.2f} %   {verdict(cpu, CPU_AIM)}")
@@ -246,7 +249,6 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             print(
                 f"apply → pods created  {p50:8.3f} s   {verdict(p50, APPLY_AIM_S)}   (worst of {APPLIED}: {worst:.3f})"
             )
-            print(end="", flush=True)
             bench.quiet(operator)
             operator.kill()
             bench.asked_for_meanwhile()

@@ -18,7 +18,6 @@ from elasticjob_etcd.server import EtcdServer
 from tests.faults.apiserver import ROOT, ApiServer, kube_programs
 
 CLUSTER = "bench"
-_PORT_FILE_S = 60.0
 
 
 class Cast:
@@ -135,7 +134,7 @@ def stage(folder: Path) -> Iterator[tuple[ApiServer, EtcdServer, Cast]]:
             etcd.kill()
 
 
-def wait_until(what: str, holds: Any, within_s: float = 600.0, pause_s: float = 0.2) -> float:
+def wait_until(what: str, holds: Any, within_s: float = 3600.0, pause_s: float = 0.2) -> float:
     """Wait; seconds that it took."""
     began_s = time.monotonic()
     while not holds():
