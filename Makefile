@@ -49,7 +49,10 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) soak
 
 ##@ Measurements
-.PHONY: bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes
+.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes
+bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 2)
+	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
+	$(BIN)/python -m benchmarks.suite $(BENCH)
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
 bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
@@ -65,7 +68,7 @@ bench-processes: .venv/dev ## starting, watching and teeing processes beside tor
 	$(BIN)/python -m benchmarks.processes
 
 ##@ Upkeep
-.PHONY: requirements reference format clean
+.PHONY: requirements reference docs format clean
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra operator --extra examples --extra dev pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
@@ -74,10 +77,14 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra examples pyproject.toml -c requirements/dev.txt -o images/requirements/digits.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/browser.in -o requirements/browser.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/docs.in -o requirements/docs.txt
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
 	$(BIN)/python hack/crd-reference
 	$(BIN)/python hack/python-reference
 	$(BIN)/python hack/metrics-reference
+	$(BIN)/python hack/names-reference
+docs: ## build the site of docs/ into site/: strict, links checked
+	hack/docs
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

@@ -4,6 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.results import Series
+
+_ENOUGH = 3
+
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
@@ -18,6 +22,16 @@ class PowerLaw:
 
     def __str__(self) -> str:
         return f"{self.factor:.2g} x N^{self.exponent:.2f}"
+
+
+def power_laws(series: Sequence[Series]) -> list[str]:
+    """How each cost in seconds grows with the number of nodes: a line for each that was measured at three sizes."""
+    lines = []
+    for name, side in dict.fromkeys((each.name, each.side) for each in series if each.unit == "s"):
+        points = [(each.size or 0, each.p50) for each in series if (each.name, each.side) == (name, side)]
+        if len(points) >= _ENOUGH and all(0 < value < math.inf for _, value in points):
+            lines.append(f"{name:<50} {side:<6} {power_law(points)}")
+    return lines
 
 
 def power_law(points: Sequence[tuple[float, float]]) -> PowerLaw:

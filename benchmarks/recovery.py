@@ -71,15 +71,17 @@ def idle_series(idle: Idle) -> list[Series]:
     ]
 
 
-def show_traces(scenarios: Sequence[Scenario], runs: Runs) -> None:
-    """Where the time of the repetition in the middle went."""
+def traces(scenarios: Sequence[Scenario], runs: Runs, *, points: bool) -> dict[str, str]:
+    """Where the time of each scenario's repetition in the middle went; with every trace point, if asked for."""
+    found: dict[str, str] = {}
     for scenario in scenarios:
         done = sorted(runs[scenario.name, OURS], key=lambda run: run.took_us or math.inf)
         middle = done[len(done) // 2]
         assert middle.trace is not None
-        points = timeline.read(middle.trace.read_text().splitlines())
-        recovery = next(each for each in timeline.recoveries(points) if each.round == middle.round)
-        print(f"\n{scenario.name}, the repetition in the middle; {timeline.show(recovery)}")
+        traced = timeline.read(middle.trace.read_text().splitlines())
+        recovery = next(each for each in timeline.recoveries(traced) if each.round == middle.round)
+        found[scenario.name] = f"{scenario.name}; {timeline.show(recovery, points=points)}"
+    return found
 
 
 def main() -> None:
@@ -89,10 +91,12 @@ def main() -> None:
     parser.add_argument("--torchrun-repetitions", type=int, default=3)
     parser.add_argument("--longest", type=float, default=40.0, help="seconds after which torchrun counts as never")
     parser.add_argument("--without-torchrun", action="store_true")
+    parser.add_argument("--without-saving", action="store_true", help="not the one whose workers save for 20 s")
     parser.add_argument("--only", default="", help="only scenarios whose name contains this")
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
-    scenarios = [scenario for scenario in SCENARIOS if options.only in scenario.name]
+    chosen = [scenario for scenario in SCENARIOS if options.only in scenario.name]
+    scenarios = [scenario for scenario in chosen if not (scenario.once and options.without_saving)]
     python = None if options.without_torchrun else torch_python()
     report = results.begin(etcd=etcds.version(), torch=torch_version(python))
     with etcds.etcd() as server:
@@ -102,7 +106,8 @@ def main() -> None:
             report.series += idle_series(idle_agent(server))
         print("\n".join(f"{name}: {value}" for name, value in report.machine.items()), end="\n\n")
         print(results.table(report.series))
-        show_traces(scenarios, runs)
+        print("", *traces(scenarios, runs, points=True).values(), sep="\n\n")
+        report.notes = traces(scenarios, runs, points=False)
     if options.json:
         report.save(options.json)
     if not python:

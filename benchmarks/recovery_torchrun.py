@@ -19,6 +19,8 @@ from pathlib import Path
 from tests.faults.waiting import eventually
 
 NEVER = None
+_START_S = 90.0
+"""Until all run for the first time, where that is not what is measured."""
 
 WORKER = """
 import json, os, sys, time
@@ -88,11 +90,11 @@ class Torchruns:
     def start_agents(self, count: int) -> None:
         """Start so many, the one that holds the store first, and wait until all workers run."""
         self.start_agent()
-        eventually(self._listens, within_s=self.longest_s, what="the store of the first torchrun")
+        eventually(self._listens, within_s=_START_S, what="the store of the first torchrun")
         for _ in range(count - 1):
             self.start_agent()
-        if self.await_running(count * self.nproc, after_us=0) is NEVER:
-            raise AssertionError(f"torchrun did not start {count} nodes within {self.longest_s:g} s")
+        if self._await_running(count * self.nproc, after_us=0, within_s=_START_S) is NEVER:
+            raise AssertionError(f"torchrun did not start {count} nodes within {_START_S:g} s")
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
@@ -100,8 +102,11 @@ class Torchruns:
 
     def await_running(self, workers: int, *, after_us: int) -> int | None:
         """When the last of `workers` in a world of that size began to run, all of them after a moment; or never."""
+        return self._await_running(workers, after_us=after_us, within_s=self.longest_s)
+
+    def _await_running(self, workers: int, *, after_us: int, within_s: float) -> int | None:
         try:
-            eventually(lambda: len(self._begun(workers, after_us)) >= workers, within_s=self.longest_s)
+            eventually(lambda: len(self._begun(workers, after_us)) >= workers, within_s=within_s)
         except AssertionError:
             return NEVER
         return max(self._begun(workers, after_us))
@@ -114,7 +119,7 @@ class Torchruns:
     def fail(self, rank: int) -> int:
         """Have a worker exit with 1; when it did."""
         (self.orders / str(rank)).touch()
-        return eventually(self._exited, within_s=self.longest_s, what="the worker's end")
+        return eventually(self._exited, within_s=_START_S, what="the worker's end")
 
     def _exited(self) -> int:
         points = [json.loads(line) for line in self.trace.read_text().splitlines()]

@@ -10,7 +10,6 @@ worker's failure to the last start of round 2. Then what etcd and a member use w
 
 import argparse
 import asyncio
-import math
 import sys
 import time
 import uuid
@@ -22,7 +21,7 @@ import psutil
 from benchmarks import etcds, results
 from benchmarks.crowd import PROCESSES, Child, cpu_s, crowd
 from benchmarks.etcds import Server
-from benchmarks.fits import power_law
+from benchmarks.fits import power_laws
 from benchmarks.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
@@ -188,17 +187,6 @@ def _target(name: str, side: str, nodes: int) -> float | None:
     return TARGETS_S.get((name, nodes)) if side == OURS else None
 
 
-def exponents(series: Sequence[Series]) -> list[str]:
-    """How each cost grows with the number of nodes: a line for each that was measured at three sizes or more."""
-    lines = []
-    for name, side in dict.fromkeys((each.name, each.side) for each in series if each.unit == "s"):
-        points = [(each.size or 0, each.p50) for each in series if (each.name, each.side) == (name, side)]
-        if len(points) >= 3 and all(0 < value < math.inf for _, value in points):
-            law = power_law(points)
-            lines.append(f"{name:<46} {side:<8} {law}")
-    return lines
-
-
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -215,7 +203,7 @@ def main() -> None:
         report.save(options.json)
     print("\n".join(f"{name}: {value}" for name, value in report.machine.items()))
     print(f"{PROCESSES} processes of members, etcd beside them\n\n{results.table(report.series)}")
-    print("\ncost over the number of nodes N", *exponents(report.series), sep="\n")
+    print("\ncost over the number of nodes N", *power_laws(report.series), sep="\n")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,8 @@ class Report:
     began: str
     machine: dict[str, str]
     series: list[Series] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Text that belongs to it, by title."""
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""
@@ -66,7 +68,7 @@ class Report:
 def load(path: Path) -> Report:
     """A report that was saved."""
     said = json.loads(path.read_text())
-    return Report(said["began"], said["machine"], [_series(each) for each in said["series"]])
+    return Report(said["began"], said["machine"], [_series(each) for each in said["series"]], said["notes"])
 
 
 def _series(said: dict[str, Any]) -> Series:

@@ -1,0 +1,112 @@
+"""PURE: docs/benchmarks.md out of a report: the machine, a table a group with the peers and the floor beside, plots."""
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks import results
+from benchmarks.fits import power_laws
+from benchmarks.results import FLOOR, OURS, Report, Series
+
+TITLES = {
+    "recovery": "Recovery: from an event until the last worker of the next round runs",
+    "idle": "An idle agent, its starter with it",
+    "rendezvous": "Rendezvous over the number of nodes",
+    "processes": "Processes",
+    "floors": "Floors of this machine",
+}
+_HEAD = """# Benchmarks
+
+Written by `make bench`; do not edit. Each row's sides took turns in one run on one machine. p50 and p99 are samples
+that were measured (p99 of fewer than 100 samples is the worst); *never* is what did not come within the longest wait.
+The floor is what the machine itself takes for the same, without any of the product; ×floor is the distance to it.
+"""
+_COLUMNS = ("what", "n", "ours p50", "p99", "target", "floor", "×floor", "peer", "n", "p50", "p99")
+_PYTHON = "fork + exec of `python -I -S`, to its end"
+_ETCD = "etcd: put → watch"
+_COPY = "pipes of 1,000,000 lines copied, 2 ranks"
+FLOORS: Mapping[str, Mapping[str, int]] = {
+    "start 2x2": {_PYTHON: 2, _ETCD: 3},
+    "worker exits 1, 3x1": {_PYTHON: 1, _ETCD: 3},
+    "agent SIGTERMed": {_PYTHON: 1, _ETCD: 3},
+    "agent SIGKILLed": {_PYTHON: 1, _ETCD: 3},
+    "agent joins": {_PYTHON: 2, _ETCD: 4},
+    "64 × `true` started": {"64 × `true` started": 1},
+    "tee of 1,000,000 lines, 2 ranks, whole process": {_COPY: 1},
+}
+"""What a row cannot do without: Pythons that start one after the other (agent, worker), trips through etcd."""
+
+
+def page(report: Report, plots: Sequence[str], folder: str) -> str:
+    """The page; `plots` are names of files in `folder` beside it."""
+    parts = [_HEAD, _machine(report)]
+    for group, title in TITLES.items():
+        own = [each for each in report.series if each.group == group]
+        if own:
+            parts.append(_section(title, own, report.series))
+        if f"{group}.svg" in plots:
+            parts.append(f"![{title}]({folder}/{group}.svg)")
+        if group == "rendezvous" and (laws := power_laws(own)):
+            parts.append("Cost over the number of nodes N, fitted:\n\n" + _code(laws))
+    if report.notes:
+        parts.append("## Where the time goes\n\nOf each scenario's repetition in the middle, µs.")
+        parts += [_code(text.splitlines()) for text in report.notes.values()]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _code(lines: Sequence[str]) -> str:
+    return "\n".join(["```", *lines, "```"])
+
+
+def _machine(report: Report) -> str:
+    rows = [f"| {name} | {value} |" for name, value in {"began": report.began, **report.machine}.items()]
+    return "\n".join(["| | |", "| --- | --- |", *rows])
+
+
+def _section(title: str, own: Sequence[Series], every: Sequence[Series]) -> str:
+    head = [f"## {title}", "", _cells(_COLUMNS), _cells(["---"] * len(_COLUMNS))]
+    keys = dict.fromkeys((each.name, each.size) for each in own)
+    return "\n".join([*head, *(_row(key, own, every) for key in keys)])
+
+
+def _row(key: tuple[str, int | None], own: Sequence[Series], every: Sequence[Series]) -> str:
+    sides = {each.side: each for each in own if (each.name, each.size) == key}
+    ours, floor = sides.pop(OURS, None), sides.pop(FLOOR, None)
+    peer = next(iter(sides.values()), None)
+    floor_value = floor.p50 if floor is not None else floor_of(key[0], every)
+    title = results.titled(next(each for each in (ours, floor, peer) if each is not None))
+    unit = "s" if ours is None else ours.unit
+    distance = "" if ours is None or not floor_value else f"{ours.p50 / floor_value:.1f}"
+    return _cells(
+        [
+            title,
+            *_measured(ours, "n", "p50", "p99"),
+            "" if ours is None or ours.target is None else results.shown(ours.target, ours.unit),
+            "" if floor_value is None else results.shown(floor_value, unit),
+            distance,
+            "" if peer is None else peer.side,
+            *_measured(peer, "n", "p50", "p99"),
+        ]
+    )
+
+
+def _measured(series: Series | None, *what: str) -> list[str]:
+    if series is None:
+        return [""] * len(what)
+    known = {
+        "n": str(len(series.samples)),
+        "p50": results.shown(series.p50, series.unit),
+        "p99": results.shown(series.p99, series.unit),
+    }
+    return [known[name] for name in what]
+
+
+def floor_of(name: str, every: Sequence[Series]) -> float | None:
+    """The sum of what this row cannot do without, as this run measured it; None if it did not, or there is none."""
+    parts = FLOORS.get(name)
+    medians = {each.name: each.p50 for each in every if each.group == "floors"}
+    if not parts or not parts.keys() <= medians.keys():
+        return None
+    return sum(times * medians[part] for part, times in parts.items())
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
