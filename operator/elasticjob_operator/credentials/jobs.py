@@ -89,7 +89,7 @@ class JobCredentials:
 
     async def run(self, store: Callable[[], int], is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
         """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`)."""
-        backoff = Backoff(random.random)
+        backoff, said = Backoff(random.random), ""
         while True:
             self._suspicion.clear()
             try:
@@ -98,10 +98,13 @@ class JobCredentials:
             except Refused:
                 raise
             except (EtcdError, ClusterError) as error:
-                log.warning("etcd's users cannot be looked after: %s", error)
+                if str(error) != said:
+                    log.warning("etcd's users cannot be looked after, trying again: %s", error)
+                said = str(error)
                 await backoff.pause()
                 continue
             backoff.reset()
+            said = ""
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SWEEP_S):
                     await self._suspicion.wait()

@@ -1,0 +1,62 @@
+"""Users and roles: what the operator asks of them, of a real etcd and of the one in memory."""
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from elasticjob_etcd.accounts import ROOT, Accounts
+from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.memory_accounts import MemoryAccounts
+from tests.faults.secured import SecuredEtcd, administrator
+
+
+@pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.etcd)])
+def server(request: pytest.FixtureRequest) -> SecuredEtcd | None:
+    """The real one; None for that in memory."""
+    found: SecuredEtcd | None = request.getfixturevalue("secured") if request.param == "etcd" else None
+    return found
+
+
+@pytest.fixture
+async def accounts(server: SecuredEtcd | None) -> AsyncIterator[Accounts]:
+    if server is None:
+        made = MemoryAccounts()
+        await made.enable([])
+        yield made
+        return
+    async with administrator(server) as client:
+        yield client.accounts
+
+
+@pytest.fixture
+def user() -> str:
+    return str(uuid.uuid4())
+
+
+async def test_a_user_and_its_role_come_and_go_together(accounts: Accounts, user: str) -> None:
+    await accounts.add(user, role=f"r/{user}", prefix="/p/")
+    assert user in await accounts.users()
+    assert f"r/{user}" in await accounts.roles()
+    await accounts.remove(user, role=f"r/{user}")
+    assert user not in await accounts.users()
+    assert f"r/{user}" not in await accounts.roles()
+
+
+async def test_everything_may_be_repeated(accounts: Accounts, user: str) -> None:
+    for _ in range(2):
+        await accounts.enable([ROOT])
+        await accounts.add(user, role=f"r/{user}", prefix="/p/")
+        await accounts.give(user, role=f"r/{user}")
+    for _ in range(2):
+        await accounts.remove(user, role=f"r/{user}")
+
+
+async def test_a_role_is_given_to_who_is_there(accounts: Accounts, user: str) -> None:
+    with pytest.raises(Refused, match="not found"):
+        await accounts.give(user, role="nothing")
+
+
+async def test_the_administrator_is_one_of_the_users(accounts: Accounts) -> None:
+    assert ROOT in await accounts.users()
+    assert ROOT in await accounts.roles()
