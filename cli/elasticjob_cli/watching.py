@@ -1,5 +1,6 @@
 """A job as it changes, gathered in a thread of its own, for a view that must never wait for the API server."""
 
+import contextlib
 import math
 import threading
 import time
@@ -26,22 +27,20 @@ class Watcher:
         self._cluster = cluster
         self._events_s = -math.inf
         self._metrics_s = -math.inf
+        self._stirred = threading.Event()
         self.changed = threading.Event()
         self.job = job
         self.moments: Sequence[Moment] = ()
         self.usage: Mapping[str, Usage] = {}
         self.error: ElasticJobError | None = None
         self.deleted = False
-
-    @property
-    def ended(self) -> bool:
+        self.ended = False
         """Nothing more will come."""
-        phase = (self.job.get("status") or {}).get("phase")
-        return self.deleted or self.error is not None or phase in _ENDED
 
     def start(self) -> None:
-        """Begin; the thread ends with the process."""
-        threading.Thread(target=self._run, name="elasticjob-watch", daemon=True).start()
+        """Begin; the threads end with the process."""
+        for work in (self._run, self._look_after_changes):
+            threading.Thread(target=work, name="elasticjob-watch", daemon=True).start()
 
     def look(self) -> None:
         """Events and metrics, as of now, if the last look is not too recent."""
@@ -66,6 +65,17 @@ class Watcher:
         except ElasticJobError:
             return {}  # most clusters for tests have no metrics server; the view shows none then
 
+    def _look_after_changes(self) -> None:
+        """At once, and again: the operator writes its events after the status that tells the same."""
+        while not self.ended:
+            self._stirred.wait(_METRICS_EVERY_S)
+            self._stirred.clear()
+            for pause_s in (_EVENTS_EVERY_S, 0.0):
+                with contextlib.suppress(ElasticJobError):  # whoever follows the job says what is wrong
+                    self.look()
+                self.changed.set()
+                time.sleep(pause_s)
+
     def _run(self) -> None:
         meta = self.job["metadata"]
         try:
@@ -74,12 +84,14 @@ class Watcher:
                     self.deleted = True
                     break
                 self.job = found
-                self.look()
+                self._stirred.set()
                 self.changed.set()
-                if self.ended:
+                if (found.get("status") or {}).get("phase") in _ENDED:
                     break
+            time.sleep(_EVENTS_EVERY_S)
             self._events_s = -math.inf
             self.look()
         except ElasticJobError as error:
             self.error = error
+        self.ended = True
         self.changed.set()

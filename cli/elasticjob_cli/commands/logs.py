@@ -107,8 +107,8 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
                     yield line
     except (NotFound, Rejected) as error:
         failure = (job.manifest.get("status") or {}).get("lastFailure") or {}
-        words = f"the pod {pod} is gone, and its log with it; what is kept: {failure_words(failure)}"
-        raise NoSuchRound(words) from error
+        gone = "is gone, and its log with it" if isinstance(error, NotFound) else f"has no log now: {error}"
+        raise NoSuchRound(f"the pod {pod} {gone}; what the status keeps: {failure_words(failure)}") from error
 
 
 def _of_run(folder: Path, arguments: argparse.Namespace) -> int:

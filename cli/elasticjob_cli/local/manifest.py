@@ -170,9 +170,21 @@ def _reserved_faults(job: ElasticJob) -> Iterator[FieldFault]:
             yield FieldFault(f"spec.{field.removeprefix('spec.')}", message)
 
 
+_CURES = {
+    "spec.nprocPerNode": "it must be a whole number from 1, or auto",
+    "spec.replicas": "it must be a whole number from 1",
+}
+"""For a value of the wrong type, of which the contract says only that."""
+
+
 def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldFault]) -> InvalidManifest:
-    lines = [f"{path}:{_line_of(document, fault.path)}: {fault}" for fault in faults]
+    lines = [f"{path}:{_line_of(document, fault.path)}: {_cured(fault)}" for fault in faults]
     return InvalidManifest("\n".join(lines))
+
+
+def _cured(fault: FieldFault) -> str:
+    cure = _CURES.get(fault.path)
+    return str(fault) if cure is None or "must be" in fault.message else f"{fault}; {cure}"
 
 
 def _line(node: yaml.Node) -> int:

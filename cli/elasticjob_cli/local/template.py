@@ -77,7 +77,8 @@ def _object_faults(schema: Json, value: Any, path: str) -> Iterator[FieldFault]:
 
 def _list_faults(schema: Any, value: Any, path: str) -> Iterator[FieldFault]:
     if not isinstance(value, list):
-        yield FieldFault(path, f"{value!r:.60} is not a list")
+        words = ", ".join(value.split()) if isinstance(value, str) else "..."
+        yield FieldFault(path, f"{value!r:.60} is not a list; write it in brackets, as [{words:.60}]")
         return
     for i, item in enumerate(value):
         yield from _faults(schema, item, f"{path}[{i}]")

@@ -12,7 +12,7 @@ from elasticjob_cli.terminal import Style, painted
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES, rank_map
 from elasticjob_cli.views.sentences import failure_words
 from elasticjob_cli.views.story import Moment, Story
-from elasticjob_cli.views.text import age, clock, counted, cut, duration, moment, one_line, size
+from elasticjob_cli.views.text import age, clock, counted, cut, duration, moment, one_line, size, wrapped
 from elasticjob_cli.views.usage import Usage, outliers, usages
 
 _BAR = 30
@@ -68,26 +68,30 @@ def plain(text: str, style: Style = Style.PLAIN) -> Line:
 def frame(seen: Seen, *, width: int, height: int, colour: bool) -> list[str]:
     """At most `height` lines of at most `width` columns."""
     width = max(_LEAST_WIDTH, width)
-    head, foot = list(_head(seen)), list(_foot(seen))
+    head, foot = list(_head(seen, width)), list(_foot(seen))
     room = height - len(head)
     nodes = list(_nodes(seen, max(4, room - min(len(foot), 4)), width))
     foot = foot[: max(0, room - len(nodes))]
     return [line.render(width, colour=colour) for line in [*head, *nodes, *foot][:height]]
 
 
-def _head(seen: Seen) -> Iterator[Line]:
+def _head(seen: Seen, width: int) -> Iterator[Line]:
     status = seen.job.get("status") or {}
     yield _title(seen, status)
     if (told := _progress(status, seen.now_s)) is not None:
         yield told
     if status.get("reason") or status.get("message"):
         words = ": ".join(filter(None, (str(status.get("reason") or ""), one_line(str(status.get("message") or "")))))
-        yield plain(words, Style.BAD if status.get("phase") == "Failed" else Style.WARN)
+        tone = Style.BAD if status.get("phase") == "Failed" else Style.WARN
+        yield from (plain(line, tone) for line in wrapped(words, width, most=2))
     if status.get("lastFailure"):
         failure = status["lastFailure"]
         at_s = moment(failure.get("time"))
         when = "" if at_s is None else f" {age(seen.now_s - at_s)} ago"
-        yield Line(((f"last failure{when}: ", Style.DIM), (failure_words(failure), Style.PLAIN)))
+        first, *rest = wrapped(f"last failure{when}: {failure_words(failure)}", width, most=2)
+        label, _, words = first.partition(": ")
+        yield Line(((f"{label}: ", Style.DIM), (words, Style.PLAIN)))
+        yield from map(plain, rest)
     if seen.notice:
         yield plain(seen.notice, Style.BAD)
     yield _states(status)
@@ -101,7 +105,7 @@ def _title(seen: Seen, status: Mapping[str, Any]) -> Line:
         f"{status.get('readyReplicas') or 0}/{wanted} nodes",
         counted(int(status.get("worldSize") or 0), "worker"),
         counted(int(status.get("restarts") or 0), "restart"),
-        counted(int(status.get("nodeLosses") or 0), "node loss", "node losses"),
+        counted(int(status.get("nodeLosses") or 0), "loss", "losses"),
     ]
     begun_s = moment(status.get("startTime"))
     if begun_s is not None:
@@ -155,7 +159,7 @@ def _nodes(seen: Seen, room: int, width: int) -> Iterator[Line]:
         return
     yield plain("")
     if len(nodes) + 2 <= room:
-        yield from _table(nodes, used)
+        yield from _table(nodes, used, width)
         return
     lines = [plain(text) for text in outliers(used)]
     lines += [Line(pieces) for pieces in rank_map(nodes, width=width)]
@@ -163,7 +167,7 @@ def _nodes(seen: Seen, room: int, width: int) -> Iterator[Line]:
     shown = max(0, room - 2 - len(lines))
     lines += [plain(_missing(node), Style.WARN) for node in missing[:shown]]
     if len(missing) > shown:
-        lines.append(plain(f"and {len(missing) - shown} more nodes that do not run", Style.WARN))
+        lines.append(plain(f"and {counted(len(missing) - shown, 'more node')} not running", Style.WARN))
     if status.get("nodesTruncated"):
         lines.append(plain(f"(the status has room for {len(nodes)} nodes only)", Style.DIM))
     yield from lines
@@ -177,7 +181,7 @@ def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:
 _HEAD = ("RANKS", "POD", "NODE", "STATE", "CPU", "MEMORY", "", "REASON")
 
 
-def _table(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage]) -> Iterator[Line]:
+def _table(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage], width: int) -> Iterator[Line]:
     rows: list[tuple[str, ...]] = [_HEAD]
     first = 0
     for node in nodes:
@@ -191,6 +195,8 @@ def _table(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage]) -> Ite
         place = (str(node.get("podName") or "-"), str(node.get("nodeName") or "-"), str(node.get("state") or "-"))
         rows.append((ranks, *place, cpu, memory, letters, str(node.get("reason") or "")))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(widths) + 2 * len(widths) > width:
+        widths[_NODE] = -2  # the pod says more
     for row in rows:
         yield Line(_cells(row, widths, head=row is rows[0]))
 
@@ -198,6 +204,8 @@ def _table(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage]) -> Ite
 def _cells(row: Sequence[str], widths: Sequence[int], *, head: bool) -> list[tuple[str, Style]]:
     pieces: list[tuple[str, Style]] = []
     for index, (cell, room) in enumerate(zip(row, widths, strict=True)):
+        if room < 0:
+            continue
         if head:
             pieces.append((cell.ljust(room + 2), Style.DIM))
         elif index == _LETTERS:
@@ -208,7 +216,7 @@ def _cells(row: Sequence[str], widths: Sequence[int], *, head: bool) -> list[tup
     return pieces
 
 
-_LETTERS = _HEAD.index("")
+_NODE, _LETTERS = _HEAD.index("NODE"), _HEAD.index("")
 
 
 def _missing(node: Mapping[str, Any]) -> str:
@@ -221,7 +229,7 @@ def _foot(seen: Seen) -> Iterator[Line]:
     rounds = seen.story.rounds[-8:]
     if rounds:
         yield plain("")
-        spans = [f"{one.number}: {duration(seen.story.end_of(one) - one.start_s)}" for one in rounds]
+        spans = [f"{one.number}: {duration(seen.story.end_of(one) - one.start_s)}" for one in reversed(rounds)]
         yield Line((("rounds  ", Style.DIM), ("   ".join(spans), Style.PLAIN)))
     moments: Sequence[Moment] = list(seen.story.moments)[-_MOST_MOMENTS:]
     for each in reversed(moments):

@@ -78,6 +78,14 @@ class Story:
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
         return [max(0.0, each.start_s - ended) for each, ended in zip(self.rounds, ends, strict=False)]
 
+    def failures_s(self) -> list[float]:
+        """When something failed: by the events, and where those are gone already by what opened each round."""
+        told = [each.time_s for each in self.moments if each.is_failure]
+        first_s = min(told, default=float("inf"))
+        ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
+        opened = [ended for each, ended in zip(self.rounds, ends, strict=False) if each.cause in _FAILURES]
+        return [*(ended for ended in opened if ended < first_s - 1.0), *told]
+
     def slots(self) -> tuple[int, ...]:
         """Every slot that took part at some time."""
         return tuple(sorted({slot for each in self.rounds for slot in each.slots}))

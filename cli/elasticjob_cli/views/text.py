@@ -1,5 +1,6 @@
 """PURE: small words and numbers as people read them, and cells in columns."""
 
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -83,6 +84,12 @@ def align(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
 def cut(text: str, width: int) -> str:
     """At most `width` characters, the last of them an ellipsis if something is missing."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def wrapped(text: str, width: int, *, most: int = 3) -> list[str]:
+    """At most `most` lines of at most `width` columns; what does not fit is cut."""
+    lines = textwrap.wrap(text, max(10, width), break_on_hyphens=False) or [""]
+    return lines if len(lines) <= most else [*lines[: most - 1], cut(" ".join(lines[most - 1 :]), width)]
 
 
 def one_line(text: str) -> str:

@@ -78,12 +78,11 @@ def _bar(told: Story, one: Round, y: float) -> Box:
 
 
 def _failures(told: Story, rows: int) -> Iterator[Shape]:
-    for each in told.moments:
-        if each.is_failure:
-            x = _x(told, each.time_s)
-            words = f"{clock(each.time_s)} {each.reason}: {each.message}"
-            yield Box(x - 1, _TOP - 10, 2, _ROW * rows + 12, _RED, words)
-            yield Label(x, _TOP - 12, "×", 14, _RED, "middle")
+    words = {each.time_s: f"{each.reason}: {each.message}" for each in told.moments if each.is_failure}
+    for time_s in told.failures_s():
+        x, said = _x(told, time_s), words.get(time_s, "a failure; its event is gone")
+        yield Box(x - 1, _TOP - 10, 2, _ROW * rows + 12, _RED, f"{clock(time_s)} {said}")
+        yield Label(x, _TOP - 12, "×", 14, _RED, "middle")
 
 
 def _legend(told: Story, height: int) -> Iterator[Shape]:

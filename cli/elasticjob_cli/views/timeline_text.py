@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from elasticjob_cli.views.story import Round, Story
-from elasticjob_cli.views.text import align, clock, counted, cut, day, duration, one_line
+from elasticjob_cli.views.text import align, clock, counted, cut, day, duration, one_line, wrapped
 
 _ON, _OFF, _FAILED = "█", "·", "×"
 _MOST_ROWS = 24
@@ -19,7 +19,7 @@ def timeline(told: Story, *, width: int) -> list[str]:
     lines = [cut(headline(told), width), f"from {day(told.start_s)} to {day(told.end_s)}", ""]
     if not told.rounds:
         return [*lines, "no round has run yet" if told.live else "no round ever ran"]
-    lines += [cut(line, width) for line in align([_HEAD, *_rows(told)])]
+    lines += _table(told, width)
     lines += ["", *chart(told, width=width)]
     if not told.exact:
         lines += ["", "(from the job's events, to the second: its status keeps no rounds)"]
@@ -35,12 +35,24 @@ def headline(told: Story) -> str:
     return f"{told.name} {told.phase}: round {last}, {counts}, {duration(total_s)}, {share:.1f} % of it in rounds"
 
 
+def _table(told: Story, width: int) -> list[str]:
+    """A line for each round; why it began goes on below itself, where there is too little room."""
+    rows = list(_rows(told))
+    plain = align([_HEAD[:-1], *(row[:-1] for row in rows)], gap="  ")
+    room = max(map(len, plain)) + 2
+    lines = [f"{plain[0]:<{room}}{_HEAD[-1]}"]
+    for line, row in zip(plain[1:], rows, strict=True):
+        first, *rest = wrapped(row[-1], width - room)
+        lines += [f"{line:<{room}}{first}", *(f"{'':<{room}}{more}" for more in rest)]
+    return [cut(line, width) for line in lines]
+
+
 _HEAD = ("ROUND", "BEGAN", "RAN", "GAP", "NODES", "WORKERS", "WHY")
 
 
 def _rows(told: Story) -> Iterable[tuple[str, ...]]:
     for each, gap_s in zip(told.rounds, told.gaps(), strict=True):
-        ran = duration(told.end_of(each) - each.start_s) + (" so far" if told.live and each.end_s is None else "")
+        ran = duration(told.end_of(each) - each.start_s) + (" ..." if told.live and each.end_s is None else "")
         began = clock(each.start_s, fine=told.exact)
         yield str(each.number), began, ran, duration(gap_s), str(each.nodes), str(each.workers), why(each)
 
@@ -106,7 +118,7 @@ def _blocks(told: Story, rounds: Iterable[Round], columns: int, step_s: float) -
 
 def _marks(told: Story, columns: int, step_s: float) -> str:
     marks = [" "] * columns
-    times = [each.time_s for each in told.moments if each.is_failure]
+    times = told.failures_s()
     for time_s in times:
         marks[min(columns - 1, max(0, int((time_s - told.start_s) / step_s)))] = _FAILED
     return "".join(marks)

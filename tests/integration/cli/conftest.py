@@ -20,7 +20,19 @@ from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.timestamps import to_rfc3339
 from tests.faults.waiting import aeventually
+from tests.integration.cli.on_a_cluster import Command
 from tests.integration.cli.runs import Cli
+from tests.integration.kube.conftest import (  # noqa: F401  # fixtures, and the hook that fetches the programs
+    crd,
+    namespace,
+    operator_token,
+    programs,
+    pytest_collection_finish,
+    rig,
+    server,
+)
+from tests.integration.kube.namespace import Namespace
+from tests.integration.sdk.conftest import job, kubelet, stage  # noqa: F401  # fixtures
 from tests.integration.supervisor.census import MARKER, Census
 
 
@@ -93,16 +105,16 @@ async def pods(census: Census, tmp_path: Path) -> AsyncIterator[Pods]:
     def write(pod: str, text: bytes) -> None:
         lines.extend((pod, line) for line in text.decode().splitlines())
 
-    kubelet = Kubelet(
+    node = Kubelet(
         cluster,
         supervisor=supervisor,
         host=host,
         now=lambda: to_rfc3339(time.time()),
         write=write,
     )
-    running = asyncio.create_task(kubelet.run())
-    yield Pods(cluster, kubelet, tmp_path, census.token, lines)
-    await kubelet.stop(0.0)
+    running = asyncio.create_task(node.run())
+    yield Pods(cluster, node, tmp_path, census.token, lines)
+    await node.stop(0.0)
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
@@ -115,3 +127,9 @@ def cli(census: Census, tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(tmp_path, census)
     yield cli
     cli.clean_up()
+
+
+@pytest.fixture
+def command(namespace: Namespace, tmp_path: Path) -> Command:  # noqa: F811  # the fixture above
+    """`elasticjob` for the test's own namespace."""
+    return Command(namespace.server.kubeconfig(namespace=namespace.name), tmp_path)

@@ -1,0 +1,35 @@
+"""The real command line beside a real API server: a kubeconfig, and how a command ends."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.cli.runs import Ended
+
+_ELASTICJOB = Path(sys.executable).parent / "elasticjob"
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`elasticjob` with this kubeconfig; its output is piped, so it is as scripts see it."""
+
+    kubeconfig: Path
+    folder: Path
+
+    def __call__(self, *arguments: object, code: int | None = 0, **environ: str) -> Ended:
+        """Run it to its end, which must be with this code (None: any)."""
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PYTHONDONTWRITEBYTECODE": "1", **environ}
+        done = subprocess.run(
+            [_ELASTICJOB, *map(str, arguments)],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+        assert code in {None, done.returncode}, f"{done.returncode}: {done.stdout}{done.stderr}"
+        return Ended(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,85 @@
+"""`elasticjob doctor` on a real API server, with a finding for each thing that is wrong and the cure below it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.on_a_cluster import Command
+from tests.integration.kube.namespace import Namespace
+from tests.integration.sdk.conftest import Stage
+
+pytestmark = pytest.mark.kube
+
+
+def findings(command: Command, **options: Any) -> dict[str, dict[str, str]]:
+    """The last finding about each thing."""
+    said = json.loads(command("doctor", "-o", "json", code=None, **options).out)
+    return {each["what"]: each for each in said}
+
+
+def test_what_is_right_is_said_to_be_right(command: Command) -> None:
+    found = findings(command)
+    for what in ("API server", "CRD", "your rights", "a trial job", "clock", "images"):
+        assert found[what]["grade"] == "ok", found[what]
+
+
+def test_a_trial_job_is_never_created(stage: Stage, command: Command) -> None:
+    findings(command)
+    assert command("get").out.startswith("no jobs")
+    assert stage.namespace.name in findings(command)["a trial job"]["message"]
+
+
+def test_who_may_do_nothing_learns_which_rights_are_missing(namespace: Namespace, tmp_path: Path) -> None:
+    nobody = Command(namespace.server.kubeconfig("nobody", namespace=namespace.name), tmp_path)
+    ended = nobody("doctor", code=1)
+    assert f"in {namespace.name} you may not get elasticjobs" in ended.out
+    assert "-> have an administrator bind a role with these verbs" in ended.out
+
+
+def operator(namespace: Namespace, **status: Any) -> None:
+    """A Deployment as the chart makes it, and what its controller would say."""
+    labels = {"app.kubernetes.io/part-of": "elasticjob", "app.kubernetes.io/component": "operator"}
+    pod = {"containers": [{"name": "operator", "image": "elasticjob/operator:9.9.9"}], "serviceAccountName": "nobody"}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "elasticjob-operator", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+    }
+    namespace.apply(body)
+    patch = json.dumps({"status": status})
+    name = "elasticjob-operator"
+    namespace.kubectl("patch", "deployment", name, "--subresource=status", "--type=merge", "-p", patch)
+
+
+def test_an_operator_without_rights_and_of_another_version_is_found(namespace: Namespace, command: Command) -> None:
+    operator(namespace, replicas=1, availableReplicas=1, readyReplicas=1, updatedReplicas=1)
+    said = list(json.loads(command("doctor", "-o", "json", code=1).out))
+    mine = [each["message"] for each in said if namespace.name in each["message"] or "9.9.9" in each["message"]]
+    assert any("is ready, image elasticjob/operator:9.9.9" in message for message in mine)
+    assert any("the operator 9.9.9" in message for message in mine)
+    assert any("may not list elasticjobs, patch elasticjobs/status" in message for message in mine)
+    namespace.kubectl("delete", "deployment", "elasticjob-operator")
+
+
+def test_an_image_that_cannot_be_pulled_is_named(stage: Stage, command: Command) -> None:
+    meta = {"name": "digits-0-x", "labels": {"elasticjob.io/job-uid": "u"}}
+    spec = {"containers": [{"name": "trainer", "image": "no/such:1"}]}
+    stage.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no/such:1 is not there"}}
+    container = {"name": "trainer", "image": "no/such:1", "imageID": "", "ready": False, "restartCount": 0}
+    patch = json.dumps({"status": {"phase": "Pending", "containerStatuses": [{**container, "state": waiting}]}})
+    stage.namespace.kubectl("patch", "pod", "digits-0-x", "--subresource=status", "--type=merge", "-p", patch)
+    ended = command("doctor", code=1)
+    where = f"{stage.namespace.name}/digits-0-x: ImagePullBackOff: no/such:1 is not there"
+    assert where in ended.out
+    stage.namespace.kubectl("delete", "pod", "digits-0-x", "--force", "--grace-period=0")
+
+
+def test_without_a_cluster_only_the_machine_is_checked(command: Command) -> None:
+    ended = command("doctor", KUBECONFIG="/no/such/file", code=1)
+    assert ended.out.splitlines()[0].startswith("ok    this machine")
+    assert "FAIL  kubeconfig" in ended.out
+    assert command("doctor", "--machine", KUBECONFIG="/no/such/file").code == 0

@@ -1,0 +1,70 @@
+"""The live view, as a terminal of a given size has it."""
+
+import pytest
+
+from elasticjob_cli.views.frame import Seen, frame
+from elasticjob_cli.views.story import Moment, story
+from elasticjob_cli.views.usage import Usage
+from tests.unit.cli.recorded import FAILURE, NOW_S, a_crowd, a_job, a_node, at, two_rounds
+
+
+def shown(job: dict[str, object], *, width: int = 120, height: int = 40, **fields: object) -> list[str]:
+    moments = [Moment(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
+    seen = Seen(job=job, now_s=NOW_S, story=story(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
+    return frame(seen, width=width, height=height, colour=False)
+
+
+def test_the_first_lines_say_how_the_job_is_and_what_failed_last() -> None:
+    progress = {"step": 30, "total": 60, "percentage": 50, "metrics": {"loss": "0.1"}, "lastUpdatedTime": at(-5)}
+    lines = shown(a_job(progress=progress, lastFailure=FAILURE, reason="Stalled", message="no output"))
+    assert lines[0] == "team/digits  Running  round 2  2/2 nodes  4 workers  1 restart  no losses  1 min 40 s"
+    assert lines[1] == "███████████████░░░░░░░░░░░░░░░ 50%  step 30/60  loss 0.1  (5s ago)"
+    assert lines[2] == "Stalled: no output"
+    assert " ".join(lines[3:5]) == (
+        "last failure 40s ago: rank 3 in pod digits-1-abcde on n1 was killed by SIGSEGV in round 1: "
+        "Fatal Python error: Segmentation fault."
+    )
+
+
+def test_few_nodes_are_a_table_with_cpu_and_memory() -> None:
+    job = a_job(nodes=[a_node(0, "RF", rank=0, cpuPercent=150, memoryBytes=3 << 30), a_node(1, "R", rank=1)])
+    rows = [line.split() for line in shown(job) if "digits-" in line and "abcde" in line and "failure" not in line]
+    assert rows[0] == ["0-1", "digits-0-abcde", "n0", "Running", "150%", "3.0", "GiB", "■✗"]
+    assert rows[1] == ["2", "digits-1-abcde", "n1", "Running", "-", "-", "■"]
+
+
+def test_a_metrics_server_helps_where_the_status_has_no_samples() -> None:
+    lines = shown(a_job(), usage={"digits-1-abcde": Usage(20.0, 512.0)})
+    assert any("20%" in line and "512 B" in line for line in lines)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10)])
+@pytest.mark.parametrize(("nodes", "nproc"), [(500, 1), (63, 8), (3, 2)])
+def test_it_never_leaves_the_terminal(nodes: int, nproc: int, width: int, height: int) -> None:
+    lines = shown(a_crowd(nodes, nproc, missing=2) | {}, width=width, height=height)
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+
+
+def test_five_hundred_ranks_are_all_there_on_eighty_columns_and_those_that_wait_are_named() -> None:
+    lines = shown(a_crowd(500, missing=2), width=80, height=24)
+    assert sum(line.count("■") for line in lines) == 498 + 1  # the legend has one
+    assert sum("pending: Unschedulable" in line for line in lines) == 2
+
+
+def test_nodes_that_the_status_had_no_room_for_are_admitted() -> None:
+    job = a_crowd(300)
+    job["status"]["nodesTruncated"] = True
+    assert "(the status has room for 300 nodes only)" in shown(job, height=30)
+
+
+def test_rounds_and_events_are_told_newest_first() -> None:
+    lines = shown(a_job(rounds=two_rounds()))
+    assert "rounds  2: 39 s   1: 50 s" in lines
+    assert lines[-1].endswith("WorkerFailed: rank 3 was killed")
+
+
+def test_colour_is_only_where_it_is_wanted() -> None:
+    seen = Seen(job=a_job(), now_s=NOW_S, story=story(a_job(), [], now_s=NOW_S))
+    assert "\x1b[32m" in "".join(frame(seen, width=80, height=24, colour=True))
+    assert "\x1b" not in "".join(frame(seen, width=80, height=24, colour=False))

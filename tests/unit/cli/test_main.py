@@ -1,0 +1,73 @@
+"""The command line as a whole: pages, help, the table of exit codes, options before the command, what it imports."""
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from elasticjob_cli.catalog import ENTRIES
+from elasticjob_cli.exits import TABLE
+from elasticjob_cli.main import main
+
+_HEAVY = ("yaml", "kubernetes", "elasticjob_operator", "elasticjob_etcd", "grpc", "asyncio", "psutil")
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_every_command_has_help_with_examples_that_its_own_parser_takes(name: str) -> None:
+    page = ENTRIES[name].page()
+    parser = page.parser(name)
+    assert "examples:" in parser.format_help()
+    for example, _ in page.examples:
+        words = example.partition("|")[0].replace("2>/dev/null", "").partition(">")[0].split()
+        if words[0] == name:
+            assert isinstance(parser.parse_args(words[1:]), argparse.Namespace)
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_no_line_of_a_page_is_wider_than_a_screen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    page = ENTRIES[name].page().parser(name).format_help()
+    assert max(map(len, page.splitlines())) <= 130
+
+
+def test_help_has_all_commands_and_all_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"  {name} " in said for name in ENTRIES)
+    assert all(f"  {code:<4}{meaning}" in said for code, meaning in TABLE)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom elasticjob_cli.main import main\nmain(['--help'])\n"
+        f"print([m for m in {_HEAVY} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
+    code = (
+        "import sys\nfrom elasticjob_cli.catalog import ENTRIES\n"
+        f"ENTRIES[{name!r}].page().parser({name!r}).format_help()\nprint([m for m in {_HEAVY} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_options_of_the_cluster_may_stand_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["-n", "team", "version"], ["--context=prod", "version"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)  # `version` has no such option: it must be the one that complains
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.startswith("elasticjob version: unrecognized arguments")
+
+
+def test_the_plugin_calls_itself_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/kubectl-elasticjob"])
+    assert main(["--help"]) == 0
+    assert "usage: kubectl elasticjob COMMAND" in capsys.readouterr().out

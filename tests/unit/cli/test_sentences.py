@@ -1,0 +1,82 @@
+"""What happened, why, and what to do, in sentences."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_cli.views.sentences import describe
+from elasticjob_cli.views.story import Moment
+from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_node, at
+
+
+def said(job: dict[str, Any], *moments: Moment) -> list[str]:
+    return describe(job, moments, now_s=NOW_S, command="elasticjob")
+
+
+def test_a_running_job_after_a_failure() -> None:
+    assert said(a_job(lastFailure=FAILURE)) == [
+        "team/digits is running: round 2 runs with 2 of 2 nodes and 4 workers, for 39 s.",
+        "The workers were restarted once because one failed; maxRestarts is 3, so 2 more would be allowed.",
+        (
+            "The last failure at 23:59:20 (40s ago): rank 3 in pod digits-1-abcde on n1 was killed by SIGSEGV in "
+            "round 1: Fatal Python error: Segmentation fault."
+        ),
+    ]
+
+
+def test_a_job_that_failed_says_why_and_how_to_see_more() -> None:
+    message = "more than 3 failures"
+    lines = said(a_job(phase="Failed", reason="MaxRestartsExceeded", message=message, completionTime=at(-10)))
+    assert lines[0] == "team/digits has failed after 1 min 30 s, at 2025-12-31 23:59:50 UTC."
+    assert lines[1] == "Why: MaxRestartsExceeded: more than 3 failures."
+    assert "  `elasticjob logs digits -n team --failed` shows what the worker that failed first wrote." in lines
+
+
+def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:
+    waiting = a_node(1, "P", state="Pending", reason="ImagePullBackOff: no such image", nodeName="")
+    lines = said(a_job(phase="Pending", readyReplicas=0, reason="ImagePullBackOff", message="m", nodes=[waiting]))
+    assert "  digits-1-abcde, on no node yet is pending: ImagePullBackOff: no such image" in lines
+    assert any("kubectl describe pod digits-1-abcde -n team" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ({}, "team/digits was created, and no operator has said anything about it yet."),
+        ({"phase": "Suspended"}, "team/digits is suspended: it has no pods; its counters and history are kept."),
+        ({"phase": "Starting", "desiredReplicas": 2}, "team/digits is starting, with no nodes of 2 in a round."),
+    ],
+)
+def test_every_phase_has_its_sentence(status: dict[str, Any], sentence: str) -> None:
+    job = {**a_job(), "status": status}
+    assert said(job)[0] == sentence
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "MaxRestartsExceeded",
+        "FailJobRule",
+        "BackoffLimitExceeded",
+        "BelowMinReplicas",
+        "DeadlineExceeded",
+        "StartupDeadlineExceeded",
+        "RendezvousUnavailable",
+        "Unschedulable",
+        "ImagePullBackOff",
+        "InvalidSpec",
+        "Stalled",
+    ],
+)
+def test_every_reason_has_a_cure(reason: str) -> None:
+    assert "What to do:" in said(a_job(reason=reason, message="m"))
+
+
+def test_a_job_with_which_nothing_is_wrong_gets_no_advice() -> None:
+    lines = said(a_job(restarts=0))
+    assert lines[-1] == "Nothing has failed so far."
+
+
+def test_text_of_others_cannot_move_the_terminals_cursor() -> None:
+    lines = said(a_job(reason="Stalled", message="a\x1b[2Jb\nc"), Moment(NOW_S, "Stalled", "x\r\x1b[1Ay"))
+    assert not any("\x1b" in line or "\r" in line for line in lines)
