@@ -32,6 +32,32 @@ from dataclasses import dataclass
 from elasticjob_api.errors import FieldFault
 from elasticjob_api.status import JobStatus
 
+__all__ = [
+    "AlreadyExists",
+    "CallError",
+    "CallFailed",
+    "CallerGone",
+    "CannotHappen",
+    "ClusterError",
+    "CrdMissing",
+    "ElasticJobError",
+    "Forbidden",
+    "InvalidJob",
+    "JobFailed",
+    "JobGone",
+    "MissingExtra",
+    "NoCluster",
+    "NoLogs",
+    "NoRendezvous",
+    "NotFound",
+    "RankFailure",
+    "Rejected",
+    "TooFewNodes",
+    "Unreachable",
+    "Unreadable",
+    "WaitTimeout",
+]
+
 
 class ElasticJobError(Exception):
     """Anything that goes wrong here."""

@@ -1,5 +1,10 @@
 """`ElasticJob`: a job on a cluster, in the five or six verbs that people use.
 
+    job = ElasticJob.from_yaml("job.yaml").create()
+    job.wait(phase="Running", timeout_s=120)
+    job.scale(8)
+    job.wait()
+
 It holds the object as it was last seen, exactly; every verb that asks the server keeps the answer. It decides nothing
 that operator or agent decide. One object is for one thread at a time.
 """
@@ -33,15 +38,7 @@ def _fresh_id() -> str:
 
 
 class ElasticJob:
-    """One job. Made by `from_yaml`, `from_text` or `from_dict` and then `create()`, or by `get` and `list`.
-
-    job = ElasticJob.from_yaml("job.yaml").create()
-    job.wait(phase="Running", timeout_s=120)
-    job.scale(8)
-    for line in job.logs(rank=0, follow=True):
-        print(line.text)
-    job.wait()
-    """
+    """One job. Made by `from_yaml`, `from_text` or `from_dict` and then `create()`, or by `get` and `list`."""
 
     def __init__(self, manifest: Mapping[str, Any], cluster: Cluster | None = None) -> None:
         self._object: dict[str, Any] = dict(manifest)
