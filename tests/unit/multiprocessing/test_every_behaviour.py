@@ -1,0 +1,35 @@
+"""Every numbered behaviour and every known fault of the originals has a test that bears its number in its name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+COUNTS = {"b_000": 58, "k_000": 16, "b_001": 25, "k_001": 7, "b_002": 25, "k_002": 10, "b_003": 33, "k_003": 9}
+"""Behaviours (b) and faults (k) of the process layer (000, 001), `launch` (002) and `spawn` (003)."""
+_NAME = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
+_NUMBER = re.compile(r"[bk]_\d{3}_\d{2}")
+
+
+def numbers_in(source: str) -> set[str]:
+    """The numbers that the names of its tests bear."""
+    return {number for name in _NAME.findall(source) for number in _NUMBER.findall(name)}
+
+
+@pytest.fixture(scope="module")
+def tested() -> set[str]:
+    return {number for path in TESTS.rglob("test_*.py") for number in numbers_in(path.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("document", COUNTS)
+def test_each_number_of_the_document_has_a_test(document: str, tested: set[str]) -> None:
+    wanted = {f"{document}_{number:02}" for number in range(1, COUNTS[document] + 1)}
+    assert wanted - tested == set()
+
+
+def test_only_names_of_tests_count() -> None:
+    assert numbers_in("# b_000_01\ndef test_b_000_02_and_k_000_03_it_is_so():\n    b_000_04 = 1\n") == {
+        "b_000_02",
+        "k_000_03",
+    }
