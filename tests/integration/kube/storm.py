@@ -33,6 +33,8 @@ class Weather:
     delay_s: float = 0.0
     watches_gone: bool = False
     """Every watch is told at once that its version is too old."""
+    mute: bool = False
+    """Every watch lives, and is told nothing."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,8 @@ class Storm:
                 await response.write(json.dumps({"type": "ERROR", "object": _GONE}).encode() + b"\n")
                 return response
             async for chunk in answer.content.iter_any():
-                await response.write(chunk)
+                if not self.weather.mute:
+                    await response.write(chunk)
             return response
         finally:
             self.watches.discard(task)

@@ -1,63 +1,25 @@
 """An API server that refuses, loses answers, is slow, cuts watches: the operator gets there, and no pod is doubled."""
 
-import json
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.integration.kube.histories import is_live
 from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.processes import Process
 from tests.integration.kube.rig import Rig
+from tests.integration.kube.storms import Proxy, stormy
 
 pytestmark = pytest.mark.kube
 
 SIZE = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """The controls of a proxy in front of the API server."""
-
-    url: str
-
-    def weather(self, **bad: Any) -> None:
-        self._ask("weather", bad)
-
-    def cut(self) -> int:
-        cut: int = self._ask("cut", {})["cut"]
-        return cut
-
-    def state(self, name: str) -> int:
-        found: int = self._ask("state")[name]
-        return found
-
-    def _ask(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(f"{self.url}/-/{what}", data=data, timeout=10) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
-
-
 @pytest.fixture
 def proxy(rig: Rig) -> Iterator[Proxy]:
-    """An operator that reaches its API server through this proxy only, in fair weather; it watches already."""
-    server = rig.namespace.server
-    log = rig.folder / "storm.log"
-    process = Process("tests.integration.kube.storm", server.url, str(server.certificate), log=log)
-    made = Proxy(process.says("listening on ").split()[-1])
-    config: dict[str, Any] = json.loads((rig.folder / "operator.kubeconfig").read_text())
-    config["clusters"][0]["cluster"] = {"server": made.url}
-    path = rig.folder / "stormy.kubeconfig"
-    path.write_text(json.dumps(config))
-    rig.start_operator(kubeconfig=path)
-    rig.until("two watches", lambda: made.state("watching") >= 2)
-    yield made
-    rig.close()
-    process.kill()
+    """An operator behind a proxy."""
+    with stormy(rig) as made:
+        yield made
 
 
 def one_pod_a_slot(rig: Rig) -> bool:

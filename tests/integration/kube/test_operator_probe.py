@@ -1,0 +1,125 @@
+"""The liveness probe against a real API server: green while the watches tell what there is, red when one is dead.
+
+A watch is dead when its connection lives and nothing comes any more: in the first test nobody feeds it, by night a
+proxy swallows all that the API server tells a whole operator.
+"""
+
+import asyncio
+import contextlib
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp.test_utils import unused_port
+
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.freshness import PATIENCE_S
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.handlers import Running
+from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
+from elasticjob_operator.operator import Operator
+from elasticjob_operator.settings import Settings
+from elasticjob_operator.web import Vitals, Web
+from tests.faults.waiting import aeventually, eventually
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.manifests import MINIMAL
+from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.rig import Rig
+from tests.integration.kube.storms import stormy
+
+pytestmark = pytest.mark.kube
+
+SETTINGS = Settings(cluster_id="c", operator_id="o", etcd_endpoints=("etcd:2379",))
+
+
+def probe(url: str) -> int:
+    """The status of the answer; 0 when nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@contextlib.asynccontextmanager
+async def operating(cluster: KubeCluster, feed: Feed, url: str) -> AsyncIterator[Running]:
+    """An operator that answers probes, and whose watches nobody feeds."""
+    etcd, meter = MemoryEtcd(MemoryStore()), PrometheusMeter()
+    operator = Operator(cluster, etcd, SETTINGS, meter=meter)
+    running = Running(operator.run, cluster.credentials, feed)
+    vitals = Vitals(
+        running=lambda: running.alive,
+        ready=lambda: operator.ready,
+        ages=meter.ages,
+        metrics=meter.text,
+        metrics_type=CONTENT_TYPE,
+    )
+    async with Web(url, vitals):
+        running.task = asyncio.create_task(operator.run())
+        running.task.add_done_callback(running.ended)
+        try:
+            yield running
+        finally:
+            running.task.cancel()
+            await asyncio.wait([running.task])
+            await etcd.close()
+
+
+@contextlib.asynccontextmanager
+async def closing(cluster: KubeCluster) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await cluster.close()
+
+
+async def test_the_probe_is_green_until_a_watch_is_dead(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
+    feed, clock, url = Feed(settle_s=0.0), Clock(), f"http://127.0.0.1:{unused_port()}/healthz"
+    namespace.apply(MINIMAL)
+    cluster = await KubeCluster.connect(feed, (namespace.name,), clock=clock)
+    async with closing(cluster), operating(cluster, feed, url) as running:
+        await aeventually(lambda: cluster_has_pods(namespace), within_s=30, what="a pod: it is at work")
+        feed.listed(Resource.JOB)
+        assert await asyncio.to_thread(probe, url) == 200, "a list alone says nothing"
+
+        def ended() -> bool:
+            clock.now_s += PATIENCE_S
+            feed.listed(Resource.JOB)
+            return not running.alive
+
+        await aeventually(ended, within_s=30, what="the end of its task")
+        assert await asyncio.to_thread(probe, url) == 503
+        assert "has not told of 1 for 120 s: digits" in repr(running.failure)
+
+
+def cluster_has_pods(namespace: Namespace) -> bool:
+    return bool(namespace.kubectl("get", "pods", "-o", "name"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_an_operator_whose_watches_tell_nothing_ends_and_its_probe_is_red(rig: Rig) -> None:
+    url = f"http://127.0.0.1:{unused_port()}/healthz"
+    with stormy(rig, "--liveness", url) as proxy:
+        eventually(lambda: probe(url) == 200, within_s=30, what="green")
+        proxy.weather(mute=True)
+        proxy.cut()
+        rig.until("two watches", lambda: proxy.state("watching") >= 2)
+        rig.create_job(waiting_job(rig))
+        assert rig.operator is not None
+        assert rig.operator.wait(within_s=800) == 1
+        assert probe(url) == 0
+        rig.operator.says("the operator ends: the watch of ")
