@@ -14,9 +14,6 @@ from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 
-_GPU_SUFFIXES = ("/gpu",)
-_MIG = "nvidia.com/mig-"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
@@ -102,8 +99,8 @@ def nproc_per_node(spec: JobSpec) -> int:
     """Workers per node: the number given, or the GPUs in the trainer's limits (MIG slices count), else 1."""
     if isinstance(spec.nproc_per_node, int):
         return spec.nproc_per_node
-    limits = trainer_container(spec).get("resources", {}).get("limits", {})
-    gpus = sum(int(n) for name, n in limits.items() if name.endswith(_GPU_SUFFIXES) or name.startswith(_MIG))
+    limits = (trainer_container(spec).get("resources") or {}).get("limits") or {}
+    gpus = sum(int(count) for name, count in limits.items() if rules.is_gpu(name))
     return gpus or 1
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from elasticjob_api import codec, names
 from elasticjob_api.errors import FieldFault
 from elasticjob_api.spec import FailureAction, JobSpec, Rule
+from elasticjob_api.template_shape import shape_faults
 
 _JOB_NAME = re.compile(r"[a-z]([-a-z0-9]{0,49}[a-z0-9])?")
 _PART_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -21,6 +22,8 @@ _FORCED = {
     "subdomain": "the operator sets it to the job's headless service; remove it",
 }
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_GPU_SUFFIX = "/gpu"
+_MIG = "nvidia.com/mig-"
 _POD = "spec.template.spec"
 _MOST_NPROC = 1024
 
@@ -38,7 +41,8 @@ def faults(name: str, spec: JobSpec) -> Iterator[FieldFault]:
     yield from _size_faults(spec)
     for index, rule in enumerate(spec.failure_policy.rules):
         yield from _rule_faults(f"spec.failurePolicy.rules[{index}]", rule)
-    yield from _template_faults(spec)
+    misshapen = list(shape_faults(spec.template, "spec.template"))
+    yield from misshapen or _template_faults(spec)
 
 
 def _replica_faults(spec: JobSpec) -> Iterator[FieldFault]:
@@ -128,10 +132,19 @@ def _trainer_faults(spec: JobSpec, containers: list[Any]) -> Iterator[FieldFault
         why = f"is {spec.trainer_container!r}, and no container of {_POD}.containers has that name"
         yield FieldFault("spec.trainerContainer", why)
         return
-    command = containers[index].get("command") if isinstance(containers[index], dict) else None
-    if not isinstance(command, list) or not command:
+    if not containers[index].get("command"):
         why = "is required: the agent starts it, and the entry point of an image cannot be known"
         yield FieldFault(f"{_POD}.containers[{index}].command", why)
+    limits = (containers[index].get("resources") or {}).get("limits") or {}
+    for name, count in limits.items():
+        if is_gpu(name) and not str(count).isdecimal():
+            why = f"is {count!r}; it must be a whole number of GPUs"
+            yield FieldFault(f"{_POD}.containers[{index}].resources.limits.{name}", why)
+
+
+def is_gpu(resource: str) -> bool:
+    """A resource of which each unit carries one worker: NVIDIA's and AMD's GPUs, and slices of them."""
+    return resource.endswith(_GPU_SUFFIX) or resource.startswith(_MIG)
 
 
 def _name_faults(pod: dict[str, Any]) -> Iterator[FieldFault]:

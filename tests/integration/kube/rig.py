@@ -219,6 +219,16 @@ class Rig:
         """As a kubelet whose container ended badly."""
         self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": {"phase": "Failed"}})
 
+    def told_status(self, name: str, status: Any) -> bool:
+        """As a kubelet that may be mad; whether the API server took it."""
+        try:
+            self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": status})
+        except urllib.error.HTTPError as error:
+            if error.code >= 500:
+                raise
+            return False
+        return True
+
     def delete_pod(self, name: str) -> None:
         """`kubectl delete pod`."""
         self._request("DELETE", f"{self._pods_path}/{name}", {})

@@ -1,0 +1,123 @@
+"""Manifests and pod statuses that an attacker or a bug would write: the operator goes on and serves everybody else.
+
+Random mutations of a whole job and of a pod's status, through a real API server, which refuses most of them; by
+night ten thousand. After each batch a good job must get its pods from the same operator process.
+"""
+
+import copy
+import json
+import random
+import urllib.error
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.faults.mutations import mutated
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+FULL: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("full-job.yaml").read_text())
+MOST_REPLICAS = 20
+"""Who asks for 65,535 pods gets them, or what the quota leaves; not on this machine."""
+POD_STATUS: dict[str, Any] = {
+    "phase": "Running",
+    "reason": "Evicted",
+    "message": "why",
+    "podIP": "10.0.0.1",
+    "startTime": "2026-01-01T00:00:00Z",
+    "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "x"}],
+    "containerStatuses": [
+        {
+            "name": "trainer",
+            "image": "i",
+            "imageID": "i",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "m", "signal": 9}},
+        }
+    ],
+    "initContainerStatuses": [
+        {
+            "name": "elasticjob-agent",
+            "image": "i",
+            "imageID": "i",
+            "ready": False,
+            "restartCount": 3,
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
+        }
+    ],
+}
+
+
+def hostile(rng: random.Random, number: int) -> dict[str, Any]:
+    """A job like no other, of a name of its own where that was left to it."""
+    base = copy.deepcopy(FULL)
+    base["metadata"]["name"] = f"m{number}"
+    base["spec"] |= {"suspend": rng.random() < 0.3, "replicas": 2, "ttlSecondsAfterFinished": 1}
+    if rng.random() < 0.5:
+        del base["spec"]["replicaStep"]
+    made: dict[str, Any] = mutated(base, rng, times=rng.randint(1, 3))
+    return made
+
+
+def accepted(rig: Rig, manifest: Any) -> bool:
+    """The API server took it."""
+    try:
+        wanted = json.loads(json.dumps(manifest, allow_nan=False))
+        if isinstance(replicas := wanted["spec"].get("replicas"), int) and replicas > MOST_REPLICAS:
+            return False
+        rig.create_job(wanted)
+    except (KeyError, TypeError, AttributeError, UnicodeEncodeError):
+        return False
+    except urllib.error.HTTPError as error:
+        if error.code >= 500:
+            raise
+        return False
+    return True
+
+
+def require_service(rig: Rig, name: str) -> None:
+    """A good job gets its pods, the operator is the one it was, and nothing went through it unhandled."""
+    rig.create_job(waiting_job(rig, name, replicas=2))
+    rig.until(f"pods of {name}", lambda: sum(pod.startswith(f"{name}-") for pod in rig.pod_names()) == 2, within_s=90)
+    rig.delete_job(name)
+    assert rig.operator is not None
+    assert rig.operator.running
+    assert "Traceback" not in rig.operator.text()
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 150), *(pytest.param(seed, 500, marks=pytest.mark.nightly) for seed in range(1, 21))]
+)
+def test_mutated_manifests_do_not_stop_the_operator(rig: Rig, seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    rig.start_operator()
+    taken = [n for n in range(count) if accepted(rig, hostile(rng, n))]
+    assert taken, "the API server refused all of them: nothing was tried"
+    require_service(rig, "good")
+
+
+def test_mutated_pod_statuses_do_not_stop_the_operator(rig: Rig) -> None:
+    rng = random.Random(0)
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, replicas=2, minReplicas=1, backoffLimit=10_000))
+    told = 0
+    for _ in range(150):
+        pods = rig.until("pods", rig.pod_names)
+        told += rig.told_status(rng.choice(pods), mutated(POD_STATUS, rng, times=rng.randint(1, 2)))
+    assert told > 0, "the API server refused all of them: nothing was tried"
+    require_service(rig, "good")
+
+
+def test_a_job_as_large_as_etcd_takes_hurts_no_other(rig: Rig) -> None:
+    rig.start_operator()
+    large = waiting_job(rig, "large", replicas=2)
+    trainer = large["spec"]["template"]["spec"]["containers"][0]
+    trainer["env"] = [{"name": f"V{n}", "value": "x" * 100_000} for n in range(14)]
+    assert accepted(rig, large)
+    rig.until("pods of the large job", lambda: any(pod.startswith("large-") for pod in rig.pod_names()))
+    require_service(rig, "good")

@@ -1,0 +1,66 @@
+"""Any manifest at all: it is accepted and can be rendered, or refused by a sentence; never anything else.
+
+More gets here than through an API server, which refuses most of these: a CRD may be old, or its rules off.
+"""
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elasticjob_api.errors import InvalidSpec
+from elasticjob_operator.acceptance import accept
+from elasticjob_operator.errors import RenderError
+from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.render.pod import render_pod
+from elasticjob_operator.render.service import render_service
+from tests.faults.mutations import mutated
+from tests.unit.operator import builders
+
+FULL: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).resolve().parents[2] / "integration" / "kube" / "full-job.yaml").read_text()
+)
+IDENTITY = {"namespace": "ns", "uid": "job-uid", "generation": 1, "resourceVersion": "1"}
+
+
+def outcome(manifest: Any) -> str:
+    """What becomes of it; whatever is not one of these is raised."""
+    try:
+        job = accept(manifest)
+        render_pod(job, slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=("n",))
+    except (InvalidSpec, RenderError) as error:
+        assert str(error)
+        return "refused"
+    render_service(job)
+    render_budget(job)
+    return "rendered"
+
+
+def whole() -> dict[str, Any]:
+    job = copy.deepcopy(FULL)
+    job["metadata"] |= IDENTITY
+    return job
+
+
+def test_the_whole_job_is_rendered() -> None:
+    assert outcome(whole()) == "rendered"
+
+
+@settings(max_examples=500, deadline=None)
+@given(rng=st.randoms(use_true_random=False), times=st.integers(1, 3))
+def test_a_mutated_job_is_rendered_or_refused(rng: random.Random, times: int) -> None:
+    job = whole()
+    job["spec"] = mutated(job["spec"], rng, times=times)
+    assert outcome(job) in {"rendered", "refused"}
+
+
+@settings(max_examples=500, deadline=None)
+@given(rng=st.randoms(use_true_random=False), times=st.integers(1, 2))
+def test_a_mutated_template_is_rendered_or_refused(rng: random.Random, times: int) -> None:
+    job = whole()
+    job["spec"]["template"] = mutated(job["spec"]["template"], rng, times=times)
+    assert outcome(job) in {"rendered", "refused"}
