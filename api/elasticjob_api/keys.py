@@ -17,13 +17,16 @@ from typing import Literal
 ROOT = "/elasticjob"
 SLOT_LIMIT = 0x10000
 
-Kind = Literal["spec", "expected", "world", "closer", "terms", "members", "node", "failure", "done", "gone", "report"]
+Kind = Literal[
+    "spec", "expected", "world", "closer", "terms", "link", "members", "node", "failure", "done", "gone", "report"
+]
 
 _NODE = r"(?P<slot>[0-9a-f]{4})\.(?P<incarnation>[0-9a-f]{8})"
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("world", re.compile(r"c/ctl/world")),
     ("closer", re.compile(r"c/ctl/closer")),
     ("terms", re.compile(r"c/ctl/terms")),
+    ("link", re.compile(r"c/ctl/link")),
     ("spec", re.compile(r"c/spec")),
     ("expected", re.compile(r"c/expected")),
     ("members", re.compile(r"c/members")),
@@ -59,7 +62,7 @@ class Keys:
 
     @property
     def ctl(self) -> str:
-        """What every agent watches: world, closer and terms, in one watch, so seen in order."""
+        """What every agent watches: world, closer, terms and the key of the links, in one watch, so seen in order."""
         return f"{self.prefix}/c/ctl/"
 
     @property
@@ -81,6 +84,11 @@ class Keys:
     def terms(self) -> str:
         """What of the spec may change under the workers."""
         return f"{self.prefix}/c/ctl/terms"
+
+    @property
+    def link(self) -> str:
+        """The key by which agents know each other on their links."""
+        return f"{self.prefix}/c/ctl/link"
 
     @property
     def spec(self) -> str:

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.link_closer import CloserLinks
-from elasticjob_agent.rendezvous.plan import Decision, Evict, Wait, WriteTerms, WriteWorld, owed_terms, plan
+from elasticjob_agent.rendezvous.plan import Decision, Evict, Tell, Wait, WriteWorld, plan, untold
 from elasticjob_agent.rendezvous.sightings import Sightings
-from elasticjob_agent.rendezvous.txns import Identity
+from elasticjob_agent.rendezvous.txns import Identity, News
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
+from elasticjob_api.link_key import BYTES
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.world import Member, State
 from elasticjob_etcd.errors import Unavailable, Wiped
@@ -94,8 +95,8 @@ class ClosingLoop:
         try:
             if isinstance(decision, Evict):
                 await self._evict(view, decision)
-            elif isinstance(decision, WriteTerms):
-                await self._etcd.txn(txns.write_terms(self._me, view.spec_revision, decision.terms))
+            elif isinstance(decision, Tell):
+                await self._etcd.txn(txns.tell(self._me, view.spec_revision, self._news(decision)))
             else:
                 await self._write(view, decision)
         except (Unavailable, Wiped) as error:
@@ -112,12 +113,16 @@ class ClosingLoop:
             spec_revision=view.spec_revision,
             next_world=world,
             garbage=garbage,
-            terms=owed_terms(view),
+            news=self._news(untold(view)),
         )
         result = await self._etcd.txn(txn)
         if result.succeeded:
             self._trace.point(f"closer wrote {world.state.value}", world.round)
             log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
+
+    def _news(self, owed: Tell) -> News:
+        key = bytes.fromhex("".join(self._nonce() for _ in range(BYTES // 4))) if owed.link_key else None
+        return News(owed.terms, key)
 
     async def _evict(self, view: View, decision: Evict) -> None:
         member = decision.member

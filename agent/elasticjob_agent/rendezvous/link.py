@@ -1,8 +1,10 @@
 """PURE: what a sequence of events on the link to one incarnation proves; sockets are elsewhere.
 
 It is gone only if a link with its hello stood, that link ended by EOF or reset, and a dial after that was refused
-or answered by another incarnation. A time-out, no route, silence, nonsense or one's own hello (a socket that
-connected to itself) prove nothing: dial again a few times, then the lease decides. A wrong proof costs one round.
+or answered by another incarnation. A time-out, no route, silence, nonsense, an answer without the job's seal or a
+socket that connected to itself prove nothing: dial again a few times, then the lease decides. A wrong proof costs one
+round.
+
 Who follows a closer that was proved gone has no links yet, and takes its predecessor's for granted: they stood, and
 ended with it. So of two that die at once, one of them the closer, the second is not left to its lease.
 """
@@ -21,7 +23,7 @@ class Heard(Enum):
 
     THEIRS = "the hello of the incarnation that was meant"
     OTHER = "the hello of another incarnation"
-    OWN = "one's own hello"
+    OWN = "a socket that connected to itself"
     REFUSED = "nobody listens"
     NOTHING = "no answer, no route, or nonsense"
     ENDED = "end of a link that stood"

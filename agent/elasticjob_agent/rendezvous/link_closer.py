@@ -46,6 +46,8 @@ class CloserLinks:
         """Also those whose node is gone and that are just ending."""
         self._turns = asyncio.Semaphore(DIALS_AT_ONCE)
         self._has_begun = False
+        self._key: bytes | None = None
+        """The job's, as the newest view has it; without one there are no links."""
         self.proved: frozenset[Member] = frozenset()
 
     def mind(self, view: View, *, bereaved: bool = False) -> None:
@@ -53,9 +55,12 @@ class CloserLinks:
 
         Bereaved is who follows a closer that was proved gone: it asks for the members of that one's round, once.
         """
+        self._key = view.link_key
         self.proved &= view.nodes.keys()
         for member in self._tasks.keys() - view.nodes.keys():
             self._tasks.pop(member).cancel()
+        if self._key is None:
+            return
         if not self._has_begun and bereaved and view.membership is not None:
             self._begin_all(view, set(view.membership.members), stood=True)
         self._has_begun = True
@@ -82,7 +87,9 @@ class CloserLinks:
         """Keep a link to `member` until it is proved gone, or nothing is left to try."""
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
-            dialed = await self._dial(member, address)
+            if self._key is None:
+                return
+            dialed = await self._dial(member, address, self._key)
             next_ = after(next_.link, dialed.heard)
             if dialed.reader is not None:
                 next_ = await self._stand(next_.link, dialed, dialed.reader)
@@ -95,9 +102,10 @@ class CloserLinks:
         else:
             log.debug("no lasting link to %s; the lease of slot %d decides", address, member.slot)
 
-    async def _dial(self, member: Member, address: Address) -> link_dial.Dialed:
+    async def _dial(self, member: Member, address: Address, key: bytes) -> link_dial.Dialed:
+        mine = Hello(self._me.keys.prefix, self._me.member, self._draw() + self._draw())
         async with self._turns:
-            return await link_dial.dial(address, Hello(self._me.keys.prefix, self._me.member, self._draw()), member)
+            return await link_dial.dial(address, mine, member, key)
 
     async def _stand(self, link: Link, dialed: link_dial.Dialed, reader: asyncio.StreamReader) -> Next:
         since_s = self._clock()

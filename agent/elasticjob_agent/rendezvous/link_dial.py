@@ -1,7 +1,8 @@
-"""One dial: connect, say hello, hear who answers; every way in which that may end is one `Heard`.
+"""One dial: connect, hear the challenge, say hello, hear who answers; every way in which that may end is one `Heard`.
 
-It never takes longer than a few seconds, reads no more than one line, and raises nothing: whatever goes wrong on
-the network proves nothing. Sockets are close-on-exec, as Python makes them.
+It never takes longer than a few seconds, reads no more than two lines, and raises nothing: whatever goes wrong on
+the network proves nothing, and neither does an answer without the job's seal. Sockets are close-on-exec, as Python
+makes them.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous import link_hello
 from elasticjob_agent.rendezvous.link import Heard
-from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello
+from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello, Seal, Side
 from elasticjob_api.errors import RecordError
 from elasticjob_api.world import Member
 
@@ -31,32 +32,40 @@ class Dialed:
             self.writer.transport.abort()
 
 
-async def dial(address: Address, mine: Hello, meant: Member, *, within_s: float = DIAL_S) -> Dialed:
-    """Dial the listener that `meant` told."""
+async def dial(address: Address, mine: Hello, meant: Member, key: bytes, *, within_s: float = DIAL_S) -> Dialed:
+    """Dial the listener that `meant` told; `key` is the job's."""
     try:
         async with asyncio.timeout(within_s):
-            return await _dial(address, mine, meant)
+            return await _dial(address, mine, meant, key)
     except ConnectionRefusedError:
         return Dialed(Heard.REFUSED)
     except OSError:  # also the time-out
         return Dialed(Heard.NOTHING)
 
 
-async def _dial(address: Address, mine: Hello, meant: Member) -> Dialed:
+async def _dial(address: Address, mine: Hello, meant: Member, key: bytes) -> Dialed:
     reader, writer = await asyncio.open_connection(address.host, address.port, limit=MOST_BYTES)
     heard = Heard.NOTHING
     try:
-        heard = await _greet(reader, writer, mine, meant)
+        heard = Heard.OWN if is_own(writer) else await _greet(reader, writer, mine, meant, key)
     finally:
         if heard is not Heard.THEIRS:
             writer.transport.abort()
     return Dialed(heard, reader, writer) if heard is Heard.THEIRS else Dialed(heard)
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mine: Hello, meant: Member) -> Heard:
-    writer.write(link_hello.encode(mine))
+def is_own(writer: asyncio.StreamWriter) -> bool:
+    """A socket that connected to itself: the kernel can give a dial to a dead local port that very port."""
+    return bool(writer.get_extra_info("sockname") == writer.get_extra_info("peername"))
+
+
+async def _greet(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mine: Hello, meant: Member, key: bytes
+) -> Heard:
     try:
-        answer = link_hello.decode(await reader.readuntil(b"\n"))
+        challenge = link_hello.decode_challenge(await reader.readuntil(b"\n"))
+        writer.write(link_hello.encode(mine, Seal(key, Side.DIALS, challenge)))
+        answer = link_hello.decode(await reader.readuntil(b"\n"), Seal(key, Side.ANSWERS, mine.nonce))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, RecordError):
         return Heard.NOTHING  # a reset here is no refusal: somebody listened
     return link_hello.judge(answer, mine=mine, meant=meant)

@@ -1,11 +1,16 @@
-"""PURE: the one line that both ends of a link say first: which job, which slot, which incarnation, and a nonce.
+"""PURE: the lines that both ends of a link say first: a challenge; then who they are, sealed with the job's key.
 
-Whoever reads it is on the network and may be anybody: the line is bounded, and what is not exactly of this form
-is refused. A seal with the job's secret belongs here as its last word, made by `encode` and checked by `decode`.
+Whoever reads one is on the network and may be anybody. So a line is bounded, and what is not exactly of its form, or
+not sealed for this very link (with the nonce that the reader has just drawn), is refused. The listener says its
+challenge first, and nothing else to one who cannot seal a hello with it. Agents without a key, or of a version before
+it, never understand each other here, and then the lease alone decides.
 """
 
+import hashlib
+import hmac
 import re
 from dataclasses import dataclass
+from enum import Enum
 from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.link import Heard
@@ -15,12 +20,34 @@ from elasticjob_api.world import Member
 MOST_BYTES = 4096
 PORTS = range(1, 0x10000)
 _MOST_DIGITS = 5
-_FORM = re.compile(rb"elasticjob-link/1 ([!-~]{1,3000}) ([0-9a-f]{4}) ([0-9a-f]{8}) ([0-9a-f]{8})\n")
+_CHALLENGE = re.compile(rb"elasticjob-link/2 ([0-9a-f]{16})\n")
+_FORM = re.compile(rb"(elasticjob-link/2 ([!-~]{1,3000}) ([0-9a-f]{4}) ([0-9a-f]{8}) ([0-9a-f]{16})) ([0-9a-f]{64})\n")
+
+
+class Side(Enum):
+    """Who seals: no line of one side is ever taken for one of the other."""
+
+    DIALS = b"dials"
+    ANSWERS = b"answers"
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a line is sealed with: the job's key, the side that says it, and the nonce of the side that reads it."""
+
+    key: bytes
+    side: Side
+    challenge: str
+
+    def of(self, text: bytes) -> bytes:
+        """The seal of a text, as hex digits."""
+        said = b"\0".join((self.side.value, self.challenge.encode(), text))
+        return hmac.new(self.key, said, hashlib.sha256).hexdigest().encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who speaks; `job` is the job's prefix, `nonce` is new for every link, and recognises a link to oneself."""
+    """Who speaks; `job` is the job's prefix, `nonce` is new for every link."""
 
     job: str
     member: Member
@@ -47,23 +74,37 @@ def parse_address(text: str) -> Address | None:
     return Address(host.strip("[]"), int(port))
 
 
-def encode(hello: Hello) -> bytes:
+def encode_challenge(nonce: str) -> bytes:
+    """What the listener says first."""
+    return f"elasticjob-link/2 {nonce}\n".encode()
+
+
+def decode_challenge(line: bytes) -> str:
+    """The listener's nonce; RecordError when the line is no challenge."""
+    match = _CHALLENGE.fullmatch(line)
+    if match is None:
+        raise RecordError(f"not the challenge of a link: {line[:40]!r}")
+    return match[1].decode("ascii")
+
+
+def encode(hello: Hello, seal: Seal) -> bytes:
     """The line."""
     slot, incarnation = hello.member.token[:4], hello.member.incarnation
-    return f"elasticjob-link/1 {quote(hello.job, safe='/')} {slot} {incarnation} {hello.nonce}\n".encode()
+    text = f"elasticjob-link/2 {quote(hello.job, safe='/')} {slot} {incarnation} {hello.nonce}".encode()
+    return text + b" " + seal.of(text) + b"\n"
 
 
-def decode(line: bytes) -> Hello:
-    """Who speaks; RecordError when the line is not a hello."""
+def decode(line: bytes, seal: Seal) -> Hello:
+    """Who speaks; RecordError when the line is not a hello, or not so sealed."""
     match = _FORM.fullmatch(line)
     if match is None:
         raise RecordError(f"not a hello of a link: {line[:40]!r}")
-    job, slot, incarnation, nonce = (word.decode("ascii") for word in match.groups())
-    return Hello(unquote(job), Member(int(slot, 16), incarnation), nonce)
+    text, job, slot, incarnation, nonce, sealed = match.groups()
+    if not hmac.compare_digest(sealed, seal.of(text)):  # in the same time wherever they differ
+        raise RecordError("a hello that is not sealed with this job's key for this link")
+    return Hello(unquote(job.decode("ascii")), Member(int(slot, 16), incarnation.decode()), nonce.decode())
 
 
 def judge(answer: Hello, *, mine: Hello, meant: Member) -> Heard:
     """Whose answer this is to a dial that meant `meant` of the own job."""
-    if answer == mine:
-        return Heard.OWN
     return Heard.THEIRS if (answer.job, answer.member) == (mine.job, meant) else Heard.OTHER

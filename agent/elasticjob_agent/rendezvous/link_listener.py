@@ -1,8 +1,8 @@
-"""The listener of one agent: answers a hello with its own, and says when a link that was greeted has ended.
+"""The listener of one agent: answers a hello of its own job with its own, and says when such a link has ended.
 
 Made after the starter was exec'd, and close-on-exec: no worker ever holds it or one of its links, so that with
-this process they end. Anybody on the network may connect: who says nothing in time, or nonsense, is dropped, a
-flood finds few places, and nothing here raises or blocks.
+this process they end. Anybody on the network may connect: who says nothing in time, or nonsense, or what is not
+sealed with the job's key, is dropped without an answer, a flood finds few places, and nothing here raises or blocks.
 """
 
 import asyncio
@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable
 
 from elasticjob_agent.rendezvous import link_dial, link_hello
-from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello
+from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello, Seal, Side
 from elasticjob_api.errors import RecordError
 from elasticjob_api.world import Member
 
-HELLO_S = 5.0
+HELLO_S = 2.0
+"""A hello of ours takes some milliseconds: whoever dials waits for no longer either."""
 MOST_STRANGERS = 32
-"""Connections that have not said who they are; one more is dropped at once."""
+"""Connections that have not said who they are; with one more the oldest is dropped: a hello of ours is quicker."""
 MOST_LINKS = 64
 """There is one closer; a few may have been it within a short time."""
 _ACCEPTING = 3
@@ -35,6 +36,8 @@ class LinkListener:
         self._draw = draw
         self._on_end = on_end
         self._me: tuple[str, Member] | None = None
+        self.key: bytes | None = None
+        """The job's; without it nobody is greeted."""
         self._server: asyncio.Server | None = None
         self._strangers: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -57,9 +60,12 @@ class LinkListener:
         self._me = job, member
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._me is None or len(self._strangers) >= MOST_STRANGERS or len(self._links) >= MOST_LINKS:
+        if self._me is None or self.key is None or len(self._links) >= MOST_LINKS:
             writer.transport.abort()
             return
+        if len(self._strangers) >= MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            self._strangers.pop(oldest).transport.abort()
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="link")
         self._strangers[task] = writer
         task.add_done_callback(self._forget)
@@ -70,24 +76,29 @@ class LinkListener:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            peer = await self._greeted(reader)
-            if peer is None or self._me is None:
-                return
+            me, key = self._me, self.key
+            peer = None if key is None else await self._greeted(reader, writer, key)
             task = asyncio.current_task()
-            if task is not None:
-                self._links[task] = self._strangers.pop(task)
-            me = self._me
-            writer.write(link_hello.encode(Hello(*me, self._draw())))
+            if peer is None or key is None or me is None or me != self._me or task not in self._strangers:
+                return
+            self._links[task] = self._strangers.pop(task)
+            answer = Hello(*me, self._nonce())
+            writer.write(link_hello.encode(answer, Seal(key, Side.ANSWERS, peer.nonce)))
             await link_dial.ended(reader)
             if self._me == me:
                 self._on_end(peer)
         finally:
             writer.transport.abort()
 
-    async def _greeted(self, reader: asyncio.StreamReader) -> Hello | None:
+    def _nonce(self) -> str:
+        return self._draw() + self._draw()
+
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> Hello | None:
+        challenge = self._nonce()
         try:
             async with asyncio.timeout(HELLO_S):
-                return link_hello.decode(await reader.readuntil(b"\n"))
+                writer.write(link_hello.encode_challenge(challenge))
+                return link_hello.decode(await reader.readuntil(b"\n"), Seal(key, Side.DIALS, challenge))
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, RecordError) as error:
             log.debug("dropped a connection to the link: %r", error)
             return None

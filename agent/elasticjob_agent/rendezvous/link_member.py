@@ -34,10 +34,12 @@ class CloserMind:
         self._me: Identity | None = None
         self._closer: Closer | None = None
         self._lease = 0
+        self._key: bytes | None = None
         self._asking: asyncio.Task[None] | None = None
 
-    def update(self, me: Identity, closer: Closer | None, lease: int) -> None:
-        """Take in who is the closer, as the watch shows it, and the lease of its key."""
+    def update(self, me: Identity, closer: Closer | None, lease: int, key: bytes | None = None) -> None:
+        """Take in who is the closer, as the watch shows it, the lease of its key, and the key of the job's links."""
+        self._key = key
         if (closer, lease) != (self._closer, self._lease) and self._asking is not None:
             self._asking.cancel()
             self._asking = None
@@ -46,19 +48,21 @@ class CloserMind:
     def link_ended(self, peer: Hello) -> None:
         """A link that `peer` made has ended."""
         me, closer = self._me, self._closer
-        if me is None or closer is None or closer.member == me.member:
+        key = self._key
+        if me is None or key is None or closer is None or closer.member == me.member:
             return
         address = parse_address(closer.link)
         is_closers = (peer.job, peer.member) == (me.keys.prefix, closer.member)
         if is_closers and address is not None and (self._asking is None or self._asking.done()):
-            self._asking = asyncio.create_task(self._ask(me, closer, address), name="is the closer there?")
+            self._asking = asyncio.create_task(self._ask(me, closer, address, key), name="is the closer there?")
 
-    async def _ask(self, me: Identity, closer: Closer, address: Address) -> None:
+    async def _ask(self, me: Identity, closer: Closer, address: Address, key: bytes) -> None:
         next_ = after(Link(), Heard.ENDED)
         await asyncio.sleep(me.member.slot * STAGGER_S)
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
-            dialed = await link_dial.dial(address, Hello(me.keys.prefix, me.member, self._draw()), closer.member)
+            mine = Hello(me.keys.prefix, me.member, self._draw() + self._draw())
+            dialed = await link_dial.dial(address, mine, closer.member, key)
             dialed.hang_up()
             next_ = after(next_.link, dialed.heard)
         if next_.gone:

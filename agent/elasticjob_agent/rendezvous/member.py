@@ -25,6 +25,7 @@ from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_api.link_key import decode_link_key
 from elasticjob_api.world import Cause, World
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
@@ -138,13 +139,14 @@ class RendezvousMember:
             stay = self.stay
             self._note_wipe(stay)
             self._look()
-            self._follow_terms(stay)
+            self._follow_news(stay)
             if stay.keeper.lost.is_set() and not self._recall.ended:
                 if not await self._recover(stay):
                     return Outcome(ExitCode.LEFT, "left while etcd did not answer")
                 continue
             closer = self._mirror.items.get(self._keys.closer)
-            self._closer_mind.update(stay.me, closer_in(closer), closer.lease if closer else 0)
+            lease, key = closer.lease if closer else 0, self._listener.key
+            self._closer_mind.update(stay.me, closer_in(closer), lease, key)
             await self._election.update(stay.me, closer, may_stand=not self._leave_requested)
             step = next_step(self._situation(stay))
             if step.do is Do.EXIT:
@@ -169,11 +171,14 @@ class RendezvousMember:
             self._trace.point(f"saw {world.state.value}", world.round)
             self.on_world(world)
 
-    def _follow_terms(self, stay: Stay) -> None:
+    def _follow_news(self, stay: Stay) -> None:
+        """Take in what the closer has pushed beside the world; what cannot be read is as if unchanged."""
         try:
             stay.follow(self._mirror.items.get(self._keys.terms))
+            if (key := self._mirror.items.get(self._keys.link)) is not None:
+                self._listener.key = decode_link_key(key.value)
         except RecordError as error:
-            log.warning("ignored %s: %s", self._keys.terms, error)
+            log.warning("ignored a record under %s: %s", self._keys.ctl, error)
 
     def _note_wipe(self, stay: Stay) -> None:
         """After a wipe everybody first comes back: nothing is opened or closed for one lease period."""

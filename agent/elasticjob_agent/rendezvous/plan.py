@@ -48,13 +48,16 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteTerms:
-    """Tell the agents what has changed for their workers in the spec."""
+class Tell:
+    """Push to all agents what they must know beside the world; whatever the closer writes first says it too."""
 
-    terms: Terms
+    terms: Terms | None = None
+    """What has changed for their workers in the spec."""
+    link_key: bool = False
+    """They have no key for their links yet: one is to be drawn."""
 
 
-Decision = Wait | WriteWorld | Evict | WriteTerms
+Decision = Wait | WriteWorld | Evict | Tell
 
 
 def plan(view: View, seen: Seen, nonce: str) -> Decision:
@@ -67,15 +70,15 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
     if seen.now_s < seen.quiet_until_s:
         return Wait(seen.quiet_until_s, "etcd was wiped: all get time to come back")
     decision = _plan_rounds(view, spec, world, seen, nonce)
-    if isinstance(decision, Wait) and world is not None and (owed := owed_terms(view)) is not None:
-        return WriteTerms(owed)
+    if isinstance(decision, Wait) and world is not None and (owed := untold(view)) != Tell():
+        return owed
     return decision
 
 
-def owed_terms(view: View) -> Terms | None:
-    """What the agents do not know yet of the spec; whatever the closer writes next says it too."""
+def untold(view: View) -> Tell:
+    """What the agents do not know yet; a key that cannot be read is left: it is not for a closer to change."""
     wanted = None if view.spec is None else terms_of(view.spec)
-    return None if wanted == view.terms else wanted
+    return Tell(None if wanted == view.terms else wanted, link_key=not view.link_key_revision)
 
 
 def _plan_rounds(view: View, spec: Slots, world: World | None, seen: Seen, nonce: str) -> Decision:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_api import records, world
 from elasticjob_api.keys import Keys
+from elasticjob_api.link_key import encode_link_key
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
 from elasticjob_api.terms import Terms, encode_terms
 from elasticjob_api.world import Closer, Member, Membership, State, World
@@ -175,10 +176,31 @@ def evict_closer(me: Identity, closer: Member, lease: int, proof: Gone) -> Txn:
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
-def write_terms(me: Identity, spec_revision: int, terms: Terms) -> Txn:
-    """The closer's word on what has changed in the spec; no fence on the world: it is true in every one."""
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the closer pushes to all agents beside the world."""
+
+    terms: Terms | None = None
+    link_key: bytes | None = None
+
+    def fences(self, keys: Keys) -> tuple[Compare, ...]:
+        """The key of the links is written once."""
+        return () if self.link_key is None else (absent(keys.link),)
+
+    def puts(self, keys: Keys) -> tuple[Put, ...]:
+        """All that there is to say."""
+        terms = () if self.terms is None else (Put(keys.terms, encode_terms(self.terms)),)
+        key = () if self.link_key is None else (Put(keys.link, encode_link_key(self.link_key)),)
+        return (*terms, *key)
+
+
+NO_NEWS = News()
+
+
+def tell(me: Identity, spec_revision: int, news: News) -> Txn:
+    """The closer's news; no fence on the world: they are true in every one."""
     fences = (unchanged(me.keys.spec, spec_revision), me.mine, leased(me.keys.closer, me.lease))
-    return Txn(fences, (_put_terms(me.keys, terms),), (Get(me.keys.ctl, prefix=True),))
+    return Txn((*fences, *news.fences(me.keys)), news.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
 
 
 def write_world(
@@ -188,30 +210,26 @@ def write_world(
     spec_revision: int,
     next_world: World,
     garbage: Iterable[str] = (),
-    terms: Terms | None = None,
+    news: News = NO_NEWS,
 ) -> Txn:
     """The closer's write; `active` also writes the members and drops `garbage` (prefixes of rounds long gone).
 
-    `terms` are said in the same breath, so that nobody acts on this world by older ones.
+    `news` are told in the same breath, so that nobody acts on this world without them.
     """
     fences = (
         unchanged(me.keys.world, seen),
         unchanged(me.keys.spec, spec_revision),
         me.mine,
         leased(me.keys.closer, me.lease),
+        *news.fences(me.keys),
     )
     ops: list[Op] = [_put_world(me.keys, next_world)]
     if next_world.state is State.ACTIVE:
         membership = Membership(next_world.round, next_world.members)
         ops.append(Put(me.keys.members, world.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
-    if terms is not None:
-        ops.append(_put_terms(me.keys, terms))
+    ops.extend(news.puts(me.keys))
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
-
-
-def _put_terms(keys: Keys, terms: Terms) -> Put:
-    return Put(keys.terms, encode_terms(terms))
 
 
 def _put_world(keys: Keys, next_world: World) -> Put:

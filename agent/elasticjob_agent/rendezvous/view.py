@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from elasticjob_api import records, world
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey
+from elasticjob_api.link_key import decode_link_key
 from elasticjob_api.records import Done, Expected, Failure, Gone, Node, Slots
 from elasticjob_api.terms import Terms, decode_terms
 from elasticjob_api.world import Member, Membership, World
@@ -59,6 +60,8 @@ class View:
     expected_revision: int = 0
     terms: Terms | None = None
     terms_revision: int = 0
+    link_key: bytes | None = None
+    link_key_revision: int = 0
     nodes: dict[Member, LiveNode] = field(default_factory=dict)
     gone: dict[Member, Gone] = field(default_factory=dict)
     failures: list[FailureAt] = field(default_factory=list)
@@ -166,6 +169,7 @@ _READERS: dict[str, Callable[[View, ParsedKey, KeyValue], None]] = {
     "spec": _single("spec", decode_slots),
     "expected": _single("expected", _record(Expected)),
     "terms": _single("terms", decode_terms),
+    "link": _single("link_key", decode_link_key),
     "world": _single("world", world.decode_world),
     "members": _single("membership", world.decode_membership),
     "node": _put_node,

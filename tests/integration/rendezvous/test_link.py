@@ -3,15 +3,18 @@
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous import link_hello
 from elasticjob_agent.rendezvous.link import Heard
 from elasticjob_agent.rendezvous.link_closer import CloserLinks
-from elasticjob_agent.rendezvous.link_dial import dial
-from elasticjob_agent.rendezvous.link_hello import Address, Hello
+from elasticjob_agent.rendezvous.link_dial import dial, is_own
+from elasticjob_agent.rendezvous.link_hello import Address, Hello, Seal, Side
 from elasticjob_agent.rendezvous.link_listener import MOST_STRANGERS, LinkListener
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import LiveNode, View
@@ -23,7 +26,8 @@ from tests.faults.waiting import aeventually
 
 JOB = "/elasticjob/cli/link"
 CLOSER = Member(0, "c" * 8)
-MINE = Hello(JOB, CLOSER, "00000001")
+MINE = Hello(JOB, CLOSER, "0000000000000001")
+KEY = b"k" * 32
 HOST = "127.0.0.1"
 _draws = itertools.count(0x1000)
 
@@ -47,6 +51,7 @@ class Nodes:
         """One more listener."""
         listener = LinkListener(HOST, draw=draw, on_end=lambda peer: self.ended.append(peer.member))
         await listener.open()
+        listener.key = KEY
         listener.answer_as(JOB, member(slot))
         self.listeners[member(slot)] = listener
         assert listener.address is not None
@@ -54,7 +59,7 @@ class Nodes:
 
     def view(self) -> View:
         """All of them as live nodes of a running round."""
-        view = View(world=World(state=State.ACTIVE, round=1, nonce="n"))
+        view = View(world=World(state=State.ACTIVE, round=1, nonce="n"), link_key=KEY)
         for who, listener in self.listeners.items():
             assert listener.address is not None
             record = Node(pod="", pod_uid="", lease=1, host="", address=HOST, nproc=1, link_port=listener.address.port)
@@ -99,34 +104,41 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 async def test_who_is_dialed_answers_with_its_own_hello(nodes: Nodes) -> None:
-    dialed = await dial(await nodes.listen(), MINE, member(1))
+    dialed = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert dialed.heard is Heard.THEIRS
     dialed.hang_up()
 
 
 async def test_the_one_dialed_is_told_whose_link_ended(nodes: Nodes) -> None:
-    dialed = await dial(await nodes.listen(), MINE, member(1))
+    dialed = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert nodes.ended == []
     dialed.hang_up()
     await aeventually(lambda: nodes.ended == [CLOSER])
 
 
 async def test_another_incarnation_answers_for_itself(nodes: Nodes) -> None:
-    assert (await dial(await nodes.listen(), MINE, member(2))).heard is Heard.OTHER
+    assert (await dial(await nodes.listen(), MINE, member(2), KEY)).heard is Heard.OTHER
 
 
 async def test_a_port_where_nobody_listens_refuses(nodes: Nodes) -> None:
     address = await nodes.listen()
     await nodes.listeners[member(1)].close()
-    assert (await dial(address, MINE, member(1))).heard is Heard.REFUSED
+    assert (await dial(address, MINE, member(1), KEY)).heard is Heard.REFUSED
 
 
-async def test_a_socket_that_connected_to_itself_is_recognised(serve: Serve) -> None:
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(await reader.readline())
-        writer.close()
+async def test_a_socket_that_connected_to_itself_is_recognised() -> None:
+    with socket.create_server((HOST, 0)) as held:
+        own = held.getsockname()
+    _reader, writer = await asyncio.open_connection(*own, local_addr=own)
+    assert is_own(writer)
+    writer.transport.abort()
 
-    assert (await dial(await serve(echo), MINE, member(1))).heard is Heard.OWN
+
+async def test_a_link_is_no_socket_that_connected_to_itself(nodes: Nodes) -> None:
+    dialed = await dial(await nodes.listen(), MINE, member(1), KEY)
+    assert dialed.writer is not None
+    assert not is_own(dialed.writer)
+    dialed.hang_up()
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400\r\n", b"x" * 100_000, b"\n", b"\xff\n"])
@@ -135,7 +147,7 @@ async def test_an_answer_that_is_no_hello_proves_nothing(serve: Serve, said: byt
         writer.write(said)
         writer.close()
 
-    assert (await dial(await serve(say), MINE, member(1))).heard is Heard.NOTHING
+    assert (await dial(await serve(say), MINE, member(1), KEY)).heard is Heard.NOTHING
 
 
 async def test_silence_proves_nothing(serve: Serve) -> None:
@@ -143,11 +155,11 @@ async def test_silence_proves_nothing(serve: Serve) -> None:
         await reader.read()
         writer.close()
 
-    assert (await dial(await serve(be_silent), MINE, member(1), within_s=0.05)).heard is Heard.NOTHING
+    assert (await dial(await serve(be_silent), MINE, member(1), KEY, within_s=0.05)).heard is Heard.NOTHING
 
 
 async def test_a_name_that_nobody_knows_proves_nothing() -> None:
-    assert (await dial(Address("no-such-host.invalid", 1), MINE, member(1))).heard is Heard.NOTHING
+    assert (await dial(Address("no-such-host.invalid", 1), MINE, member(1), KEY)).heard is Heard.NOTHING
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 100_000, b"\n", b"\xff" * 10])
@@ -157,33 +169,117 @@ async def test_a_stranger_is_dropped_and_harms_nobody(nodes: Nodes, said: bytes)
     writer.write(said)
     writer.write_eof()
     with contextlib.suppress(ConnectionError):
-        assert await reader.read() == b""
+        assert (await reader.read()).count(b"\n") <= 1, "more than a challenge was said"
     writer.close()
-    dialed = await dial(address, MINE, member(1))
+    dialed = await dial(address, MINE, member(1), KEY)
     assert (dialed.heard, nodes.ended) == (Heard.THEIRS, [])
     dialed.hang_up()
 
 
-async def test_a_flood_of_silent_strangers_finds_few_places_and_those_before_them_stay(nodes: Nodes) -> None:
+async def test_a_flood_of_silent_strangers_finds_few_places_and_keeps_nobody_out(nodes: Nodes) -> None:
     address = await nodes.listen()
-    dialed = await dial(address, MINE, member(1))
+    before = await dial(address, MINE, member(1), KEY)
     flood = [await asyncio.open_connection(address.host, address.port) for _ in range(MOST_STRANGERS + 5)]
     dropped = [asyncio.create_task(reader.read()) for reader, _ in flood]
-    await aeventually(lambda: sum(task.done() for task in dropped) == 5)
-    assert nodes.ended == []
+    await aeventually(lambda: sum(task.done() for task in dropped) >= 5)
+    after = await dial(address, MINE, member(1), KEY)
+    assert (before.heard, after.heard, nodes.ended) == (Heard.THEIRS, Heard.THEIRS, [])
     for task, (_, writer) in zip(dropped, flood, strict=True):
         writer.transport.abort()
         with contextlib.suppress(ConnectionError):
             await task
-    dialed.hang_up()
-    await aeventually(lambda: nodes.ended == [CLOSER])
+    before.hang_up()
+    after.hang_up()
+    await aeventually(lambda: nodes.ended == [CLOSER] * 2)
+
+
+async def said_to(address: Address, *pieces: bytes) -> bytes:
+    """All that a listener says to one who sends this; it ends the connection by itself."""
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    heard = b""
+    with contextlib.suppress(ConnectionError):
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        async with asyncio.timeout(30):
+            heard = await reader.read()
+    writer.transport.abort()
+    return heard
+
+
+async def test_a_stranger_that_says_nothing_is_dropped_in_time(nodes: Nodes) -> None:
+    heard = await said_to(await nodes.listen())
+    assert heard in {b"", link_hello.encode_challenge(link_hello.decode_challenge(heard))}
+
+
+@pytest.mark.parametrize("key", [b"K" * 32, b""], ids=["another job's", "none"])
+async def test_a_hello_with_another_key_gets_no_answer(nodes: Nodes, key: bytes) -> None:
+    address = await nodes.listen()
+    assert (await dial(address, MINE, member(1), key)).heard is Heard.NOTHING
+    assert nodes.ended == []
+
+
+async def test_an_answer_without_the_key_proves_nothing(serve: Serve) -> None:
+    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(link_hello.encode_challenge("0" * 16))
+        await reader.readline()
+        seal = Seal(b"guessed" * 5, Side.ANSWERS, MINE.nonce)
+        writer.write(link_hello.encode(Hello(JOB, Member(1, "f" * 8), "0" * 16), seal))
+        writer.close()
+
+    assert (await dial(await serve(pretend), MINE, member(1), KEY)).heard is Heard.NOTHING
+
+
+async def test_what_was_overheard_on_one_link_opens_no_other(nodes: Nodes) -> None:
+    address = await nodes.listen()
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    challenge = link_hello.decode_challenge(await reader.readline())
+    overheard = link_hello.encode(MINE, Seal(KEY, Side.DIALS, challenge))
+    writer.write(overheard)
+    assert link_hello.decode(await reader.readline(), Seal(KEY, Side.ANSWERS, MINE.nonce)).member == member(1)
+    assert (await said_to(address, overheard)).count(b"\n") <= 1, "more than a challenge was said"
+    writer.transport.abort()
+
+
+async def test_without_a_key_a_node_says_nothing_to_anybody(nodes: Nodes, links: CloserLinks) -> None:
+    address = await nodes.listen()
+    nodes.listeners[member(1)].key = None
+    assert await said_to(address) == b""
+    view = nodes.view()
+    view.link_key = None
+    links.mind(view)
+    assert links._tasks == {}
+
+
+lines = st.one_of(
+    st.binary(max_size=300),
+    st.binary(max_size=100).map(lambda data: data + b"\n"),
+    st.from_regex(rb"elasticjob-link/[12] /e [0-9a-f]{4} [0-9a-f]{8} [0-9a-f]{16} [0-9a-f]{64}\n", fullmatch=True),
+    st.just(b"x" * 5000),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(lines, min_size=1, max_size=3))
+def test_whatever_a_stranger_says_it_hears_no_more_than_a_challenge(pieces: list[bytes]) -> None:
+    async def run() -> None:
+        nodes = Nodes()
+        address = await nodes.listen()
+        assert (await said_to(address, *pieces, b"\n")).count(b"\n") <= 1
+        dialed = await dial(address, MINE, member(1), KEY)
+        assert (dialed.heard, nodes.ended) == (Heard.THEIRS, [])
+        dialed.hang_up()
+        await nodes.listeners[member(1)].close()
+
+    asyncio.run(run())
 
 
 async def test_before_it_has_joined_a_node_answers_nobody() -> None:
     listener = LinkListener(HOST, draw=draw, on_end=lambda _: None)
+    listener.key = KEY
     await listener.open()
     assert listener.address is not None
-    assert (await dial(listener.address, MINE, member(1))).heard is Heard.NOTHING
+    assert (await dial(listener.address, MINE, member(1), KEY)).heard is Heard.NOTHING
     await listener.close()
 
 
@@ -252,4 +348,5 @@ async def test_many_links_stand_at_once(nodes: Nodes, links: CloserLinks) -> Non
 
 
 def test_the_line_of_a_hello_fits_what_is_read_of_it() -> None:
-    assert len(link_hello.encode(Hello("/" + "n" * 900, member(1), "0" * 8))) < link_hello.MOST_BYTES
+    line = link_hello.encode(Hello("/" + "n" * 900, member(1), "0" * 16), Seal(KEY, Side.DIALS, "0" * 16))
+    assert len(line) < link_hello.MOST_BYTES

@@ -22,7 +22,7 @@ async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment
     etcd, other = MemoryEtcd(store), MemoryEtcd(store)
     me = Identity(KEYS, Member(0, "00000000"), 1)
     loop = ClosingLoop(
-        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "n", trace=Trace(None, "")
+        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Trace(None, "")
     )
     # It is not the closer, so its write is refused, and it waits for the next change for a bounded time.
     await other.txn(Txn((), (Put(KEYS.spec, encode(Slots(min=1, max=1, desired=1))),)))

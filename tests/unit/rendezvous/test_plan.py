@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.rendezvous.plan import STOP_MARGIN_S, Decision, Evict, Wait, WriteTerms, WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.plan import STOP_MARGIN_S, Decision, Evict, Tell, Wait, WriteWorld, forming, plan
 from elasticjob_api.records import GoneReason
 from elasticjob_api.terms import terms_of
 from elasticjob_api.world import Cause, Member, State, World
@@ -61,7 +61,8 @@ def test_the_closer_writes_nothing(job: AView, why: str) -> None:
 def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
     job = running().untold(stop_grace_s=90.0, stop_signal="SIGUSR1")
     decision = next_act(job)
-    assert isinstance(decision, WriteTerms)
+    assert isinstance(decision, Tell)
+    assert decision.terms is not None
     assert (decision.terms.stop_grace_s, decision.terms.stop_signal) == (90.0, "SIGUSR1")
 
 
@@ -73,9 +74,19 @@ def test_a_round_is_opened_before_anything_is_told() -> None:
     assert written(running().untold(stop_grace_s=90.0).lost(1)).state is State.FORMING
 
 
+def test_agents_without_a_key_for_their_links_are_given_one() -> None:
+    job = running()
+    del job.items[KEYS.link]
+    assert next_act(job) == Tell(link_key=True)
+
+
+def test_a_key_that_cannot_be_read_is_left() -> None:
+    assert waiting(running().raw(KEYS.link, b"2 a later version")).why == "running"
+
+
 def test_terms_that_cannot_be_read_are_told_anew() -> None:
     job = running().raw(KEYS.terms, b"1 nonsense")
-    assert next_act(job) == WriteTerms(terms_of(job.build().spec or pytest.fail("no spec")))
+    assert next_act(job) == Tell(terms_of(job.build().spec or pytest.fail("no spec")))
 
 
 def test_the_first_world_is_what_the_spec_says() -> None:

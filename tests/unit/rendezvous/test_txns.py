@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from elasticjob_agent.rendezvous import txns
-from elasticjob_agent.rendezvous.txns import FailureIn, Identity, NodeAt
+from elasticjob_agent.rendezvous.txns import FailureIn, Identity, News, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records, world
 from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
@@ -76,12 +76,12 @@ TXNS: dict[str, Make] = {
     "write_world": lambda s: txns.write_world(
         s.me, seen=s.revision_of(KEYS.world), spec_revision=s.revision_of(KEYS.spec), next_world=FORMING
     ),
-    "write_terms": lambda s: txns.write_terms(s.me, s.revision_of(KEYS.spec), terms_of(SPEC)),
+    "tell": lambda s: txns.tell(s.me, s.revision_of(KEYS.spec), News(terms_of(SPEC), b"k" * 32)),
     "evict": lambda s: txns.evict(s.me, s.revision_of(KEYS.world), Member(0, "b" * 8), Gone(GoneReason.WEDGED)),
 }
 OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
 OF_THE_NODE = ["ready", "open_leaving", "leaving"]
-OF_THE_CLOSER = ["write_world", "write_terms", "evict"]
+OF_THE_CLOSER = ["write_world", "tell", "evict"]
 
 
 def refused(make: Make, spoil: Callable[[Scene], None]) -> bool:
@@ -153,7 +153,7 @@ def test_its_loser_learns_its_own_record_in_the_same_trip(name: str) -> None:
     assert scene.me.node_key in {kv.key for kv in reads_of(scene.store.txn(txn))}
 
 
-@pytest.mark.parametrize("name", ["write_world", "write_terms"])
+@pytest.mark.parametrize("name", ["write_world", "tell"])
 def test_what_goes_by_the_spec_is_refused_once_that_has_changed(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.put(KEYS.spec, records.encode(SPEC)))
 

@@ -12,6 +12,7 @@ from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import LiveNode, View, parse_view
 from elasticjob_api import records, world
 from elasticjob_api.keys import Keys
+from elasticjob_api.link_key import encode_link_key
 from elasticjob_api.records import IDLE, Done, Expected, Failure, Gone, GoneReason, Node, SlotOwner, Slots
 from elasticjob_api.terms import encode_terms, terms_of
 from elasticjob_api.world import Member, Membership, State, World
@@ -59,6 +60,7 @@ class AView:
         self.items: dict[str, KeyValue] = {}
         self._spec = spec
         self.untold()._put(KEYS.terms, encode_terms(terms_of(spec)))
+        self._put(KEYS.link, encode_link_key(b"k" * 32))
 
     def _put(self, key: str, value: bytes) -> Self:
         self.revision += 1

@@ -1,0 +1,26 @@
+"""`P/c/ctl/link`: the key by which the agents of one job know each other on their links; nobody else can read it.
+
+The first closer draws it and writes it with the job's first world, so that every agent has it before any link is made.
+"""
+
+import re
+
+from elasticjob_api.errors import RecordError
+
+BYTES = 32
+_FORM = re.compile(rb"1 ([0-9a-f]{64})")
+
+
+def encode_link_key(key: bytes) -> bytes:
+    """The version and the key in hex digits."""
+    if len(key) != BYTES:
+        raise ValueError(f"the key of a job's links has {len(key)} bytes; it must have {BYTES}")
+    return f"1 {key.hex()}".encode()
+
+
+def decode_link_key(data: bytes) -> bytes:
+    """The key in `data`; RecordError when corrupt or of another version, and then `data` is not told."""
+    match = _FORM.fullmatch(data)
+    if match is None:
+        raise RecordError("the key of the job's links is corrupt, or of another version")
+    return bytes.fromhex(match[1].decode())
