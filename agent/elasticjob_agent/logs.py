@@ -4,6 +4,8 @@ Kept for the newest rounds only; the agent deletes what is older, and nothing el
 """
 
 import shutil
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,10 +36,30 @@ class WorkerLogs:
 
 
 def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
-    """The files of `rank` in `round_`; their folder is made."""
-    folder = log_dir / f"{_ROUND}{round_}" / str(rank)
-    folder.mkdir(parents=True, exist_ok=True)
-    return WorkerLogs(folder)
+    """The files of `rank` in `round_`; their folder is made.
+
+    A worker of an earlier round may have left anything there: a link that leads elsewhere, a FIFO on which an open
+    would wait. That is removed, unfollowed; nobody puts it back, since all workers have ended between two rounds.
+    """
+    log_dir.mkdir(parents=True, exist_ok=True)
+    logs = WorkerLogs(log_dir / f"{_ROUND}{round_}" / str(rank))
+    for folder in (logs.folder.parent, logs.folder):
+        _remove_unless(folder, stat.S_ISDIR)
+        folder.mkdir(exist_ok=True)
+    for file in (logs.stdout, logs.stderr, logs.error_file):
+        _remove_unless(file, stat.S_ISREG)
+    return logs
+
+
+def _remove_unless(path: Path, is_right: Callable[[int], bool]) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode) and not is_right(mode):
+        shutil.rmtree(path)
+    elif not is_right(mode):
+        path.unlink()
 
 
 def prune(log_dir: Path, newest_round: int) -> None:

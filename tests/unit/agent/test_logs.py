@@ -1,5 +1,6 @@
 """Folders of logs: one per round and rank, the newest rounds kept, nothing else touched."""
 
+import os
 from pathlib import Path
 
 from elasticjob_agent.logs import KEPT_ROUNDS, prune, worker_logs
@@ -42,3 +43,39 @@ def test_nothing_but_old_rounds_is_ever_deleted(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_no_matter(tmp_path: Path) -> None:
     prune(tmp_path / "nowhere", 5)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "7").mkdir(parents=True)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "round_3").symlink_to(elsewhere)
+    worker_logs(logs, 3, 7).stdout.write_text("mine")
+    assert list((elsewhere / "7").iterdir()) == []
+    assert not (logs / "round_3").is_symlink()
+
+
+def test_links_and_fifos_in_the_place_of_files_are_removed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder = worker_logs(tmp_path, 1, 0).folder
+    (folder / "stdout.log").symlink_to(victim)
+    os.mkfifo(folder / "stderr.log")
+    (folder / "error.json").mkdir()
+    files = worker_logs(tmp_path, 1, 0)
+    for path in (files.stdout, files.stderr, files.error_file):
+        assert not path.exists()
+        assert not path.is_symlink()
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_that_looks_like_an_old_round_is_never_followed_in_pruning(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "round_1").symlink_to(precious)
+    prune(logs, 1000)
+    assert (precious / "file").exists()
