@@ -43,7 +43,7 @@ images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
-	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/kube tests/integration/ui
+	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
 	$(MAKE) test-torch
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
@@ -68,7 +68,7 @@ bench-processes: .venv/dev ## starting, watching and teeing processes beside tor
 	$(BIN)/python -m benchmarks.processes
 
 ##@ Upkeep
-.PHONY: requirements reference docs format clean
+.PHONY: requirements reference docs format clean sbom audit
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra operator --extra examples --extra dev pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
@@ -78,9 +78,20 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/browser.in -o requirements/browser.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/docs.in -o requirements/docs.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/audit.in -o requirements/audit.txt
+sbom: .venv-audit/done ## what the images hold of Python packages, with hashes, as CycloneDX: dist/sbom/*.json
+	mkdir -p dist/sbom
+	for image in agent operator digits; do \
+	  .venv-audit/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	    --of JSON -o "dist/sbom/$$image.json" "images/requirements/$$image.txt"; \
+	done
+	ls -l dist/sbom
+audit: .venv-audit/done ## known vulnerabilities of all pinned packages; fails on one, and on one that cannot be looked up
+	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,requirements/dev.txt requirements/audit.txt $(wildcard images/requirements/*.txt),-r $(file))
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
 	$(BIN)/python hack/crd-reference
 	$(BIN)/python hack/python-reference
+	$(BIN)/python hack/cli-reference
 	$(BIN)/python hack/metrics-reference
 	$(BIN)/python hack/names-reference
 docs: ## build the site of docs/ into site/: strict, links checked
@@ -89,7 +100,7 @@ format: .venv/dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 clean: ## remove .venv, caches and runs
-	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-audit runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -97,6 +108,10 @@ clean: ## remove .venv, caches and runs
 .venv/run: requirements/run.txt requirements/build.txt pyproject.toml | .venv/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r requirements/build.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+.venv-audit/done: requirements/audit.txt
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
 	@touch $@
 .venv/dev: requirements/dev.txt .venv/run
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
