@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.manifests import ENDLESS, digits, hurried, injected, limited, patient
+from e2e.manifests import ENDLESS, digits, guaranteed, hurried, injected, patient
 from e2e.space import KINDS, Space, pod_of
 
 pytestmark = pytest.mark.timeout(240)
@@ -12,11 +12,11 @@ pytestmark = pytest.mark.timeout(240)
 # PID 1 of the pod is its init, whose one child is the agent.
 _KILL_THE_AGENT = "date +%s.%N; kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)"
 
-# The kernel takes whom it is told to want least: the agent, when some process of its container wants all memory.
+# When a process of the container wants more memory than there is, the kernel takes whom it is told to want least.
 _OUT_OF_MEMORY = """
 echo 1000 > /proc/$(cut -d' ' -f1 /proc/1/task/1/children)/oom_score_adj
 date +%s.%N
-exec python -c 'hoard = [bytearray(1 << 24) for _ in range(1 << 10)]'
+exec python -c 'hoard = b"x" * (2 << 30)'
 """
 
 
@@ -54,7 +54,7 @@ def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_told_so(
 def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_told_as_that(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
-    own_space.apply(limited(patient(injected(digits(epochs=ENDLESS))), "1Gi"))
+    own_space.apply(guaranteed(patient(digits(epochs=ENDLESS)), "1Gi"))
     first = own_space.wait(phase="Running", readyReplicas=3)
     own_space.reached(45)
     lost = pod_of(first, 1)
