@@ -71,6 +71,8 @@ class ProgressStatus:
     step: int | None = None
     total: int | None = None
     percentage: int | None = None
+    estimated_remaining_s: int | None = None
+    """At the speed of this round so far; None until it has made a step that was seen."""
     metrics: dict[str, str] = field(default_factory=dict)
     last_updated_time: str = ""
 

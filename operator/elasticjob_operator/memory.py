@@ -11,6 +11,7 @@ from typing import TypeVar
 from elasticjob_api.records import Report
 from elasticjob_api.world import Member, Membership, State
 from elasticjob_operator.pods import Pod
+from elasticjob_operator.policy.furthest import furthest
 from elasticjob_operator.policy.lost_nodes import LostNode, lost_nodes
 from elasticjob_operator.view import View
 
@@ -36,10 +37,14 @@ class Memory:
     lost: tuple[LostNode, ...] = ()
     """Of the last round that lost any."""
     membership: Membership | None = None
+    began: Report | None = None
+    """The first report of the last round that told of progress: how fast it goes is measured from there."""
 
     def note(self, view: View, pods: Mapping[str, Pod]) -> None:
         """Take in what is seen now."""
         self._note_losses(view)
+        if self.began is None or self.began.round != view.closed_round:
+            self.began = furthest(view.reports.values(), view.closed_round)
         members = self.membership.members if self.membership else ()
         kept = {*view.nodes, *members, *(lost.member for lost in self.lost)}
         self.reports = _kept({**self.reports, **view.reports}, kept)

@@ -7,7 +7,7 @@ read are named in `unreadable` and left out.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
+from elasticjob_api.records import Done, Failure, Gone, Node, Report, Slots
 from elasticjob_api.world import Member, Membership, State, World
 
 
@@ -82,7 +82,3 @@ class View:
         """Pod uid → the newest stay of its agent; only stays without proof that they have ended."""
         stays = sorted(self.nodes.items(), key=lambda item: item[1].create_revision)
         return {node.record.pod_uid: member for member, node in stays if member not in self.gone}
-
-    def left_slots(self, *reasons: GoneReason) -> frozenset[int]:
-        """Slots in which a stay ended for one of these reasons."""
-        return frozenset(member.slot for member, gone in self.gone.items() if gone.reason in reasons)

@@ -4,8 +4,10 @@ Agents take their reports with them when the job ends; the last ones are remembe
 as it was half a minute before.
 """
 
+from elasticjob_api.records import Progress, Report
 from elasticjob_api.status import ProgressStatus
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy.furthest import furthest
 from elasticjob_operator.timestamps import to_rfc3339
 
 _PERCENT = 100
@@ -14,17 +16,15 @@ _NS = 1e9
 
 def progress(seen: Observed) -> ProgressStatus | None:
     """The furthest progress among the nodes' reports of the last round, or what was known before."""
-    told = [r for r in seen.reports.values() if r.progress is not None and r.round == seen.view.closed_round]
-    if not told:
+    report = furthest(seen.reports.values(), seen.view.closed_round)
+    if report is None or report.progress is None:
         return seen.status.progress
-    report = max(told, key=lambda r: -1 if r.progress is None or r.progress.step is None else r.progress.step)
     newest = report.progress
-    if newest is None:
-        return seen.status.progress
     return ProgressStatus(
         step=newest.step,
         total=newest.total,
         percentage=_percentage(newest.step, newest.total),
+        estimated_remaining_s=_remaining_s(report, newest, seen.ledger.memory.began),
         metrics=dict(newest.metrics),
         last_updated_time=to_rfc3339(report.time_ns / _NS),
     )
@@ -34,3 +34,13 @@ def _percentage(step: int | None, total: int | None) -> int | None:
     if step is None or not total:
         return None
     return min(_PERCENT, max(0, step * _PERCENT // total))
+
+
+def _remaining_s(report: Report, newest: Progress, began: Report | None) -> int | None:
+    """By the steps between the first report of this round that was seen and this one."""
+    first = began.progress.step if began and began.progress and began.round == report.round else None
+    if began is None or first is None or newest.step is None or newest.total is None:
+        return None
+    steps, took_s = newest.step - first, (report.time_ns - began.time_ns) / _NS
+    left = max(0, newest.total - newest.step)
+    return round(left * took_s / steps) if steps > 0 and took_s > 0 else None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.errors import InvalidSpec
+from elasticjob_api.names import Phase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.acceptance import Acceptor, accept
 
@@ -35,7 +36,7 @@ def test_another_status_or_version_is_the_same_job() -> None:
 
 
 def test_the_status_that_is_known_already_is_not_read() -> None:
-    said = JobStatus(phase="Suspended")
+    said = JobStatus(phase=Phase.SUSPENDED)
     assert Acceptor().accept(changed(("status", "phase"), "Running"), said).status is said
 
 

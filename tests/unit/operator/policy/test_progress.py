@@ -62,3 +62,27 @@ def test_what_an_agent_told_last_is_the_progress_of_a_job_that_has_ended() -> No
     made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, ledger=ledger))
     assert made is not None
     assert (made.step, made.percentage) == (20, 100)
+
+
+def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_round: int = 2) -> int | None:
+    """Of 100 steps, when the first report that was seen is of `after_s` ago."""
+    ledger = Ledger()
+    ledger.memory.began = report(0, progress=Progress(first_step, 100), round=first_round, time_ns=int(NOW_S * 1e9))
+    now = report(0, progress=Progress(step, 100), round=2, time_ns=int((NOW_S + after_s) * 1e9))
+    made = progress(seen(job(), view(0, world=active(0, round=2), reports={member(0): now}), ledger=ledger))
+    assert made is not None
+    return made.estimated_remaining_s
+
+
+def test_what_remains_is_estimated_by_the_speed_of_this_round() -> None:
+    assert remaining(step=50) == 25, "40 steps took 20 s, 50 are left"
+    assert remaining(step=100) == 0
+
+
+@pytest.mark.parametrize(
+    "seen_first",
+    [{"first_step": 50}, {"after_s": 0.0}, {"first_round": 1}],
+    ids=["no step", "no time", "another round"],
+)
+def test_nothing_is_estimated_before_a_step_of_this_round_was_seen(seen_first: dict[str, Any]) -> None:
+    assert remaining(step=50, **seen_first) is None

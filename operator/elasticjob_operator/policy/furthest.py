@@ -1,0 +1,16 @@
+"""PURE: which of a round's reports tells of the most progress."""
+
+from collections.abc import Iterable
+
+from elasticjob_api.records import Report
+
+
+def furthest(reports: Iterable[Report], round_: int) -> Report | None:
+    """The report of this round with the highest step; None when nobody has told of any progress."""
+    told = [report for report in reports if report.progress is not None and report.round == round_]
+    return max(told, key=_step, default=None)
+
+
+def _step(report: Report) -> int:
+    step = report.progress.step if report.progress else None
+    return -1 if step is None else step
