@@ -69,7 +69,7 @@ class Autopsy:
             rank=remains.rank,
             exit_code=end.code,
             signal=end.signal_name or "",
-            message=words,
+            message=words or ("core dumped" if end.core_dumped else ""),
             pod=self._pod,
             host=self._host,
             pid=remains.pid,

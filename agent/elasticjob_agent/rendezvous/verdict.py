@@ -130,8 +130,8 @@ def _class(failure: Failure) -> int:
 
 def _speaks_of_a_peer(failure: Failure) -> bool:
     """A victim; also one that aborts, as a C++ library does over an exception that nobody caught."""
-    said = failure.message or (failure.stderr[-_LAST_WORDS:] if failure.exit_code == _ABORT else "")
-    return _VICTIM.search(said) is not None
+    said = failure.stderr[-_LAST_WORDS:] if failure.exit_code == _ABORT else ""
+    return _VICTIM.search(f"{failure.message}\n{said}") is not None
 
 
 def describe(failure: FailureAt) -> str:

@@ -1,7 +1,9 @@
 """Several local agents of one job over a real etcd: failures, losses, roles, and one end for all."""
 
+import itertools
 import random
 import signal
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,20 +125,35 @@ def test_b_004_24_command_missing_on_one_node_fails_the_job_with_that_reason(
     assert "no-such-trainer" in good.log.read_text()
 
 
-def test_b_004_46_agents_that_are_killed_and_come_back_never_leave_a_stale_worker(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+ROLES = {0: "ps", 1: "trainer"}
+
+
+def kill_and_replace_one(
+    agents: Fleet, server: EtcdServer, run_id: str, living: dict[int, AgentProcess], draw: random.Random
 ) -> None:
-    draw = random.Random(46)
-    roles = {0: "ps", 1: "trainer"}
-    living = {at: start(agents, etcd_server, run_id, low=1, role=role) for at, role in roles.items()}
-    for _ in range(3):
-        agents.await_running(2)
-        at = draw.randrange(2)
-        living[at].signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
-        agents.await_running(1)
-        living[at] = start(agents, etcd_server, run_id, low=1, role=roles[at])
-        told = agents.await_running(2)
-        assert [worker["RANK"] for worker in told] == ["0", "1"]
-        eventually(lambda: len(agents.running(0)) == 2, within_s=WITHIN_S, what="nobody of an older round")
+    """One of the two dies, or leaves, and comes back; afterwards ranks are contiguous, and nobody of before lives."""
+    at = draw.randrange(2)
+    living[at].signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
+    agents.await_running(1)
+    living[at] = start(agents, server, run_id, low=1, role=ROLES[at])
+    told = agents.await_running(2)
+    assert [worker["RANK"] for worker in told] == ["0", "1"]
+    assert {worker["ROLE_NAME"]: worker["ROLE_RANK"] for worker in told} == {"ps": "0", "trainer": "0"}
+    eventually(lambda: len(agents.running(0)) == 2, within_s=WITHIN_S, what="nobody of an older round")
+
+
+@pytest.mark.parametrize(
+    "seconds", [0, pytest.param(60, marks=(pytest.mark.nightly, pytest.mark.timeout(600)))], ids=["thrice", "a minute"]
+)
+def test_b_004_46_agents_that_are_killed_and_come_back_never_leave_a_stale_worker(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str, seconds: float
+) -> None:
+    draw, until_s = random.Random(46), time.monotonic() + seconds
+    living = {at: start(agents, etcd_server, run_id, low=1, role=role) for at, role in ROLES.items()}
+    agents.await_running(2)
+    for count in itertools.count():
+        if count >= 3 and time.monotonic() >= until_s:
+            break
+        kill_and_replace_one(agents, etcd_server, run_id, living, draw)
     agents.finish()
     assert [agent.result()["state"] for agent in living.values()] == ["SUCCEEDED"] * 2

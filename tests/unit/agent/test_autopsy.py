@@ -61,8 +61,9 @@ class Case:
 
     def failure(self, code: int, *, after_s: float = 1.0, stderr: bytes = b"", rank: int = 0, **fields: Any) -> Failure:
         """The record of a worker that ended so."""
-        by_us = fields.pop("stopped_by_us", False)
-        end = Exit(code=code, at_s=100 + after_s, wall_ns=START_NS + int(after_s * 1e9), stopped_by_us=by_us)
+        by_us, dumped = fields.pop("stopped_by_us", False), fields.pop("core_dumped", False)
+        at_ns = START_NS + int(after_s * 1e9)
+        end = Exit(code=code, at_s=100 + after_s, wall_ns=at_ns, stopped_by_us=by_us, core_dumped=dumped)
         tail = Tail(b"")
         tail.add(stderr)
         plain = Remains(rank=rank, pid=7, end=end, started_at_ns=START_NS, told=Told(), tail=tail)
@@ -86,6 +87,11 @@ def test_without_an_error_file_the_last_words_speak(case: Case) -> None:
 def test_a_signal_needs_no_words_but_stderr_is_kept(case: Case) -> None:
     failure = case.failure(-11, stderr=b"loading\n")
     assert (failure.signal, failure.message, failure.stderr) == ("SIGSEGV", "", "loading")
+
+
+def test_a_core_dump_is_named_where_there_are_no_other_words(case: Case) -> None:
+    assert case.failure(-11, core_dumped=True).message == "core dumped"
+    assert case.failure(-6, core_dumped=True, told=Told("RuntimeError: x")).message == "RuntimeError: x"
 
 
 @pytest.mark.parametrize(

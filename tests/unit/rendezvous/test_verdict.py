@@ -212,7 +212,9 @@ PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
             id="an error that was told before our signal",
         ),
         pytest.param(
-            a_round().failure(1, 0, exit_code=-6, stderr=f"what(): {PEER}").failure(1, 1, message="ValueError: x"),
+            a_round()
+            .failure(1, 0, exit_code=-6, stderr=f"what(): {PEER}", message="core dumped")
+            .failure(1, 1, message="ValueError: x"),
             1,
             id="who aborts because of a peer is a victim too",
         ),
