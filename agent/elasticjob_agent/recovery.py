@@ -10,9 +10,7 @@ from elasticjob_agent.trace import Mark
 from elasticjob_api.records import Recovery
 
 _NS = 10**9
-_LONGEST_FIND_S = 60.0
-"""A sign of a lost node that is older belongs to another loss."""
-_SIGNS_OF_LOSS = ("link ended", "closer proved gone")
+_ACTED_WITHIN_S = 5.0
 
 
 def recovery(marks: Mapping[str, Mark], round_: int, started_ns: int) -> Recovery:
@@ -29,10 +27,18 @@ def _detect_s(marks: Mapping[str, Mark], round_: int) -> float | None:
     """From the end of a worker here, or of a peer's link, to the round that was opened here because of it."""
     if (opened_ns := _at_ns(marks, "proposed", round_)) is not None:
         return _passed_s(_failed_ns(marks, round_ - 1), opened_ns)
-    if (opened_ns := _at_ns(marks, "closer wrote forming", round_)) is None:
+    if (opened_ns := _at_ns(marks, "opened for a loss", round_)) is None:
         return None
-    signs = [took_s for name in _SIGNS_OF_LOSS if (took_s := _passed_s(_at_ns(marks, name, 0), opened_ns)) is not None]
-    return min((took_s for took_s in signs if took_s <= _LONGEST_FIND_S), default=None)
+    ended, proved, closer = (_at_ns(marks, name, 0) for name in ("link ended", "link proved", "closer proved gone"))
+    if _is_soon(proved, opened_ns) and _passed_s(ended, proved) is not None:
+        return _passed_s(ended, opened_ns)
+    return _passed_s(closer, opened_ns) if _is_soon(closer, opened_ns) else None
+
+
+def _is_soon(proved_ns: int | None, opened_ns: int) -> bool:
+    """A proof is acted upon at once; an older one is of another loss, and this one was found by a lease's end."""
+    passed_s = _passed_s(proved_ns, opened_ns)
+    return passed_s is not None and passed_s <= _ACTED_WITHIN_S
 
 
 def _failed_ns(marks: Mapping[str, Mark], round_: int) -> int | None:

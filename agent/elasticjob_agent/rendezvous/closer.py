@@ -20,7 +20,7 @@ from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api.link_key import BYTES
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.world import Member, State
+from elasticjob_api.world import Cause, Member, State
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
@@ -118,6 +118,8 @@ class ClosingLoop:
         result = await self._etcd.txn(txn)
         if result.succeeded:
             self._trace.point(f"closer wrote {world.state.value}", world.round)
+            if world.cause is Cause.NODE_LOST and (view.world is None or view.world.round < world.round):
+                self._trace.point("opened for a loss", world.round)
             log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
 
     def _news(self, owed: Tell) -> News:

@@ -30,10 +30,27 @@ def test_an_end_that_is_known_to_the_second_only_is_not_believed() -> None:
     assert recovery(marks, 2, STARTED_NS).detect_s == 0.01
 
 
-def test_a_lost_node_is_found_from_the_end_of_its_link_and_an_older_one_is_another_matter() -> None:
-    opened = {"closer wrote forming": Mark(2, 100_000_000_000)}
-    assert recovery({**opened, "link ended": Mark(0, 99_980_000_000)}, 2, STARTED_NS).detect_s == 0.02
-    assert recovery({**opened, "link ended": Mark(0, 1_000_000_000)}, 2, STARTED_NS).detect_s is None
+LOSS = {"opened for a loss": Mark(2, 100_000_000_000)}
+
+
+def test_a_lost_node_is_found_from_the_end_of_its_link() -> None:
+    proof = {"link ended": Mark(0, 99_980_000_000), "link proved": Mark(0, 99_990_000_000)}
+    assert recovery({**LOSS, **proof}, 2, STARTED_NS).detect_s == 0.02
+
+
+def test_a_lost_closer_is_found_from_the_proof_of_it() -> None:
+    assert recovery({**LOSS, "closer proved gone": Mark(0, 99_900_000_000)}, 2, STARTED_NS).detect_s == 0.1
+
+
+def test_a_loss_that_only_the_lease_told_of_has_no_beginning() -> None:
+    older = {"link ended": Mark(0, 70_000_000_000), "link proved": Mark(0, 70_010_000_000)}
+    assert recovery({**LOSS, **older}, 2, STARTED_NS).detect_s is None
+    assert recovery({**LOSS, "link ended": Mark(0, 99_000_000_000)}, 2, STARTED_NS).detect_s is None
+
+
+def test_a_round_that_the_closer_opened_for_no_loss_was_not_detected() -> None:
+    proof = {"link ended": Mark(0, 99_980_000_000), "link proved": Mark(0, 99_990_000_000)}
+    assert recovery({"closer wrote forming": Mark(2, 100_000_000_000), **proof}, 2, STARTED_NS).detect_s is None
 
 
 def test_a_clock_that_was_set_back_measures_nothing() -> None:
