@@ -1,6 +1,7 @@
 """A pod of a job goes, but not its node: the others go on in one more round, and another pod takes its place."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -54,16 +55,15 @@ def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_told_so(
 def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_told_as_that(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
-    own_space.apply(guaranteed(patient(digits(epochs=ENDLESS)), "1Gi"))
+    own_space.apply(guaranteed(hurried(digits(epochs=ENDLESS)), "1Gi"))
     first = own_space.wait(phase="Running", readyReplicas=3)
     own_space.reached(45)
-    lost = pod_of(first, 1)
+    lost, round_ = pod_of(first, 1), first["rendezvousRound"]
     killed_at = float(own_space.told_before_it_died(lost, "sh", "-c", _OUT_OF_MEMORY))
-    after = own_space.replaced(lost)
-    measured("agent OOM-killed -> replaced, every worker started", own_space.running(2) - killed_at)
-    assert (*own_space.counts(after), after["podReplacements"]) == (2, 0, 1, 1)
-    failure = after["lastFailure"]
-    assert (failure["podName"], failure["reason"]) == (lost, "OOMKilled")
+    after = _survived_and_replaced(own_space, lost, round_)
+    measured("agent OOM-killed -> replaced, every worker started", own_space.running(round_ + 2) - killed_at)
+    assert (after["lastFailure"]["podName"], after["lastFailure"]["exitCode"]) == (lost, 137)
+    assert f"pod {lost} is replaced: it ran out of memory (OOMKilled" in own_space.kubectl("get", "events")
     own_space.delete_job()
     assert own_space.objects(KINDS) == []
 
@@ -71,16 +71,22 @@ def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_told_as_that(
 def test_an_agent_that_is_killed_is_proved_gone_at_once_and_its_pod_replaced(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
-    own_space.apply(patient(injected(digits(epochs=ENDLESS))))
+    own_space.apply(hurried(injected(digits(epochs=ENDLESS))))
     first = own_space.wait(phase="Running", readyReplicas=3)
     own_space.reached(45)
-    lost = pod_of(first, 1)
+    lost, survivor, round_ = pod_of(first, 1), pod_of(first, 0), first["rendezvousRound"]
     killed_at = float(own_space.kubectl("exec", lost, "--", "sh", "-c", _KILL_THE_AGENT).split()[0])
-    after = own_space.replaced(lost)
-    measured(
-        "agent SIGKILLed -> replaced, every worker started", own_space.running(after["rendezvousRound"]) - killed_at
-    )
-    assert (*own_space.counts(after), after["podReplacements"]) == (2, 0, 1, 1)
+    went_on_at = own_space.log(survivor, until=rf"elasticjob-agent: round {round_ + 1}: .* are running")[-1][0]
+    measured("agent SIGKILLed -> every worker of the survivors started", went_on_at - killed_at)
+    after = _survived_and_replaced(own_space, lost, round_)
+    measured("agent SIGKILLed -> replaced, every worker started", own_space.running(round_ + 2) - killed_at)
     assert after["lastFailure"]["podName"] == lost
     own_space.delete_job()
     assert own_space.objects(KINDS) == []
+
+
+def _survived_and_replaced(space: Space, lost: str, round_: int) -> dict[str, Any]:
+    """One round without it, one with another in its place, and nothing charged but the loss and its replacement."""
+    after = space.replaced(lost)
+    assert (*space.counts(after), after["podReplacements"]) == (round_ + 2, 0, 1, 1)
+    return after
