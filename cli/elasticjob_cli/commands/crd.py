@@ -6,15 +6,15 @@ from pathlib import Path
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.page import Page
 
-_NAME = "elasticjob.yaml"
-_PACKAGED = Path(__file__).resolve().parents[1] / "crds" / _NAME
-_IN_THE_TREE = Path(__file__).resolve().parents[3] / "crds" / _NAME
+_IN_THE_TREE = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 
 
 def crd_text() -> str:
-    """As it is in the distribution; in a working tree, as it is there."""
-    path = _PACKAGED if _PACKAGED.is_file() else _IN_THE_TREE
-    return path.read_text(encoding="utf-8")
+    """As it is in the distribution, which may be a zip file; in a working tree, as it is there."""
+    from importlib.resources import files  # noqa: PLC0415  # the help need not wait for it
+
+    packaged = files("elasticjob_cli").joinpath("crds/elasticjob.yaml")
+    return (packaged if packaged.is_file() else _IN_THE_TREE).read_text(encoding="utf-8")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,14 @@ from elasticjob_cli.errors import MissingExtra
 from elasticjob_cli.page import Page
 
 _PORTS = 65536
-_EXTRA = {"yaml": "PyYAML"}
+_EXTRA = {
+    "yaml": "PyYAML",
+    "psutil": "psutil",
+    "grpc": "grpcio",
+    "etcd3": "etcd3",
+    "elasticjob_operator": "the operator",
+}
+"""What a run needs and an installation for clusters alone (the plugin by krew) does not have."""
 
 _NOTES = """\
 faults: kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S], scale:N,

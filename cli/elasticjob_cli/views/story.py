@@ -14,6 +14,8 @@ from elasticjob_cli.views.text import moment
 _ROUND = re.compile(r"round (\d+): (?:(\d+) nodes?, (\d+) workers?)(?:; after: (.*))?", re.DOTALL)
 _ENDS_A_ROUND = frozenset({"WorkerFailed", "Restarting", "NodeLost", "Suspended", "Succeeded", "Failed"})
 _OPENS_A_ROUND = frozenset({"WorkerFailed", "NodeLost", "ScaledUp", "ScaledDown", "Resumed"})
+_TOLD_WITHIN_S = 3.0
+"""An event may come so long after what it tells: it is written with the status, which is batched."""
 _FAILURES = frozenset({"WorkerFailed", "NodeLost", "Failed", "Stalled", "RendezvousUnavailable", "InvalidSpec"})
 
 
@@ -81,10 +83,9 @@ class Story:
     def failures_s(self) -> list[float]:
         """When something failed: by the events, and where those are gone already by what opened each round."""
         told = [each.time_s for each in self.moments if each.is_failure]
-        first_s = min(told, default=float("inf"))
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
         opened = [ended for each, ended in zip(self.rounds, ends, strict=False) if each.cause in _FAILURES]
-        return [*(ended for ended in opened if ended < first_s - 1.0), *told]
+        return [*(at_s for at_s in opened if not any(at_s - 1.0 < t_s < at_s + _TOLD_WITHIN_S for t_s in told)), *told]
 
     def slots(self) -> tuple[int, ...]:
         """Every slot that took part at some time."""
