@@ -42,6 +42,9 @@ def render_pod(
     if added := injectors(job, settings):
         spec["initContainers"] = [*added, *(spec.get("initContainers") or [])]
         spec |= _pull_secrets(spec, settings)
+    named = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if not named and spec.get("automountServiceAccountToken") is None:
+        spec["automountServiceAccountToken"] = False  # nothing of ours needs one; whoever names an account may
     if avoided:
         spec["affinity"] = affinity(spec.get("affinity"), avoided)
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):

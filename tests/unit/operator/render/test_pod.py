@@ -47,6 +47,22 @@ def test_a_pod_has_a_stable_host_name_in_the_jobs_domain_and_never_restarts_by_i
     assert (pod["hostname"], pod["subdomain"], pod["restartPolicy"]) == ("j-3", "j", "Never")
 
 
+@pytest.mark.parametrize(
+    ("fields", "mounted"),
+    [
+        ({}, False),
+        ({"automountServiceAccountToken": None}, False),
+        ({"automountServiceAccountToken": True}, True),
+        ({"serviceAccountName": "mine"}, None),
+        ({"serviceAccountName": "mine", "automountServiceAccountToken": False}, False),
+    ],
+)
+def test_a_pod_has_a_service_accounts_token_only_if_its_template_asks_for_one(
+    fields: dict[str, Any], mounted: object
+) -> None:
+    assert rendered(template=with_pod(**fields))["spec"].get("automountServiceAccountToken") is mounted
+
+
 def test_labels_and_annotations_of_the_template_pass_through() -> None:
     given = {"labels": {"team": "a"}, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
     meta = rendered(template={**template(), "metadata": given})["metadata"]
