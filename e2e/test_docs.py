@@ -32,7 +32,5 @@ def _environment(space: Space, file: Path) -> dict[str, str]:
 
 
 def test_a_page_is_read_as_it_is_meant() -> None:
-    page = (
-        "Text.\n\n    $ for i in a; do\n    >   echo $i\n    > done\n    a\n    $ true\n\nMore.\n\n    not a command\n"
-    )
-    assert steps(page) == [Step("for i in a; do\n  echo $i\ndone", ("a",)), Step("true", ())]
+    page = "Text.\n\n    $ for i in a; do\n    >   echo $i\n    > done\n    a\n\n    b\n    $ true\n\nMore.\n\n    not a command\n"
+    assert steps(page) == [Step("for i in a; do\n  echo $i\ndone", ("a", "b")), Step("true", ())]

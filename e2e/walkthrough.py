@@ -40,7 +40,7 @@ def steps(page: str) -> list[Step]:
 
 def _read(page: str) -> Iterator[tuple[str, list[str]]]:
     command, shown = "", list[str]()
-    for line in page.splitlines():
+    for line in filter(None, page.splitlines()):
         text = line.removeprefix("    ")
         if text == line or text.startswith("$ "):
             if command:
