@@ -32,5 +32,6 @@ def _environment(space: Space, file: Path) -> dict[str, str]:
 
 
 def test_a_page_is_read_as_it_is_meant() -> None:
-    page = "Text.\n\n    $ for i in a; do\n    >   echo $i\n    > done\n    a\n\n    b\n    $ true\n\nMore.\n\n    not a command\n"
+    typed, printed = "    $ for i in a; do\n    >   echo $i\n    > done\n", "    a\n\n    b\n"
+    page = f"Text.\n\n{typed}{printed}    $ true\n\nMore.\n\n    not a command\n"
     assert steps(page) == [Step("for i in a; do\n  echo $i\ndone", ("a", "b")), Step("true", ())]
