@@ -26,7 +26,7 @@ from elasticjob_api.world import (
 )
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.memory import MemoryStore
-from elasticjob_etcd.protocol import Op, Put, Txn
+from elasticjob_etcd.protocol import Op, Put, Target, Txn, TxnResult
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
@@ -54,13 +54,29 @@ class CountingCluster(MemoryCluster):
         return made
 
 
+class ChainedStore(MemoryStore):
+    """Remembers which writes of a spec were not compared with all that they were planned from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfenced: list[str] = []
+
+    def txn(self, txn: Txn) -> TxnResult:
+        compared = {compare.key for compare in txn.compares if compare.target is Target.MOD}
+        for put in txn.success:
+            if isinstance(put, Put) and put.key.endswith("/c/spec"):
+                prefix = put.key.removesuffix("/c/spec")
+                self.unfenced += [key for key in (Keys(prefix).spec, Keys(prefix).world) if key not in compared]
+        return super().txn(txn)
+
+
 class Model:
     """Everything, with one method for each thing that may happen."""
 
     def __init__(self, **spec: Any) -> None:
         self.loop = asyncio.new_event_loop()
         self.now_s = 1_700_000_000.0
-        self.store = MemoryStore()
+        self.store = ChainedStore()
         self.cluster = CountingCluster(clock=lambda: self.now_s)
         self.suffixes: Iterator[str] = (f"p{n:04d}" for n in itertools.count(1))
         self.nonces: Iterator[str] = (f"o{n}" for n in itertools.count(1))

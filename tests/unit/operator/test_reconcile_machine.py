@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from elasticjob_api.names import ConditionType
+from elasticjob_api.names import ConditionType, FailedReason
 from elasticjob_api.world import State
 from elasticjob_operator.acceptance import accept, read_status
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
@@ -179,6 +179,21 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert len(self.model.named()) <= MAX
 
     @invariant()
+    def of_the_pods_that_the_map_names_no_more_than_max_live(self) -> None:
+        live = [name_of(pod) for pod in self.model.pods() if is_live(pod) and name_of(pod) in self.model.named()]
+        assert len(set(live)) == len(live) <= MAX
+
+    @invariant()
+    def every_write_of_the_spec_is_compared_with_spec_and_world_13(self) -> None:
+        assert not self.model.store.unfenced
+
+    @invariant()
+    def an_active_round_has_one_owner_a_slot(self) -> None:
+        world = self.model.world()
+        slots = [member.slot for member in world.members] if world is not None else []
+        assert len(set(slots)) == len(slots)
+
+    @invariant()
     def nothing_is_written_after_a_final_world_13(self) -> None:
         world, spec = self.model.store.get(self.model.keys.world), self.model.store.get(self.model.keys.spec)
         decoded = self.model.world()
@@ -226,6 +241,27 @@ class ReconcileMachine(RuleBasedStateMachine):
             exclusive = (ConditionType.COMPLETE, ConditionType.FAILED, ConditionType.RUNNING)
             assert sum(holds(status.conditions, name) for name in exclusive) <= 1
 
+    @invariant()
+    def the_headline_agrees_with_the_conditions(self) -> None:
+        job = self.model.job_object()
+        if job is None or not job.get("status"):
+            return
+        status = read_status(job)
+        failed = next((c for c in status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
+        if failed is not None:
+            assert status.reason == failed.reason
+            assert failed.reason in set(FailedReason)
+        if holds(status.conditions, ConditionType.COMPLETE):
+            assert status.reason == ""
+
+    @invariant()
+    def no_two_nodes_of_the_status_have_one_rank_or_one_name(self) -> None:
+        job = self.model.job_object()
+        nodes = read_status(job).nodes if job is not None else ()
+        ranks = [node.rank for node in nodes if node.rank is not None]
+        assert len(set(ranks)) == len(ranks)
+        assert len({node.name for node in nodes}) == len(nodes) <= MAX
+
     # Where it leads.
 
     def _check_the_end(self) -> None:
@@ -264,6 +300,11 @@ class ReconcileMachine(RuleBasedStateMachine):
         elif not self._finished_members():
             assert live == self.model.named()
             assert len(live) == desired_nodes(accept(obj).spec)
+            self._check_the_disruption_budget(accept(obj).spec.lowest)
+
+    def _check_the_disruption_budget(self, lowest: int) -> None:
+        [budget] = self.model.cluster.objects(Resource.DISRUPTION_BUDGET)
+        assert budget["spec"]["minAvailable"] == lowest
 
     def _finished_members(self) -> set[tuple[int, str]]:
         world = self.model.world()
