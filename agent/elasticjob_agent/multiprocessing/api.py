@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from errno import EIO, ENOENT
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -117,7 +118,12 @@ class PContext(ABC):
     failure_grace_s: float = 30.0
     """Seconds that the others get to end when one has failed."""
     settle_s: float = _CONTEXT_SETTLE_S
-    """Seconds after a failure in which further failures count as such, before the others are stopped."""
+    """Seconds after a failure in which further failures count as such, before the others are stopped.
+
+    Ranks that fail together must all be told (the original has only the first it happens to see), and once the others
+    are stopped nobody can tell a failure from the answer to the signal. A tenth of a second is what workers need that
+    die of one thing, as a peer's broken connection, on a loaded machine; and nobody waits so long who has not failed.
+    """
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
         self,
@@ -273,6 +279,32 @@ def _install_handlers() -> signals.User:
 class _CrewContext(PContext):
     """What both kinds of context share: workers of the supervisor."""
 
+    def __init__(  # noqa: PLR0917 - the signature is torch's
+        self,
+        name: str,
+        entrypoint: Callable[..., Any] | str,
+        args: dict[int, Any],
+        envs: dict[int, dict[str, str]] | None,
+        logs_specs: LogsSpecs,
+        log_line_prefixes: dict[int, str] | None = None,
+        numa_options: Any = None,
+        duplicate_stdout_filters: list[str] | None = None,
+        duplicate_stderr_filters: list[str] | None = None,
+    ) -> None:
+        """As `PContext`, and `numa_options`: None, or which processors each worker gets (`NumaOptions`)."""
+        bindings = numa.bindings(numa_options, len(args), {**os.environ, **(envs or {}).get(0, {})})
+        super().__init__(
+            name,
+            entrypoint,
+            args,
+            envs,
+            logs_specs,
+            log_line_prefixes,
+            duplicate_stdout_filters,
+            duplicate_stderr_filters,
+        )
+        self._cpus = dict(zip(sorted(self.args), bindings, strict=True))
+
     def _begin(self) -> Crew:
         if self._crew:
             raise ValueError("this context was started already; make a new one to start its workers again")
@@ -361,11 +393,32 @@ def _call_all(functions: list[Callable[[], None]]) -> None:
         function()
 
 
-class _Processes:
-    """The face of a `spawn.ProcessContext` for the function workers of a context."""
+class _Process:
+    """The face of a process of multiprocessing, as far as one may only look."""
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, crew: Crew, rank: int, name: str) -> None:
+        self.name = name
+        self.pid = crew.pids[rank]
+        self._crew, self._rank = crew, rank
+
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs; minus the signal that killed it."""
+        exit_ = self._crew.exits.get(self._rank)
+        return exit_.code if exit_ else None
+
+    def is_alive(self) -> bool:
+        """It has not ended."""
+        return self.exitcode is None
+
+
+class _Processes:
+    """The face of a `spawn.ProcessContext` for the function workers of a context, which alone may end them."""
+
+    def __init__(self, crew: Crew, name: str, error_files: dict[int, str]) -> None:
         self._crew = crew
+        self.processes = [_Process(crew, rank, f"{name}{rank}") for rank in range(crew.size)]
+        self.error_files = [error_files.get(rank, "") for rank in range(crew.size)]
 
     def pids(self) -> list[int]:
         """By local rank."""
@@ -392,10 +445,9 @@ class MultiprocessContext(_CrewContext):
         duplicate_stdout_filters: list[str] | None = None,
         duplicate_stderr_filters: list[str] | None = None,
     ) -> None:
-        """As `PContext`, and `start_method`: spawn, fork or forkserver, else ValueError."""
+        """As `PContext`; `start_method`: spawn, fork or forkserver, else ValueError; `numa_options` as a command's."""
         if start_method not in START_METHODS:
             raise ValueError(f"unknown start method {start_method!r}; it is one of {', '.join(START_METHODS)}")
-        numa.check(numa_options)
         super().__init__(
             name,
             entrypoint,
@@ -403,6 +455,7 @@ class MultiprocessContext(_CrewContext):
             envs,
             logs_specs,
             log_line_prefixes,
+            numa_options,
             duplicate_stdout_filters,
             duplicate_stderr_filters,
         )
@@ -416,7 +469,7 @@ class MultiprocessContext(_CrewContext):
             crew.start_functions(functions, self.start_method)
         except StartError as error:
             raise OSError(error.errno or EIO, str(error)) from error
-        self._pc = _Processes(crew)
+        self._pc = _Processes(crew, self.name, self.error_files)
 
     def _function(self, rank: int) -> Function:
         stdout, stderr = self._sinks(rank)
@@ -425,6 +478,7 @@ class MultiprocessContext(_CrewContext):
             fn=run_recorded,
             args=(self.entrypoint, self.args[rank]),
             env=self._env(rank),
+            cpus=self._cpus[rank],
             linger=True,
             stdout=stdout,
             stderr=stderr,
@@ -505,31 +559,10 @@ def _write_error_file(path: str, content: dict[str, Any]) -> None:
 class SubprocessContext(_CrewContext):
     """Workers that run a command each."""
 
-    def __init__(  # noqa: PLR0917 - the signature is torch's
-        self,
-        name: str,
-        entrypoint: str,
-        args: dict[int, Any],
-        envs: dict[int, dict[str, str]] | None,
-        logs_specs: LogsSpecs,
-        log_line_prefixes: dict[int, str] | None = None,
-        numa_options: Any = None,
-        duplicate_stdout_filters: list[str] | None = None,
-        duplicate_stderr_filters: list[str] | None = None,
-    ) -> None:
-        """As `PContext`."""
-        numa.check(numa_options)
-        super().__init__(
-            name,
-            entrypoint,
-            args,
-            envs,
-            logs_specs,
-            log_line_prefixes,
-            duplicate_stdout_filters,
-            duplicate_stderr_filters,
-        )
-        self.subprocess_handlers: dict[int, SubprocessHandler] = {}
+    @cached_property
+    def subprocess_handlers(self) -> dict[int, SubprocessHandler]:
+        """By local rank; empty before the start."""
+        return {}
 
     def _start(self) -> None:
         crew = self._begin()
@@ -553,6 +586,7 @@ class SubprocessContext(_CrewContext):
             name=f"{self.name}{rank}",
             argv=argv,
             env=self._env(rank),
+            cpus=self._cpus[rank],
             cwd=str(Path.cwd()),
             stdout=stdout,
             stderr=stderr,
@@ -618,8 +652,9 @@ def _wrap(  # noqa: PLR0917 - the signature is torch's
     numa_options: Any = None,
 ) -> None:
     """Run one rank's function in this process, as a child of a multiprocessing context of one's own does."""
-    numa.check(numa_options)
     os.environ.update(envs[local_rank])
+    if cpus := numa.bindings(numa_options, len(args))[local_rank]:
+        os.sched_setaffinity(0, cpus)
     with (
         get_std_cm(stdout_redirects[local_rank], redirect_stdout),
         get_std_cm(stderr_redirects[local_rank], redirect_stderr),

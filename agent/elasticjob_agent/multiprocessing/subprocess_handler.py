@@ -38,13 +38,17 @@ class SubprocessHandler:
             local_rank_id: its local rank.
             numa_options: see numa.py.
         """
-        numa.check(numa_options)
+        size = env.get("LOCAL_WORLD_SIZE", "")
+        nprocs = max(int(size) if size.isdecimal() else 1, local_rank_id + 1)
+        cpus = numa.bindings(numa_options, nprocs, {**os.environ, **env})[local_rank_id]
         self.local_rank_id = local_rank_id
         self.global_rank = int(env["RANK"]) if env.get("RANK", "").isdigit() else None
         self._files: list[IO[bytes]] = []
         try:
             self._stdout, self._stderr = self._open(stdout), self._open(stderr)
             self.proc: Any = self._popen((entrypoint, *map(str, args)), {**os.environ, **env})
+            if cpus:  # what it has done in its first moments it has done unbound; workers of a context have no such
+                os.sched_setaffinity(self.proc.pid, cpus)
         except BaseException:
             self._close_files()
             raise

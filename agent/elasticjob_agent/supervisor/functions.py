@@ -51,6 +51,8 @@ class Function:
     """It does not print the traceback of an exception; `Outcome` has it."""
     discard: bool = False
     """Its value is not wanted: `Outcome` has None, and what it returns need not be picklable."""
+    cpus: frozenset[int] = frozenset()
+    """As a command's."""
 
     def call(self, method: str) -> function_child.Call:
         """What the worker needs to know."""
@@ -278,6 +280,7 @@ def _command(packed: _Packed, number: int, method: str, opened: list[int], chann
         stdout=function.stdout,
         stderr=function.stderr,
         fds=fds,
+        cpus=function.cpus,
     )
 
 

@@ -62,6 +62,8 @@ class Command:
     stderr: Sink
     fds: tuple[int, ...] = ()
     """Descriptors of ours that it gets besides, as 3, 4 and so on; they stay open here."""
+    cpus: frozenset[int] = frozenset()
+    """The only processors that it may run on, it and all that it starts; empty: those of the supervisor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,8 @@ def encode(command: Command) -> bytes:
                 f"{command.name}: cannot be started: {key!r} cannot be the name of an environment variable"
             )
     env = [f"{key}={value}" for key, value in command.env.items()]
-    fields = [command.cwd or "", str(len(command.argv)), *command.argv, *env]
+    cpus = ",".join(map(str, sorted(command.cpus)))
+    fields = [cpus, command.cwd or "", str(len(command.argv)), *command.argv, *env]
     for field in fields:
         if "\0" in field:
             raise StartError(f"{command.name}: cannot be started: {field!r} contains a NUL byte, which none can get")
@@ -130,6 +131,8 @@ def _start_error(command: Command, failed: Failed) -> StartError:
     reason = os.strerror(failed.errno)
     if failed.stage == "cwd":
         return StartError(f"{command.name}: cannot enter its working directory {command.cwd!r}: {reason}")
+    if failed.stage == "cpus":
+        return StartError(f"{command.name}: cannot be bound to processors {sorted(command.cpus)}: {reason}")
     if failed.stage != "exec":
         return StartError(f"{command.name}: cannot be started ({failed.stage}): {reason}")
     if failed.errno in {errno.ENOENT, errno.ENOTDIR}:

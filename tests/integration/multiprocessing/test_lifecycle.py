@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.multiprocessing import PContext, Std, signals
+from elasticjob_agent.multiprocessing import PContext, Std, signals, start_processes
 from elasticjob_agent.multiprocessing.api import MultiprocessContext, SignalException, _terminate_process_handler, _wrap
 from tests.faults.waiting import eventually
 from tests.integration.multiprocessing import functions
@@ -190,6 +190,17 @@ def test_the_childs_side_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert values == ["1"]
     assert Path(out).exists()
     monkeypatch.delenv("A")
+
+
+def test_the_processes_behind_a_context_can_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    context = start_processes("w", functions._wait_for, {0: (str(tmp_path / "go"),)}, log_dir=tmp_path / "logs")
+    assert isinstance(context, MultiprocessContext)
+    [process] = context._pc.processes
+    assert (process.pid, process.name, process.exitcode, process.is_alive()) == (context.pids()[0], "w0", None, True)
+    (tmp_path / "go").touch()
+    assert context.wait(60)
+    assert (process.exitcode, process.is_alive(), context._pc.join()) == (0, False, True)
 
 
 def test_an_error_of_join_becomes_a_failure(tmp_path: Path) -> None:

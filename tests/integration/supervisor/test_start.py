@@ -5,11 +5,12 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.supervisor import Inherit, Null, Supervisor, ToFile
+from elasticjob_agent.supervisor import Inherit, Null, StartError, Supervisor, ToFile
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
 
@@ -29,6 +30,20 @@ async def test_arguments_arrive_unchanged(supervisor: Supervisor, build: Builder
     [child] = await supervisor.spawn([build.python(script, *arguments, stdout=out.sink())])
     await child.drained
     assert bytes.fromhex(out.lines[0]) == b"|".join(map(os.fsencode, arguments))
+
+
+async def test_it_runs_on_the_processors_that_were_named_and_no_others(supervisor: Supervisor, build: Builder) -> None:
+    out, last = Caught(), max(os.sched_getaffinity(0))
+    script = "import os; print(sorted(os.sched_getaffinity(0)))"
+    bound = replace(build.python(script, stdout=out.sink()), cpus=frozenset({last}))
+    [child] = await supervisor.spawn([bound])
+    await child.drained
+    assert out.lines == [f"[{last}]"]
+
+
+async def test_processors_that_are_not_there_are_an_error_in_words(supervisor: Supervisor, build: Builder) -> None:
+    with pytest.raises(StartError, match=r"cannot be bound to processors \[4000\]: Invalid argument"):
+        await supervisor.spawn([replace(build("true"), cpus=frozenset({4000}))])
 
 
 async def test_it_leads_a_session_and_a_group_under_the_starter(supervisor: Supervisor, build: Builder) -> None:

@@ -18,14 +18,21 @@ _TEXT = st.binary().filter(lambda data: b"\0" not in data).map(os.fsdecode)
 _NAME = _TEXT.filter(lambda text: text and "=" not in text)
 
 
-@given(argv=st.lists(_TEXT, min_size=1).filter(lambda argv: argv[0]), env=st.dictionaries(_NAME, _TEXT), cwd=_TEXT)
-def test_a_worker_reads_the_command_that_was_encoded(argv: list[str], env: dict[str, str], cwd: str) -> None:
-    content = wire.encode(replace(_COMMAND, argv=tuple(argv), env=env, cwd=cwd))
+@given(
+    argv=st.lists(_TEXT, min_size=1).filter(lambda argv: argv[0]),
+    env=st.dictionaries(_NAME, _TEXT),
+    cwd=_TEXT,
+    cpus=st.frozensets(st.integers(0, 4095)),
+)
+def test_a_worker_reads_the_command_that_was_encoded(
+    argv: list[str], env: dict[str, str], cwd: str, cpus: frozenset[int]
+) -> None:
+    content = wire.encode(replace(_COMMAND, argv=tuple(argv), env=env, cwd=cwd, cpus=cpus))
     fd = os.memfd_create("command")
     os.write(fd, content)
     read = worker.read_command(fd)
     expected_env = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
-    assert read == (os.fsencode(cwd), [os.fsencode(word) for word in argv], expected_env)
+    assert read == (sorted(cpus), os.fsencode(cwd), [os.fsencode(word) for word in argv], expected_env)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def become(
         prctl.signal_on_parent_death(signal.SIGKILL)
         if os.getppid() != starter_pid:
             os._exit(1)  # the starter died before the line above: nobody is left who would be told
-        cwd, argv, env = read_command(command_fd)
+        cpus, cwd, argv, env = read_command(command_fd)
         _install_streams(stdout, stderr)
         signal.set_wakeup_fd(-1)
         for fd in ours:
@@ -73,6 +73,9 @@ def become(
             signal.signal(signum, signal.SIG_DFL)
         # Only now may a signal arrive: a stop that came since the fork takes effect here, at the default.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        stage = "cpus"
+        if cpus:
+            os.sched_setaffinity(0, cpus)
         stage = "cwd"
         if cwd:
             os.chdir(cwd)
@@ -111,10 +114,10 @@ def _install_streams(stdout: int, stderr: int) -> None:
         os.close(fd)
 
 
-def read_command(fd: int) -> "tuple[bytes, list[bytes], dict[bytes, bytes]]":
-    """Working directory, arguments and environment, out of a memory file; its descriptor is closed."""
+def read_command(fd: int) -> "tuple[list[int], bytes, list[bytes], dict[bytes, bytes]]":
+    """Processors, working directory, arguments and environment, out of a memory file; its descriptor is closed."""
     with os.fdopen(fd, "rb") as file:
         file.seek(0)
-        cwd, argc, *fields = file.read().split(b"\0")
+        cpus, cwd, argc, *fields = file.read().split(b"\0")
     argv, env = fields[: int(argc)], fields[int(argc) :]
-    return cwd, argv, dict(entry.split(b"=", 1) for entry in env)
+    return [int(each) for each in cpus.split(b",") if each], cwd, argv, dict(entry.split(b"=", 1) for entry in env)

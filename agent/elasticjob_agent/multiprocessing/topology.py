@@ -1,0 +1,87 @@
+"""Which processors belong together on this machine, read from the kernel's own files: nodes, sockets, cores, caches.
+
+Only processors that this process may use are in it: what a container has been denied is not there. A machine without
+NUMA has one node. GPUs of NVIDIA are there with the node that the kernel says they are on, in the order of their bus
+addresses, which is that of the driver with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM = Path("/sys")
+_NVIDIA, _DISPLAY = "0x10de", "0x03"
+
+Cpus = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Groups of processors, each by its smallest member."""
+
+    nodes: dict[int, Cpus]
+    """NUMA node → its processors, without nodes that have none."""
+    sockets: tuple[Cpus, ...]
+    cores: tuple[Cpus, ...]
+    caches: tuple[Cpus, ...]
+    """Those that share a last-level cache."""
+    gpus: tuple[int, ...]
+    """The node of each GPU; -1 where the kernel does not know."""
+
+
+def read_topology(allowed: Iterable[int] | None = None, system: Path = SYSTEM) -> Topology:
+    """That of this machine, of the processors `allowed` (None: those of this process); raises OSError, ValueError."""
+    usable = frozenset(os.sched_getaffinity(0) if allowed is None else allowed)
+    nodes = {}
+    for folder in sorted((system / "devices/system/node").glob("node[0-9]*"), key=_number):
+        if cpus := parse_cpus((folder / "cpulist").read_text()) & usable:
+            nodes[_number(folder)] = cpus
+    cpu_folder = system / "devices/system/cpu"
+    return Topology(
+        nodes=nodes or {0: usable},
+        sockets=_by_number(cpu_folder, usable, "topology/physical_package_id"),
+        cores=_by_list(cpu_folder, usable, "topology/thread_siblings_list"),
+        caches=_by_list(cpu_folder, usable, "cache/index3/shared_cpu_list"),
+        gpus=tuple(_gpus(system)),
+    )
+
+
+def parse_cpus(text: str) -> Cpus:
+    """`0-3,8` as the kernel writes it; raises ValueError."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def _number(folder: Path) -> int:
+    return int("".join(filter(str.isdigit, folder.name)))
+
+
+def _by_number(folder: Path, usable: Cpus, file: str) -> tuple[Cpus, ...]:
+    groups: dict[str, set[int]] = {}
+    for cpu in sorted(usable):
+        groups.setdefault(_text(folder / f"cpu{cpu}" / file), set()).add(cpu)
+    return tuple(map(frozenset, groups.values()))
+
+
+def _by_list(folder: Path, usable: Cpus, file: str) -> tuple[Cpus, ...]:
+    """Groups that each of its members names; a processor that names none is one by itself."""
+    groups = {(parse_cpus(_text(folder / f"cpu{cpu}" / file)) & usable) or frozenset({cpu}) for cpu in usable}
+    return tuple(sorted(groups, key=min))
+
+
+def _gpus(system: Path) -> Iterable[int]:
+    for device in sorted((system / "bus/pci/devices").glob("*"), key=lambda path: path.name):
+        if _text(device / "vendor") == _NVIDIA and _text(device / "class").startswith(_DISPLAY):
+            yield int(_text(device / "numa_node") or -1)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
