@@ -80,12 +80,17 @@ class Story:
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
         return [max(0.0, each.start_s - ended) for each, ended in zip(self.rounds, ends, strict=False)]
 
-    def failures_s(self) -> list[float]:
-        """When something failed: by the events, and where those are gone already by what opened each round."""
-        told = [each.time_s for each in self.moments if each.is_failure]
+    def failures(self) -> list[tuple[float, str]]:
+        """When what failed: by what opened each round, and by those events that tell of something else."""
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
-        opened = [ended for each, ended in zip(self.rounds, ends, strict=False) if each.cause in _FAILURES]
-        return [*(at_s for at_s in opened if not any(at_s - 1.0 < t_s < at_s + _TOLD_WITHIN_S for t_s in told)), *told]
+        pairs = zip(self.rounds, ends, strict=False)
+        found = [(ended, f"{each.cause}: {each.message}") for each, ended in pairs if each.cause in _FAILURES]
+        known = [at_s for at_s, _ in found]
+        for each in self.moments:
+            told = any(at_s - 1.0 < each.time_s < at_s + _TOLD_WITHIN_S for at_s in known)
+            if each.is_failure and not told:
+                found.append((each.time_s, f"{each.reason}: {each.message}"))
+        return sorted(found)
 
     def slots(self) -> tuple[int, ...]:
         """Every slot that took part at some time."""

@@ -78,9 +78,8 @@ def _bar(told: Story, one: Round, y: float) -> Box:
 
 
 def _failures(told: Story, rows: int) -> Iterator[Shape]:
-    words = {each.time_s: f"{each.reason}: {each.message}" for each in told.moments if each.is_failure}
-    for time_s in told.failures_s():
-        x, said = _x(told, time_s), words.get(time_s, "a failure; its event is gone")
+    for time_s, said in told.failures():
+        x = _x(told, time_s)
         yield Box(x - 1, _TOP - 10, 2, _ROW * rows + 12, _RED, f"{clock(time_s)} {said}")
         yield Label(x, _TOP - 12, "×", 14, _RED, "middle")
 
@@ -89,9 +88,10 @@ def _legend(told: Story, height: int) -> Iterator[Shape]:
     causes = dict.fromkeys(each.cause for each in told.rounds)
     same = {"Resumed": "First", "ScaledDown": "NodeJoined"}
     shown = dict.fromkeys(same.get(cause, cause) for cause in causes if same.get(cause, cause) in _MEANING)
-    x = 20.0
+    source = "" if told.exact else "; from events, to the second"
+    yield Label(20, height - 20, f"× a failure{source}", 12, _GREY)
+    x = 110.0 + 6.5 * len(source)
     for cause in shown:
         yield Box(x, height - 30, 12, 12, _COLOURS[cause])
         yield Label(x + 18, height - 20, _MEANING[cause], 12, _GREY)
-        x += 18 + 7.0 * len(_MEANING[cause]) + 16
-    yield Label(x, height - 20, "× a failure" + ("" if told.exact else "; from events, to the second"), 12, _GREY)
+        x += 18 + 6.5 * len(_MEANING[cause]) + 16

@@ -118,7 +118,6 @@ def _blocks(told: Story, rounds: Iterable[Round], columns: int, step_s: float) -
 
 def _marks(told: Story, columns: int, step_s: float) -> str:
     marks = [" "] * columns
-    times = told.failures_s()
-    for time_s in times:
+    for time_s, _ in told.failures():
         marks[min(columns - 1, max(0, int((time_s - told.start_s) / step_s)))] = _FAILED
     return "".join(marks)

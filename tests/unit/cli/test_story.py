@@ -47,12 +47,13 @@ def test_the_story_of_a_job_that_has_ended_ends_with_it() -> None:
 
 def test_a_failure_is_known_by_what_it_opened_when_its_event_is_gone() -> None:
     told = story(a_job(rounds=two_rounds()), [], now_s=NOW_S)
-    assert told.failures_s() == [NOW_S - 40]
+    assert told.failures() == [(NOW_S - 40, "WorkerFailed: rank 3 was killed by SIGSEGV")]
 
 
-def test_a_failure_with_an_event_counts_once() -> None:
-    told = story(a_job(rounds=two_rounds()), [moment(-39.5, "WorkerFailed", warning=True)], now_s=NOW_S)
-    assert told.failures_s() == [NOW_S - 39.5]
+def test_a_failure_with_an_event_counts_once_and_another_event_counts_too() -> None:
+    moments = [moment(-39.5, "WorkerFailed", warning=True), moment(-5, "Stalled", "silent", warning=True)]
+    told = story(a_job(rounds=two_rounds()), moments, now_s=NOW_S)
+    assert told.failures()[1:] == [(NOW_S - 5, "Stalled: silent")]
 
 
 def test_a_job_of_which_nothing_is_known_has_a_story_too() -> None:

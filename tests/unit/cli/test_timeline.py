@@ -65,7 +65,7 @@ def test_the_picture_is_svg_with_a_bar_for_each_round_of_each_group_and_words_un
     root = ET.fromstring(as_svg(timeline_picture(told())))
     titles = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}title")]
     assert sum(title.startswith("round 2: 3 nodes") for title in titles) == 2
-    assert any("rank 3 <was> killed & gone" in title for title in titles)
+    assert any("WorkerFailed: rank 3 was killed by SIGSEGV" in title for title in titles)
 
 
 def test_the_page_needs_nothing_else_and_says_everything_as_text() -> None:
