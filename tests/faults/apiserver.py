@@ -77,8 +77,10 @@ def kube_programs() -> Programs:
 class ApiServer:
     """One API server; a context manager. `kubeconfig()` and `kubectl()` are how tests reach it."""
 
-    def __init__(self, programs: Programs, folder: Path) -> None:
+    def __init__(self, programs: Programs, folder: Path, flags: tuple[str, ...] = ()) -> None:
+        """`flags` go behind the usual ones, and win."""
         self._programs = programs
+        self._flags = flags
         self._folder = folder
         self._etcd: EtcdServer | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -189,6 +191,7 @@ class ApiServer:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
             "--allow-privileged=true",
+            *self._flags,
         ]
 
     def _state(self) -> str:

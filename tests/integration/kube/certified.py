@@ -29,12 +29,15 @@ _HELM_S = 900.0
 class Release:
     """What `helm install` brings with `etcd.tls`, under names of its own, and its operator."""
 
-    def __init__(self, rig: Rig, etcd: SecuredEtcd) -> None:
+    def __init__(self, rig: Rig, etcd: SecuredEtcd, *values: str) -> None:
+        """`values` as helm's `--set` takes them; without any, a release for the rig's namespace."""
         self.rig = rig
+        self._values = values or (f"operator.watchNamespaces={{{rig.namespace.name}}}",)
         self.etcd = etcd
         self.name = rig.namespace.name
         self.authority, self.server = f"{self.name}-{AUTHORITY}", f"{self.name}-{SERVER}"
-        for manifest in self._rendered():
+        self.manifests = self._rendered()
+        for manifest in self.manifests:
             apply(rig.namespace.server, manifest)
         token = service_account_token(rig.namespace.server, f"{self.name}-elasticjob-operator")
         self.kubeconfig = write_kubeconfig(rig.folder / "release.kubeconfig", rig.namespace.server, token)
@@ -44,20 +47,23 @@ class Release:
         helm = tool.stdout.strip().removeprefix("HELM=")
         shown = [f"--show-only=templates/{part}" for part in ("operator/rbac.yaml", "etcd/secrets.yaml")]
         line = [helm, "template", self.name, str(ROOT / "charts" / "elasticjob"), "--namespace", SYSTEM]
-        sets = ["--set", "etcd.tls.enabled=true", "--set", f"operator.watchNamespaces={{{self.rig.namespace.name}}}"]
+        sets = [word for value in ("etcd.tls.enabled=true", *self._values) for word in ("--set", value)]
         done = subprocess.run([*line, *sets, *shown], capture_output=True, check=True, text=True, timeout=_HELM_S)
         return [found for found in yaml.safe_load_all(done.stdout) if found]
 
-    def start_operator(self, *options: str) -> None:
-        """With the release's own permissions and no more."""
-        self.rig.start_operator(
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the operator is told of certificates."""
+        return (
             *("--etcd-ca-secret", self.authority, "--etcd-server-secret", self.server),
             *("--etcd-server-name", "127.0.0.1", "--secrets-namespace", SYSTEM),
             *("--certificates-folder", str(self.rig.folder / "certificates")),
-            *options,
-            etcd=f"127.0.0.1:{self.etcd.port}",
-            kubeconfig=self.kubeconfig,
         )
+
+    def start_operator(self, *options: str) -> None:
+        """With the release's own permissions and no more."""
+        etcd = f"127.0.0.1:{self.etcd.port}"
+        self.rig.start_operator(*self.options, *options, etcd=etcd, kubeconfig=self.kubeconfig)
 
     def bring_authority(self) -> None:
         """As somebody who has one already: that of the etcd that runs."""

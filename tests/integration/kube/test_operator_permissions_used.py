@@ -1,0 +1,119 @@
+"""The operator's role is the least: the API server's audit log has each granted verb used, and none refused.
+
+One life of an operator with everything in it that it may ever have to do. The admission plugin of OpenShift that asks
+for `elasticjobs/finalizers` is on: that verb it asks for by itself, outside of the log.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.apiserver import ApiServer, Programs
+from tests.faults.secured import SecuredEtcd, program
+from tests.integration.kube.audit import Audit, granted
+from tests.integration.kube.certified import Release
+from tests.integration.kube.conftest import CRD, await_crd
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.processes import Process
+from tests.integration.kube.rig import RBAC, SYSTEM, Rig
+
+pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(1000)]
+
+BY_THE_PLUGIN = frozenset({("elasticjobs/finalizers", "update")})
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Audit:
+    return Audit(tmp_path)
+
+
+@pytest.fixture
+def rig(programs: Programs, audit: Audit, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+    """A rig on an API server of its own, which writes the log."""
+    plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with ApiServer(programs, folder, (*audit.flags, plugin)) as server:
+        assert server.kubectl("apply", "--server-side", "-f", str(CRD)).returncode == 0
+        await_crd(server, "elasticjobs.elasticjob.io")
+        assert server.kubectl("apply", f"--filename={RBAC[0]}").returncode == 0
+        namespace = Namespace(server, "audited")
+        namespace.create()
+        made = Rig(namespace, etcd=etcd_server.endpoint, token="", folder=tmp_path)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def release(rig: Rig) -> Iterator[Release]:
+    """For all namespaces."""
+    folder = rig.folder / "secured"
+    folder.mkdir()
+    made = Release(rig, SecuredEtcd(folder, program()), "operator.verbose=false")
+    made.bring_authority()
+    yield made
+    made.etcd.kill()
+
+
+def start_operator(release: Release) -> Process:
+    """Without a namespace and a cluster id: it has to find out."""
+    rig = release.rig
+    options = (*release.options, "--etcd-endpoints", f"127.0.0.1:{release.etcd.port}")
+    environ = {"KUBECONFIG": str(release.kubeconfig)}
+    rig.operator = Process("elasticjob_operator.main", *options, log=rig.folder / "operator.log", environ=environ)
+    rig._processes.append(rig.operator)
+    return rig.operator
+
+
+def test_each_granted_verb_is_used_and_none_is_refused(release: Release, rig: Rig, audit: Audit) -> None:
+    account, allowed = f"{SYSTEM}:{release.name}-elasticjob-operator", granted(release.manifests)
+    start_operator(release)
+    a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig)
+    a_job_is_suspended_twice(rig)
+    a_pod_goes_while_nobody_looks(release)
+    a_job_fails_and_is_cleared_away(rig)
+
+    def unused() -> set[tuple[str, str]]:
+        return set(allowed - audit.used(account) - BY_THE_PLUGIN)
+
+    rig.until("every verb used", lambda: not unused())
+    assert audit.refused(account) == []
+    assert audit.used(account) <= allowed
+
+
+def a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig: Rig) -> None:
+    rig.namespace.apply(waiting_job(rig, replicas=2, stuckPodTimeoutSeconds=1))
+    rig.until("two pods", lambda: len(rig.pod_names()) == 2)
+    failed, stuck = rig.pod_names()
+    rig.fail_pod(failed)
+    rig.until("a successor", lambda: failed not in rig.pod_names() and len(rig.pod_names()) == 2)
+    rig.bind(stuck, "a-node-that-is-not-there")
+    rig.namespace.kubectl("delete", "pod", stuck, "--wait=false", "--grace-period=1")
+    rig.until("it is gone", lambda: stuck not in [pod["metadata"]["name"] for pod in rig.pods()], within_s=60)
+
+
+def a_job_is_suspended_twice(rig: Rig) -> None:
+    for _ in range(2):
+        rig.patch_job("j", {"suspend": True})
+        rig.until("no pods", lambda: not rig.pod_names())
+        rig.patch_job("j", {"suspend": False})
+        rig.until("two pods", lambda: len(rig.pod_names()) == 2)
+
+
+def a_pod_goes_while_nobody_looks(release: Release) -> None:
+    rig = release.rig
+    rig.kill_operator()
+    gone, _ = rig.pod_names()
+    rig.namespace.kubectl("delete", "pod", gone, "--force", "--grace-period=0")
+    start_operator(release)
+    rig.until("a successor", lambda: len(rig.pod_names()) == 2)
+
+
+def a_job_fails_and_is_cleared_away(rig: Rig) -> None:
+    rig.namespace.apply(waiting_job(rig, "short", backoffLimit=0, ttlSecondsAfterFinished=1))
+    pod = rig.until("its pod", lambda: next((name for name in rig.pod_names() if name.startswith("short")), ""))
+    rig.fail_pod(pod)
+    rig.until("it is gone", lambda: not rig.job("short"))
