@@ -31,6 +31,7 @@ unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	$(BIN)/pytest tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four at once (WORKERS=4), since they mostly wait
 	hack/kube-tools >/dev/null
+	hack/rendezvous-etcd >/dev/null
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal tests/integration --ignore=tests/integration/payload
 test-torch: .venv/dev ## an unmodified DDP script under our agent and under torchrun (3 minutes; installs torch, 4.7 GB, the first time)
 	ELASTICJOB_TORCH_PYTHON=$$(hack/torch-venv) $(BIN)/pytest tests/torch
