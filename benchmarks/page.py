@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks import results
+from benchmarks import results, scaling
 from benchmarks.fits import power_laws
 from benchmarks.results import FLOOR, OURS, Report, Series
 
@@ -10,6 +10,7 @@ TITLES = {
     "recovery": "Recovery: from an event until the last worker of the next round runs",
     "idle": "An idle agent, its starter with it",
     "rendezvous": "Rendezvous over the number of nodes",
+    "planning": "The pure parts, processor time",
     "processes": "Processes",
     "floors": "Floors of this machine",
 }
@@ -46,6 +47,9 @@ def page(report: Report, plots: Sequence[str], folder: str) -> str:
             parts.append(f"![{title}]({folder}/{group}.svg)")
         if group == "rendezvous" and (laws := power_laws(own)):
             parts.append("Cost over the number of nodes N, fitted:\n\n" + _code(laws))
+    if simulated := scaling.report(report.series):
+        parts.append("## More nodes, simulated from the above (docs/scaling.md)")
+        parts.append("\n".join(simulated))
     if report.notes:
         parts.append("## Where the time goes\n\nOf each scenario's repetition in the middle, µs.")
         parts += [_code(text.splitlines()) for text in report.notes.values()]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks import results
 from benchmarks.results import FLOOR, OURS, Series
@@ -41,6 +43,7 @@ def bars(group: str, series: Sequence[Series], path: Path) -> None:
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlim(low, high)
+    _in_seconds(axes.xaxis, 1)
     axes.set_xlabel(f"{group}, {series[0].unit}: median, whisker to p99, black mark: target")
     axes.grid(axis="x", alpha=0.3)
     _save(figure, path)
@@ -73,13 +76,20 @@ def lines(group: str, series: Sequence[Series], path: Path) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks([each.size for each in own], [str(each.size) for each in own])
-        axes.minorticks_off()
+        axes.xaxis.set_minor_locator(NullLocator())
+        _in_seconds(axes.yaxis, 1, 2, 5)
         axes.set_title(name, fontsize=10)
         axes.set_xlabel("nodes")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     panels[0][0].set_ylabel(f"{group}, s")
     _save(figure, path)
+
+
+def _in_seconds(axis: Axis, *digits: int) -> None:
+    axis.set_major_locator(LogLocator(subs=digits))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: results.shown(value, "s")))
+    axis.set_minor_locator(NullLocator())
 
 
 def _save(figure: plt.Figure, path: Path) -> None:
@@ -94,6 +104,8 @@ def draw(series: Sequence[Series], folder: Path) -> None:
     for group in dict.fromkeys(each.group for each in timed):
         own = [each for each in timed if each.group == group]
         sized = [each for each in own if each.size is not None]
+        if group == "planning":
+            continue  # processor times again
         if sized:
             several = [each for each in sized if len({other.size for other in sized if other.name == each.name}) > 1]
             lines(group, several or sized, folder / f"{group}.svg")

@@ -42,6 +42,11 @@ TARGETS_S = {
     (SECURE, 1000): 3.0,
 }
 _SETTLE_S = 2.0
+_ETCD = {
+    "sends": "etcd_network_client_grpc_sent_bytes_total",
+    "receives": "etcd_network_client_grpc_received_bytes_total",
+    "writes": "etcd_mvcc_put_total",
+}
 
 Samples = dict[tuple[str, str, str, int], list[float]]
 """By name, side, unit and number of nodes."""
@@ -73,11 +78,23 @@ def wanted(nodes: int, lease_s: float) -> bytes:
 
 
 class Phase:
-    """Processor time of etcd and of all members from here to `ends`."""
+    """What etcd and all members use from here on: processor, and of etcd bytes and writes."""
 
     def __init__(self, server: Server, children: Sequence[Child]) -> None:
+        self._server = server
         self._etcd, self._members = server.pid, [child.process.pid for child in children]
+        self._before = self._now_etcd()
         self._before_s = self._now_s()
+
+    def _now_etcd(self) -> dict[str, float]:
+        if self._server.endpoint.ca_cert:
+            return {}
+        counters = etcds.counters(self._server)
+        return {name: counters[metric] for name, metric in _ETCD.items()}
+
+    def used_etcd(self) -> dict[str, float]:
+        """By name; of one with TLS nothing is known."""
+        return {name: value - self._before[name] for name, value in self._now_etcd().items()}
 
     def _now_s(self) -> tuple[float, float]:
         return cpu_s(self._etcd), cpu_s(*self._members)
@@ -112,6 +129,9 @@ def _add(samples: Samples, what: tuple[str, str, int], took_s: float, phase: Pha
     samples.setdefault((name, side, "s", nodes), []).append(took_s)
     for whose, used_s in phase.used_s():
         samples.setdefault((f"{name}: processor, {whose}", side, "s", nodes), []).append(used_s)
+    for what_etcd, used in phase.used_etcd().items():
+        unit = "B" if "write" not in what_etcd else ""
+        samples.setdefault((f"{name}: etcd {what_etcd}, a node", side, unit, nodes), []).append(used / nodes)
 
 
 def _idle(server: Server, children: Sequence[Child], nodes: int, idle_s: float, samples: Samples) -> None:

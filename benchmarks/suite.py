@@ -22,12 +22,14 @@ PARTS: dict[str, tuple[str, ...]] = {
     "floors": (),
     "recovery": (),
     "rendezvous": ("--repetitions", "5"),
+    "planning": (),
     "processes": (),
 }
 QUICK: dict[str, tuple[str, ...]] = {
     "floors": ("--repetitions", "2"),
     "recovery": ("--repetitions", "2", "--torchrun-repetitions", "1", "--longest", "8", "--without-saving"),
     "rendezvous": ("--repetitions", "1", "--idle-seconds", "3", "--nodes", "16", "64", "128", "--tls-nodes", "64"),
+    "planning": ("--repetitions", "3"),
     "processes": ("--quick",),
 }
 

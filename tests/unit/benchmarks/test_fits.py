@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.fits import power_law
+from benchmarks.fits import power_law, straight_line
 
 SIZES = (64.0, 256.0, 1000.0)
 
@@ -23,3 +23,9 @@ def test_a_cost_that_is_half_a_tenth_off_is_still_told_from_a_quadratic_one() ->
 
 def test_a_law_says_the_cost_of_a_size_that_was_never_measured() -> None:
     assert power_law([(1.0, 2.0), (10.0, 20.0)]).at(10_000) == pytest.approx(20_000)
+
+
+def test_what_is_read_once_is_told_from_what_is_read_of_every_other_node() -> None:
+    line = straight_line([(size, 700 + 150 * size) for size in SIZES])
+    assert line.base == pytest.approx(700)
+    assert line.at(10_000) == pytest.approx(700 + 1_500_000)
