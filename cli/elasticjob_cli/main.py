@@ -6,7 +6,6 @@ is the same program under another name.
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 from elasticjob_api.exit_codes import ExitCode
@@ -45,7 +44,7 @@ def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  # the outermost place: a fault of ours is shown whole and has a code of its own
         if (known := _code_of_sdk(error)) is not None:
             return _say(f"{program} {name}: {error}", known)
-        traceback.print_exc()
+        sys.excepthook(type(error), error, error.__traceback__)
         return _say(f"{program} {name}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
     return int(code)
 

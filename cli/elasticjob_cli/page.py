@@ -4,7 +4,6 @@ The catalog names the module of each command, so that only the one that is asked
 """
 
 import argparse
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -27,6 +26,8 @@ def _meant(message: str) -> str:
     head, invalid, rest = message.partition("invalid choice: ")
     if not (invalid and head):
         return ""
+    import difflib  # noqa: PLC0415  # only for this sentence
+
     given, _, choices = rest.partition(" (choose from ")
     known = [choice.strip(" '\")") for choice in choices.split(",")]
     close = difflib.get_close_matches(given.strip("'\""), known, n=1)

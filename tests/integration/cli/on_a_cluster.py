@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.integration.cli.runs import Ended
 
-_ELASTICJOB = Path(sys.executable).parent / "elasticjob"
+ELASTICJOB = Path(sys.executable).parent / "elasticjob"
 _LIMIT_S = 60.0
 
 
@@ -23,7 +23,7 @@ class Command:
         """Run it to its end, which must be with this code (None: any)."""
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PYTHONDONTWRITEBYTECODE": "1", **environ}
         done = subprocess.run(
-            [_ELASTICJOB, *map(str, arguments)],
+            [ELASTICJOB, *map(str, arguments)],
             cwd=self.folder,
             env=environment,
             capture_output=True,

@@ -1,0 +1,59 @@
+"""The commands beside a real operator, real agents and real workers: a job's life as its user goes through it."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.faults.waiting import eventually
+from tests.integration.cli.on_a_cluster import ELASTICJOB, Command
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+
+@pytest.fixture
+def team(rig: Rig) -> Command:
+    """A job `j` that runs its first round with one node of at most two."""
+    rig.start_node()
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, replicas=1, minReplicas=1, maxReplicas=2))
+    rig.running(1, 1)
+    return Command(rig.namespace.server.kubeconfig(namespace=rig.namespace.name), rig.folder)
+
+
+def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(rig: Rig, team: Command) -> None:
+    team("scale", "j", "--replicas", 2)
+    rig.running(2, 2)
+    team("restart", "j")
+    rig.running(2, 3)
+    team("suspend", "j")
+    rig.phase("Suspended")
+    assert team("describe", "j").out.endswith(f"`elasticjob resume j -n {rig.namespace.name}` lets it go on.\n")
+    team("resume", "j")
+    resumed = rig.phase("Running")["rendezvousRound"]
+    rig.finish.touch()
+    rig.phase("Succeeded")
+    told = rig.until("the last event", lambda: "Succeeded: " in (said := team("describe", "j").out) and said)
+    assert f"{rig.namespace.name}/j has succeeded after" in told
+    assert "ScaledUp: from 1 to 2 nodes." in told
+    timeline = team("timeline", "j", COLUMNS="100").out
+    assert timeline.splitlines()[0].startswith(f"j Succeeded: round {resumed}, no restarts, no node losses")
+    assert "<svg" in team("timeline", "j", "--html").out
+
+
+def test_watch_follows_a_worker_that_fails_to_the_end(rig: Rig, team: Command) -> None:
+    environ = {"KUBECONFIG": str(team.kubeconfig), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen([ELASTICJOB, "watch", "j"], env=environ, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert "  Running  round 1  " in watching.stdout.readline()
+        pid, _ = eventually(lambda: rig.pids(rig.keys()).get(0), within_s=30, what="the worker's pid") or (0, "")
+        os.kill(pid, signal.SIGKILL)
+        rig.running(1, 2)
+        rig.finish.touch()
+        said = watching.stdout.read()
+        assert watching.wait(60) == 0
+    assert "WorkerFailed: rank 0 on j-0-" in said
+    assert "Succeeded: all workers of round 2 ended with 0" in said
