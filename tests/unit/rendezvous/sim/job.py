@@ -38,6 +38,8 @@ class SimJob:
         self.unsettled = False
         """The store was wiped, and not everybody has come back yet."""
         self._last_spec = spec
+        self.at_once: int | None = None
+        """How many revisions come through a watch together while everybody runs fairly; None: all that there are."""
         self.disturbances = 0
         """How often a round may have become necessary since the beginning."""
         self._draws = 0
@@ -296,12 +298,12 @@ class SimJob:
         moved = self.operate()
         for node in [node for node in self.nodes if node is not but]:
             if node.mirror is not None:
-                moved |= node.mirror.deliver()
+                moved |= node.mirror.deliver(self.at_once)
             moved |= node.notice()
             moved |= self._turns(node)
             moved |= node.stand()
             if node.closing_mirror is not None:
-                moved |= node.closing_mirror.deliver()
+                moved |= node.closing_mirror.deliver(self.at_once)
             moved |= node.close_a_round()
             moved |= node.workers.settle()
             self.check_running()

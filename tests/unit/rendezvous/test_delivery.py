@@ -1,0 +1,89 @@
+"""Invariant 10: watch events that come one by one, or merged, change nothing but timing; nor does a lost answer.
+
+The same faults and wishes befall the same job several times, and everybody runs fairly after each: how the job ends
+up is the same however the watches deliver, and whichever answers get lost on the way.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elasticjob_api.records import Slots
+from elasticjob_api.world import State
+from tests.unit.rendezvous.conftest import NIGHTLY
+from tests.unit.rendezvous.sim.job import SimJob
+from tests.unit.rendezvous.sim.node import SimNode
+from tests.unit.rendezvous.sim.wire import Fault
+
+NODES = 3
+MERGED, ONE_BY_ONE, IN_PAIRS = None, 1, 2
+
+
+@dataclass(frozen=True)
+class End:
+    """What is the same however it came about."""
+
+    state: State
+    restarts: int
+    losses: int
+    size: int
+    running: int
+
+
+MOVES: Mapping[str, Callable[[SimJob, SimNode], object]] = {
+    "fail": lambda _job, node: node.workers.fail(1),
+    "finish": lambda job, node: job.succeed(node),
+    "leave": lambda _job, node: setattr(node, "leave_requested", True),
+    "die": lambda _job, node: node.kill(),
+    "restart": lambda job, _node: job.restart(),
+    "join": lambda job, _node: job.spawn(),
+}
+History = list[tuple[str, int]]
+moves = st.lists(st.tuples(st.sampled_from(sorted(MOVES)), st.integers(0, NODES)), max_size=6)
+
+
+def end_of(history: History, at_once: int | None, seed: int = 0) -> End:
+    """Play it; with a seed each move's answers may get lost."""
+    job, draw = SimJob(Slots(min=1, max=NODES, desired=NODES, max_restarts=2)), random.Random(seed)
+    job.at_once = at_once
+    for _ in range(NODES):
+        job.spawn()
+    job.settle()
+    for move, index in history:
+        living = job.running()
+        if job.ended or not living:
+            break
+        node = living[index % len(living)]
+        MOVES[move](job, node)
+        if seed and node.alive:
+            node.etcd.faults = [draw.choice([None, Fault.ANSWER_LOST])]
+            node.turn()
+        job.settle()
+    job.check_running()
+    assert job.world is not None
+    running = sum(node.workers.alive for node in job.running())
+    return End(job.world.state, job.world.restarts, job.world.losses, len(job.world.members), running)
+
+
+@settings(max_examples=2000 if NIGHTLY else 12)
+@given(moves)
+def test_events_that_come_one_by_one_or_merged_change_nothing_but_timing(
+    history: History,
+) -> None:
+    merged = end_of(history, MERGED)
+    assert end_of(history, ONE_BY_ONE) == merged
+    assert end_of(history, IN_PAIRS) == merged
+
+
+@settings(max_examples=2000 if NIGHTLY else 12)
+@given(moves, st.integers(1, 1000))
+def test_answers_that_get_lost_change_nothing_but_timing(history: History, seed: int) -> None:
+    assert end_of(history, MERGED, seed) == end_of(history, MERGED)
+
+
+def test_an_end_tells_one_history_from_another() -> None:
+    assert end_of([("fail", 0)], MERGED) == End(State.ACTIVE, restarts=1, losses=0, size=3, running=3)
+    assert end_of([("die", 0)], MERGED) == End(State.ACTIVE, restarts=0, losses=1, size=2, running=2)
