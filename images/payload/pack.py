@@ -79,7 +79,9 @@ def copy_modules(site_packages: Path) -> None:
     shutil.copytree(
         site_packages,
         STDLIB,
-        ignore=shutil.ignore_patterns(*NOT_OF_PACKAGES, "elasticjob_operator", "elasticjob_cli", "*.pth", "bin"),
+        ignore=shutil.ignore_patterns(
+            *NOT_OF_PACKAGES, "elasticjob", "elasticjob_operator", "elasticjob_cli", "*.pth", "bin"
+        ),
         dirs_exist_ok=True,
     )
     shutil.copy(HERE / "elasticjob_payload.py", STDLIB)
