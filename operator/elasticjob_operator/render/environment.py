@@ -44,6 +44,7 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
     if settings.etcd_tls:
         values[names.ENV_ETCD_TLS] = layout.CREDENTIALS_DIR
     if job.spec.agent.interface:
+        values[layout.ENV_INTERFACE] = job.spec.agent.interface
         values |= {name: job.spec.agent.interface for name in layout.INTERFACES if not _sets(container, name)}
     if nproc > 1 and not _sets(container, layout.OMP_NUM_THREADS):
         values[layout.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core

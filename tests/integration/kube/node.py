@@ -1,7 +1,8 @@
 """A node as a process of its own: the kubelet of `elasticjob run` over the pods of a real API server.
 
-`python -m tests.integration.kube.node URL TOKEN CERTIFICATE NAMESPACE CWD FOLDER`. Containers run in CWD, everything
-they write goes below FOLDER. SIGTERM stops all pods and ends it; whatever it dies of, its containers die with it.
+`python -m tests.integration.kube.node URL TOKEN CERTIFICATE NAMESPACE CWD FOLDER IP`. Containers run in CWD, what
+they write goes below FOLDER, and IP is the address of every pod. SIGTERM stops all pods and ends it; whatever it dies
+of, its containers die with it.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ def say(pod: str, lines: bytes) -> None:
 
 async def main(arguments: list[str]) -> None:
     """Run until SIGTERM."""
-    url, token, certificate, namespace, cwd, folder = arguments
+    url, token, certificate, namespace, cwd, folder, ip = arguments
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     supervisor = await Supervisor.create()
@@ -39,6 +40,7 @@ async def main(arguments: list[str]) -> None:
         pods=root / "pods",
         volumes=root / "host",
         logs=root / "logs",
+        ip=ip,
     )
     async with KubePods(url, token=token, certificate=Path(certificate), namespace=namespace) as pods:
         kubelet = Kubelet(pods, supervisor=supervisor, host=host, now=lambda: to_rfc3339(time.time()), write=say)

@@ -88,12 +88,12 @@ class Rig:
         assert self.operator is not None
         self.operator.kill()
 
-    def start_node(self, cwd: Path | None = None) -> Process:
-        """Start a node for the pods of the namespace; their containers run in `cwd`."""
+    def start_node(self, cwd: Path | None = None, *, ip: str = "127.0.0.1") -> Process:
+        """Start a node for the pods of the namespace, all at `ip`; their containers run in `cwd`."""
         server = self.namespace.server
         arguments = (server.url, _ADMIN, str(server.certificate), self.namespace.name, str(cwd or self.folder))
         node = Process(
-            "tests.integration.kube.node", *arguments, str(self.folder / "node"), log=self.folder / "node.log"
+            "tests.integration.kube.node", *arguments, str(self.folder / "node"), ip, log=self.folder / "node.log"
         )
         self._processes.append(node)
         return node

@@ -81,3 +81,8 @@ def test_the_workers_use_the_interface_that_the_manifest_names_unless_they_are_t
     own = {"env": [{"name": "NCCL_SOCKET_IFNAME", "value": "eth0"}]}
     assert [env["value"] for env in listed(0, own, agent=agent) if env["name"] == "NCCL_SOCKET_IFNAME"] == ["eth0"]
     assert "GLOO_SOCKET_IFNAME" not in values()
+
+
+def test_the_agent_is_told_the_interface_whose_address_is_its_own() -> None:
+    assert values(agent=Agent(interface="net1"))["ELASTICJOB_INTERFACE"] == "net1"
+    assert "ELASTICJOB_INTERFACE" not in values()
