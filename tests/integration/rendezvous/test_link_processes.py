@@ -86,3 +86,18 @@ async def test_a_closer_that_is_killed_is_missed_at_once(job: Fleet, etcd_server
     closer.send_signal(signal.SIGKILL)
     job.await_round(2, 2)
     assert set(job.ranks(2)) == {i for i, agent in enumerate(job.agents) if agent is not closer}
+
+
+async def test_a_closer_and_another_that_are_killed_together_are_both_missed_at_once(
+    etcd_server: EtcdServer, tmp_path: Path
+) -> None:
+    with fleet(etcd_server.endpoint.targets[0], tmp_path, "1:3", 1, conf="keep_alive=3600") as job:
+        job.start_agents(3)
+        closer = await closer_of(job, etcd_server)
+        survivor, victim = (agent for agent in job.agents if agent is not closer)
+        for agent in (survivor, victim):
+            await_link(agent)
+        for agent in (closer, victim):
+            agent.send_signal(signal.SIGKILL)
+        job.await_round(2, 1)
+        assert set(job.ranks(2)) == {job.agents.index(survivor)}
