@@ -8,6 +8,8 @@ from elasticjob_cli.views.picture import Box, Label, Picture
 
 _SCALE = 2
 """Pixels for each unit: readable on screens of today."""
+_PLAIN = str.maketrans({"×": "x", "…": "..."})
+"""Letters that the font which comes with Pillow does not have."""
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 
 
@@ -30,7 +32,7 @@ def as_png(picture: Picture) -> bytes:
         elif isinstance(shape, Label):
             font = ImageFont.load_default(size=shape.size * _SCALE)
             place = (shape.x * _SCALE, shape.y * _SCALE)
-            draw.text(place, shape.text, fill=shape.fill, font=font, anchor=_ANCHORS[shape.anchor])
+            draw.text(place, shape.text.translate(_PLAIN), fill=shape.fill, font=font, anchor=_ANCHORS[shape.anchor])
     out = io.BytesIO()
     image.save(out, "PNG", optimize=True)
     return out.getvalue()

@@ -7,7 +7,7 @@ from elasticjob_cli.views.story import Round, Story
 from elasticjob_cli.views.text import clock, cut, day, duration
 from elasticjob_cli.views.timeline_text import grouped, headline, why
 
-_WIDTH, _LEFT, _RIGHT, _TOP = 1100, 190, 30, 84
+_WIDTH, _LEFT, _RIGHT, _TOP = 1100, 190, 42, 84
 _ROW, _BAR = 26, 16
 _TICKS = 6
 _GREY, _RED = "#7b8794", "#d64545"

@@ -36,7 +36,8 @@ def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(r
     resumed = rig.phase("Running")["rendezvousRound"]
     rig.finish.touch()
     rig.phase("Succeeded")
-    told = rig.until("the last event", lambda: "Succeeded: " in (said := team("describe", "j").out) and said)
+    rig.until("the last event", lambda: "Succeeded: " in team("describe", "j").out)
+    told = team("describe", "j").out
     assert f"{rig.namespace.name}/j has succeeded after" in told
     assert "ScaledUp: from 1 to 2 nodes." in told
     timeline = team("timeline", "j", COLUMNS="100").out
