@@ -64,8 +64,7 @@ class Cluster:
                 config.load_incluster_config(client_configuration=settings)
                 found = _pod_namespace()
             else:
-                config.load_kube_config(named, context=context, client_configuration=settings)
-                found = _namespace_of(config, named, context)
+                found = _load_kubeconfig(config, named, context, settings)
         except (config.ConfigException, OSError, ValueError, TypeError) as error:
             raise NoCluster(_no_cluster(named, context, error)) from error
         settings.retries = False
@@ -182,10 +181,20 @@ def _pod_namespace() -> str:
         return ""
 
 
-def _namespace_of(config: Any, named: str | None, context: str | None) -> str:
-    contexts, current = config.list_kube_config_contexts(named)
-    chosen = next((each for each in contexts if each["name"] == context), None) if context else current
-    return str(((chosen or {}).get("context") or {}).get("namespace") or "")
+def _load_kubeconfig(config: Any, named: str | None, context: str | None, settings: Any) -> str:
+    """Take what it says into `settings`; the context's namespace. As `load_kube_config`, which does not tell that."""
+    files = config.kube_config
+    merged = files.KubeConfigMerger(named or files.KUBE_CONFIG_DEFAULT_LOCATION)
+    if merged.config is None:
+        raise config.ConfigException("there is no such file, or nothing in it")
+    loader = files.KubeConfigLoader(
+        config_dict=merged.config,
+        active_context=context,
+        config_base_path=None,
+        config_persister=merged.save_changes,
+    )
+    loader.load_and_set(settings)
+    return str((loader.current_context.get("context") or {}).get("namespace") or "")
 
 
 def _no_cluster(named: str | None, context: str | None, error: Exception) -> str:
