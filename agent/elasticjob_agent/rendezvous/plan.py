@@ -76,8 +76,12 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
 
 
 def untold(view: View) -> Tell:
-    """What the agents do not know yet; a key that cannot be read is left: it is not for a closer to change."""
-    wanted = None if view.spec is None else terms_of(view.spec)
+    """What the agents do not know yet; a key that cannot be read is left: it is not for a closer to change.
+
+    A spec that an operator has emptied, because the job is deleted, says nothing of how its workers are to stop.
+    """
+    emptied = view.spec is not None and view.spec.operator is None and view.expected_revision > 0
+    wanted = None if view.spec is None or emptied else terms_of(view.spec)
     return Tell(None if wanted == view.terms else wanted, link_key=not view.link_key_revision)
 
 

@@ -4,11 +4,21 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.rendezvous.plan import STOP_MARGIN_S, Decision, Evict, Tell, Wait, WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.plan import (
+    STOP_MARGIN_S,
+    Decision,
+    Evict,
+    Tell,
+    Wait,
+    WriteWorld,
+    forming,
+    plan,
+    untold,
+)
 from elasticjob_api.records import GoneReason
 from elasticjob_api.terms import terms_of
 from elasticjob_api.world import Cause, Member, State, World
-from tests.unit.rendezvous.views import KEYS, AView, a_view, member, seen
+from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, member, seen
 
 NONCE = "fresh"
 
@@ -68,6 +78,12 @@ def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
 
 def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
     assert waiting(running().untold(scale_up_delay_s=99.0)).why == "running"
+
+
+def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted() -> None:
+    job = running(operator=OPERATOR).expected(0, 1, 2).untold(operator=None, stop_grace_s=30.0, slots={})
+    assert untold(job.build()) == Tell()
+    assert untold(running(operator=OPERATOR).expected(0).untold(stop_grace_s=90.0).build()).terms is not None
 
 
 def test_a_round_is_opened_before_anything_is_told() -> None:
