@@ -62,6 +62,8 @@ class LastFailure:
     signal: str = ""
     reason: str = ""
     message: str = ""
+    stderr_tail: str = ""
+    """The end of what the worker wrote to stderr, at most 1 KiB; the agent's log has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,14 @@ def last_failure(seen: Observed) -> LastFailure | None:
         signal=failure.signal,
         reason=_reason(failure),
         message=failure.message[:MESSAGE_LIMIT],
+        stderr_tail=_tail(failure.stderr),
     )
+
+
+def _tail(text: str) -> str:
+    """The last lines that are within the limit; of a line that is longer its end."""
+    kept = text[-MESSAGE_LIMIT:]
+    return kept.partition("\n")[2] or kept if len(text) > len(kept) else kept
 
 
 def _reason(failure: Failure) -> str:

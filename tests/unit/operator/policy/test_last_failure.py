@@ -48,6 +48,19 @@ def test_the_message_is_bounded() -> None:
     assert len(found(failure(message="x" * 5000)).message) == 1024
 
 
+def test_the_end_of_stderr_is_told_in_whole_lines() -> None:
+    assert found(failure(stderr="a\nb\n")).stderr_tail == "a\nb\n"
+    long = "".join(f"line {n}\n" for n in range(1000))
+    tail = found(failure(stderr=long)).stderr_tail
+    assert tail.startswith("line ")
+    assert long.endswith(tail)
+    assert 1000 < len(tail) <= 1024
+
+
+def test_of_one_line_of_stderr_that_is_too_long_the_end_is_told() -> None:
+    assert found(failure(stderr="x" * 2000 + "end")).stderr_tail == "x" * 1021 + "end"
+
+
 @pytest.mark.parametrize(
     "at",
     [
