@@ -17,6 +17,8 @@ from elasticjob_cli.views.timeline_page import timeline_page
 from elasticjob_cli.views.timeline_picture import timeline_picture
 from elasticjob_cli.views.timeline_text import timeline
 
+_ALL_ROUNDS = 0
+
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser, recorded=True)
@@ -26,11 +28,30 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--html", action="store_true", help="one page with picture, rounds and events; needs nothing else"
     )
+    form.add_argument(
+        "--trace",
+        type=_round,
+        nargs="?",
+        const=_ALL_ROUNDS,
+        metavar="ROUND",
+        help="where the microseconds of each recovery went, or those of one round point by point; of a run's folder",
+    )
     form.add_argument("-o", "--output", choices=("json", "yaml"), help="rounds and events, for programs")
     add_cluster_options(parser)
 
 
+def _round(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be the number of a round")
+    return int(text)
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.trace is not None:
+        from elasticjob_cli.traces import traced  # noqa: PLC0415  # most do not ask for it
+
+        print(traced(arguments.job, arguments.trace or None))
+        return ExitCode.OK
     subject = find(arguments)
     told = story(subject.job, subject.moments, now_s=time.time())
     if arguments.png:
@@ -74,6 +95,7 @@ PAGES = {
             ("timeline digits", "in the terminal"),
             ("timeline digits --html > digits.html", "one page that needs nothing else"),
             ("timeline runs/digits-20260101T120000Z-1a2b --svg > run.svg", ""),
+            ("timeline runs/digits-20260101T120000Z-1a2b --trace 2", "the recovery of round 2 in microseconds"),
             ("timeline digits -o json | jq .gaps_s", "for programs"),
         ),
         configure=_configure,

@@ -108,7 +108,7 @@ async def _start_etcd(stack: AsyncExitStack, folder: RunFolder, options: EtcdOpt
 
 def _host(folder: RunFolder, cwd: Path, environ: Mapping[str, str]) -> Host:
     return Host(
-        environ={names.ENV_LOG_LEVEL: _AGENT_LOG_LEVEL, **environ},
+        environ={names.ENV_LOG_LEVEL: _AGENT_LOG_LEVEL, names.ENV_TRACE: str(folder.trace.absolute()), **environ},
         bin=Path(sys.executable).parent,
         cwd=cwd,
         pods=folder.pods.absolute(),

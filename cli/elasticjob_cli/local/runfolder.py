@@ -33,6 +33,11 @@ class RunFolder:
         return self.path / "logs"
 
     @property
+    def trace(self) -> Path:
+        """What all agents did in each round, in microseconds: `elasticjob timeline --trace`."""
+        return self.path / "trace.jsonl"
+
+    @property
     def log(self) -> Path:
         """What the operator says to those who look for its faults."""
         return self.path / "elasticjob.log"

@@ -1,0 +1,49 @@
+"""The microseconds of a recovery, from a trace file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elasticjob_cli.traces import NoTrace, traced
+
+POINTS = [
+    (100, "a", 1, "started"),
+    (900, "a", 1, "detected"),
+    (950, "a", 2, "proposed"),
+    (960, "a", 2, "saw forming"),
+    (990, "a", 2, "stopped"),
+    (1000, "a", 2, "ready"),
+    (1100, "a", 2, "saw active"),
+    (1300, "a", 2, "started"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a run."""
+    names = ("t_us", "agent", "round", "point")
+    lines = [json.dumps(dict(zip(names, point, strict=True))) for point in POINTS]
+    (tmp_path / "trace.jsonl").write_text("\n".join(lines) + "\ntorn")
+    return tmp_path
+
+
+def test_every_recovery_is_told_by_its_steps(folder: Path) -> None:
+    said = traced(str(folder), None)
+    assert "round 1:" in said
+    assert "round 2: 400 µs" in said
+    assert "saw forming" not in said
+
+
+def test_one_recovery_is_told_point_by_point(folder: Path) -> None:
+    said = traced(str(folder / "trace.jsonl"), 2)
+    assert "round 1:" not in said
+    assert "60  a: saw forming" in said
+
+
+@pytest.mark.parametrize(
+    ("where", "number", "words"), [(".", 9, "has no round 9; there are 1, 2"), ("x", 1, "there is no trace to read")]
+)
+def test_a_trace_that_is_not_there_is_a_sentence(folder: Path, where: str, number: int, words: str) -> None:
+    with pytest.raises(NoTrace, match=words):
+        traced(str(folder / where), number)
