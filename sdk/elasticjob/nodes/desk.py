@@ -118,8 +118,9 @@ class Desk:
         """A guest: it has the connection until it goes, or all is over."""
         log.info("node %s joins", hello.host)
         writer.write(wire.line_of(self._terms))
-        writer.write(self._parcel)
-        await writer.drain()
+        for begin in range(0, len(self._parcel), wire.CHUNK_BYTES):  # one copy a guest would be too many
+            writer.write(self._parcel[begin : begin + wire.CHUNK_BYTES])
+            await writer.drain()
         await self._over.wait()
         writer.write(wire.OVER)
         await writer.drain()
