@@ -51,7 +51,7 @@ def start_processes(
         args: by local rank; the keys 0 to n-1 say how many workers there are. A bare string is one argument.
         envs: variables by local rank, added to our own environment; None for none.
         more: logs_specs (see `LogsSpecs`), or log_dir (an existing empty folder), and what follows it.
-        options: the same by keyword; `numa_options` (see `multiprocessing.numa`) says which processors each worker gets.
+        options: the same by keyword; `numa_options` (`multiprocessing.numa`) says which processors each worker gets.
 
     Raises:
         TypeError: the forms are mixed, neither is given, or the entrypoint is neither function nor command.
