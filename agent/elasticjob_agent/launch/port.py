@@ -33,7 +33,10 @@ class HeldPort:
 
     def release(self) -> None:
         """Let rank 0 bind it; other launches of this library still keep away. Idempotent."""
-        if self._held:
+        if self._held and self._held[0].fileno() >= 0:
+            # A fork for another launch may have copied it and not yet closed its copy. The option is the socket's, not
+            # the descriptor's: rank 0, if it binds with it as servers do, gets the port all the same.
+            self._held[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._held[0].close()
 
     def close(self) -> None:

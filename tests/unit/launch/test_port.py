@@ -55,6 +55,16 @@ def test_b_002_05_a_closed_port_may_be_had_again() -> None:
         assert again.number == held.number
 
 
+def test_a_copy_that_a_fork_has_not_closed_yet_does_not_keep_a_released_port_from_rank_0() -> None:
+    with HeldPort() as held:
+        copy = os.dup(held._held[0].fileno())
+        try:
+            held.release()
+            _bind(held.number, reuse=True)
+        finally:
+            os.close(copy)
+
+
 def test_a_fork_meanwhile_does_not_keep_a_port_that_is_released() -> None:
     with HeldPort() as held:
         there, here = os.pipe()
