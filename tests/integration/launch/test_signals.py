@@ -15,7 +15,7 @@ import pytest
 from elasticjob_agent.launch import MainProcessError, WorkerError, launch
 from tests.faults.waiting import eventually
 from tests.integration.launch import functions
-from tests.integration.launch.conftest import Script
+from tests.integration.supervisor.launching import Script
 
 _BOTH = [signal.SIGTERM, signal.SIGINT]
 

@@ -10,8 +10,8 @@ import pytest
 
 from elasticjob_agent.launch import launch
 from tests.integration.launch import functions
-from tests.integration.launch.conftest import ROOT, Script
 from tests.integration.spawn.functions import wait_for
+from tests.integration.supervisor.launching import ROOT, Script
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

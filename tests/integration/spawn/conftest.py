@@ -1,21 +1,14 @@
 """What the tests of spawn share: a census around each, begun after the library's own long-lived processes."""
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing import resource_tracker
-from pathlib import Path
 
 import pytest
 
 from elasticjob_agent.spawn import start_processes
-from tests.faults.waiting import eventually
 from tests.integration.spawn import functions
-from tests.integration.supervisor.census import MARKER, Census
-
-ROOT = Path(__file__).parents[3]
-
-Script = Callable[[str], "subprocess.Popen[str]"]
+from tests.integration.supervisor.census import Census
+from tests.integration.supervisor.launching import Script, census, main_module, programs  # noqa: F401  # fixtures
 
 
 @pytest.fixture(scope="session")
@@ -26,38 +19,9 @@ def background() -> None:
         start_processes(functions.nothing, start_method=method)
 
 
-@pytest.fixture(autouse=True)
-def _main_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is spawned would import the main module, pytest, and take three times as long."""
-    main = sys.modules["__main__"]
-    monkeypatch.setattr(main, "__spec__", None)
-    monkeypatch.delattr(main, "__file__", raising=False)
-
-
-@pytest.fixture(autouse=True)
-def census(background: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Census]:
-    """Nothing is left behind by any test."""
-    del background
-    with Census() as census:
-        monkeypatch.setenv(MARKER, census.token)
-        yield census
-        eventually(lambda: not census.found(), within_s=30, what=f"nothing left; but {census.found()}")
-
-
 @pytest.fixture
-def script(census: Census) -> Iterator[Script]:
+def script(census: Census) -> Iterator[Script]:  # noqa: F811  # the fixture above
     """Run a program in a Python of its own, which is gone in the end."""
     del census
-    running: list[subprocess.Popen[str]] = []
-
-    def run(text: str) -> "subprocess.Popen[str]":
-        program = subprocess.Popen(
-            [sys.executable, "-c", text], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        running.append(program)
-        return program
-
-    yield run
-    for program in running:
-        program.kill()
-        program.communicate()
+    with programs() as run:
+        yield run

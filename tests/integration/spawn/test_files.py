@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.spawn import ProcessRaisedException, start_processes
 from tests.integration.spawn import functions
-from tests.integration.spawn.conftest import Script
+from tests.integration.supervisor.launching import Script
 
 METHODS = ["spawn", "fork", "forkserver"]
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.integration.spawn.conftest import ROOT
+from tests.integration.supervisor.launching import ROOT
 
 _LOOK = """
 import os, signal, sys, threading

@@ -10,7 +10,7 @@ from elasticjob_agent.spawn import start_processes
 from elasticjob_agent.spawn.start import configured_preload
 from elasticjob_agent.supervisor import StartError
 from tests.integration.spawn import functions
-from tests.integration.spawn.conftest import Script
+from tests.integration.supervisor.launching import Script
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from elasticjob_agent.spawn import ProcessContext, ProcessExitedException, start_processes
 from tests.faults.waiting import eventually
 from tests.integration.spawn import functions
-from tests.integration.spawn.conftest import Script
+from tests.integration.supervisor.launching import Script
 
 _PROGRAM = """
 import os, signal, sys, threading
