@@ -17,7 +17,7 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
 
 ##@ Tests
-.PHONY: test lint unit integration test-torch e2e soak images nightly
+.PHONY: test lint unit integration test-torch test-frameworks e2e soak images nightly
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
 lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
 	$(BIN)/ruff check .
@@ -35,6 +35,10 @@ integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four a
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal tests/integration --ignore=tests/integration/payload
 test-torch: .venv/dev ## an unmodified DDP script under our agent and under torchrun (3 minutes; installs torch, 4.7 GB, the first time)
 	ELASTICJOB_TORCH_PYTHON=$$(hack/torch-venv) $(BIN)/pytest tests/torch
+test-frameworks: .venv/dev ## the JAX, XGBoost, FSDP and DDP examples through a killed worker (3 minutes; installs 5.4 GB the first time)
+	hack/frameworks-venv >/dev/null
+	hack/torch-venv >/dev/null
+	$(BIN)/pytest tests/frameworks
 e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
 	$(BIN)/pytest tests/integration/payload e2e
 soak: .venv/dev ## 5 jobs under random faults for MINUTES=20: every result right, nothing stuck, nothing left behind
@@ -45,7 +49,7 @@ images: ## build the operator's, the agent's, etcd's and the example's images
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
 	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
-	$(MAKE) test-torch
+	$(MAKE) test-torch test-frameworks
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
 
@@ -79,6 +83,7 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/browser.in -o requirements/browser.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/docs.in -o requirements/docs.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/frameworks.in -o requirements/frameworks.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/audit.in -o requirements/audit.txt
 sbom: .venv-audit/done ## what the images hold of Python packages, with hashes, as CycloneDX: dist/sbom/*.json
 	mkdir -p dist/sbom

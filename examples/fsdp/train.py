@@ -1,0 +1,107 @@
+"""Fully sharded training (FSDP2) with distributed checkpoints (DCP), on CPUs: nothing here knows of elasticjob.
+
+Every rank holds a shard of parameters and optimizer. A checkpoint is written by all ranks together and can be read
+by any number of them: after a change of size each takes its new shard. Only a checkpoint that is whole counts: its
+folder gets its name when all have written.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+FEATURES = 16
+BATCH = 32
+
+
+def network() -> torch.nn.Module:
+    """Two layers, each sharded over all ranks."""
+    torch.manual_seed(0)
+    made = torch.nn.Sequential(torch.nn.Linear(FEATURES, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in made:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(made, mesh=mesh)
+    return made
+
+
+def newest(folder: Path) -> Path | None:
+    """The last whole checkpoint."""
+    return max(folder.glob("step-*"), default=None)
+
+
+def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """The step to go on from; 0 without a checkpoint. Rank 0 says which one, for all."""
+    found = [newest(folder)]
+    dist.broadcast_object_list(found, src=0)
+    if found[0] is None:
+        return 0
+    weights, moments = get_state_dict(model, optimizer)
+    state = {"model": weights, "optimizer": moments, "step": 0}
+    dcp.load(state, checkpoint_id=found[0])
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    return int(state["step"])
+
+
+def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """All ranks write; then rank 0 gives the folder its name and forgets all but the last two."""
+    draft = folder / f"writing-{step:08}"
+    weights, moments = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": moments, "step": step}, checkpoint_id=draft)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        draft.replace(folder / f"step-{step:08}")
+        for old in sorted(folder.glob("step-*"))[:-2]:
+            shutil.rmtree(old)
+
+
+def train(options: argparse.Namespace) -> None:
+    """From the last checkpoint to the last step."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    first = load(options.folder, model, optimizer)
+    print(f"rank {rank} of {world} begins at step {first}", flush=True)
+    for step in range(first, options.steps):
+        data = torch.randn(BATCH, FEATURES, generator=torch.Generator().manual_seed(step * 1000 + rank))
+        loss = torch.nn.functional.mse_loss(model(data), data.sum(dim=1, keepdim=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if (step + 1) % options.save_every == 0:
+            save(options.folder, step + 1, model, optimizer)
+            if rank == 0:
+                print(f"step {step + 1} loss {loss.item():.4f}", flush=True)
+        time.sleep(options.pause)
+    print(f"rank {rank}: done after {options.steps} steps", flush=True)
+
+
+def main() -> int:
+    """Read the options, form the group that the environment describes, train."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--save-every", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds after each step")
+    parser.add_argument("--folder", type=Path, default=Path("checkpoints"))
+    options = parser.parse_args()
+    dist.init_process_group("gloo")
+    train(options)
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())

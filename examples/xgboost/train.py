@@ -1,0 +1,84 @@
+"""Gradient-boosted trees over several processes with XGBoost's own collective: nothing here knows of elasticjob.
+
+Rank 0 runs XGBoost's tracker at MASTER_ADDR and MASTER_PORT, every rank (rank 0 too) joins it and holds a part of
+the rows. Trees are added a few at a time, rank 0 keeps the model in a file after each, and whoever starts goes on
+from there. The parts are drawn from the rank, so any number of ranks trains on the same kind of data.
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import xgboost
+from xgboost.collective import CommunicatorContext
+from xgboost.tracker import RabitTracker
+
+ROWS = 2_000
+FEATURES = 6
+PARAMETERS = {"max_depth": 4, "eta": 0.3, "objective": "reg:squarederror", "nthread": 1, "tree_method": "hist"}
+
+
+def rows(seed: int) -> xgboost.DMatrix:
+    """Inputs, and a sum of products of them to be learned."""
+    x = np.random.default_rng(seed).standard_normal((ROWS, FEATURES))
+    return xgboost.DMatrix(x, label=x[:, 0] * x[:, 1] + x[:, 2])
+
+
+def load(path: Path) -> tuple[xgboost.Booster | None, int]:
+    """The model to go on with and how many trees it has."""
+    if not path.exists():
+        return None, 0
+    model = xgboost.Booster(PARAMETERS, model_file=path)
+    return model, model.num_boosted_rounds()
+
+
+def save(path: Path, model: xgboost.Booster) -> None:
+    """Whole or not at all: a process may be killed in the middle."""
+    draft = path.with_name(f".{os.getpid()}.{path.name}")
+    model.save_model(draft)
+    draft.replace(path)
+
+
+def train(options: argparse.Namespace, rank: int) -> None:
+    """From the last model to the last tree."""
+    model, have = load(options.model)
+    mine, test = rows(rank + 1), rows(0)
+    print(f"rank {rank} goes on from {have} trees", flush=True)
+    while have < options.trees:
+        more = min(options.save_every, options.trees - have)
+        model = xgboost.train(PARAMETERS, mine, num_boost_round=more, xgb_model=model)
+        have += more
+        if rank == 0:
+            save(options.model, model)
+            error = float(np.sqrt(np.mean((model.predict(test) - test.get_label()) ** 2)))
+            print(f"{have} trees, test error {error:.3f}", flush=True)
+        time.sleep(options.pause)
+    print(f"rank {rank}: done with {have} trees", flush=True)
+
+
+def main() -> int:
+    """Join the collective that the environment describes, and train."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trees", type=int, default=60)
+    parser.add_argument("--save-every", type=int, default=3)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds after each save")
+    parser.add_argument("--model", type=Path, default=Path("model.json"))
+    options = parser.parse_args()
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    tracker = None
+    if rank == 0:
+        tracker = RabitTracker(n_workers=world_size, host_ip=host, port=port)
+        tracker.start()
+    with CommunicatorContext(dmlc_tracker_uri=host, dmlc_tracker_port=port, dmlc_task_id=str(rank), dmlc_retry=30):
+        train(options, rank)
+    if tracker is not None:
+        tracker.wait_for()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

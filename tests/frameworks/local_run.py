@@ -1,0 +1,19 @@
+"""An example run by `elasticjob run`, as its first line says, under the Python that has what it imports."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_example(name: str, folder: Path, python: Path | None = None, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a copy of `examples/<name>` to its end; `python` takes the place of the image's."""
+    place = folder / name
+    shutil.copytree(ROOT / "examples" / name, place)
+    manifest = place / "job.yaml"
+    if python is not None:
+        manifest.write_text(manifest.read_text().replace("[python,", f"[{python},"))
+    command = [str(Path(sys.executable).with_name("elasticjob")), "run", *options, str(manifest)]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=280)

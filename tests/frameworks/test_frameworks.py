@@ -1,0 +1,32 @@
+"""The examples for other frameworks survive a worker that is killed in the middle, as their manifests promise.
+
+`make test-frameworks` runs them: JAX and XGBoost come from hack/frameworks-venv, torch from hack/torch-venv.
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.local_run import ROOT, run_example
+
+pytestmark = pytest.mark.timeout(300)
+
+KILL = ("--inject", "kill-worker:rank=1@3s")
+EXAMPLES = [
+    pytest.param("jax", "frameworks-venv", "process 0: done after 200 steps", id="jax"),
+    pytest.param("xgboost", "frameworks-venv", "rank 0: done with 60 trees", id="xgboost"),
+    pytest.param("fsdp", "torch-venv", "rank 0: done after 200 steps", id="fsdp"),
+    pytest.param("ddp", "torch-venv", "done after 200 steps", id="ddp"),
+]
+
+
+@pytest.mark.parametrize(("name", "venv", "last"), EXAMPLES)
+def test_the_example_survives_a_killed_worker(name: str, venv: str, last: str, tmp_path: Path) -> None:
+    python = Path(subprocess.run([ROOT / "hack" / venv], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    done = run_example(name, tmp_path, python, *KILL)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert last in said
+    assert "was killed by SIGKILL in round 1" in said
+    assert "round 2: 2 nodes, 2 workers" in said
