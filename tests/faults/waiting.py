@@ -15,7 +15,7 @@ _PAUSE_S = 0.01
 
 
 def eventually(
-    condition: Callable[[], T], *, within_s: float = 10.0, what: str = "condition", pause_s: float = _PAUSE_S
+    condition: Callable[[], T], *, within_s: float = 30.0, what: str = "condition", pause_s: float = _PAUSE_S
 ) -> T:
     """Call `condition` until it is truthy; return that value, or fail after `within_s` seconds.
 
@@ -30,7 +30,7 @@ def eventually(
 
 
 async def aeventually(
-    condition: Callable[[], T] | Callable[[], Awaitable[T]], *, within_s: float = 10.0, what: str = "condition"
+    condition: Callable[[], T] | Callable[[], Awaitable[T]], *, within_s: float = 30.0, what: str = "condition"
 ) -> T:
     """As `eventually`, without blocking the event loop; `condition` may be a coroutine function."""
     deadline = time.monotonic() + within_s
