@@ -1,0 +1,138 @@
+"""A real run, from agents' trace points to figures and page: real etcd, agents and workers, and the reconciler."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from elasticjob_api.records import WorkerState
+from elasticjob_cli.local.localize import localized
+from elasticjob_cli.local.rig import EtcdOptions, Rig, build_rig
+from elasticjob_cli.local.runfolder import make_run_folder
+from elasticjob_cli.local.strikes import strike_process
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.metrics import PrometheusMeter
+from elasticjob_operator.operator import Operator
+from elasticjob_operator.settings import Settings
+from elasticjob_operator.ui import Board, Page
+from elasticjob_operator.ui.board import Shown
+from elasticjob_operator.ui.history import Round
+from tests.faults.waiting import aeventually
+
+pytestmark = pytest.mark.etcd
+
+WITHIN_S = 60.0
+STEPS = {"detect", "stop", "agree", "start"}
+WORKER = "import sys, time; print('my last words', file=sys.stderr, flush=True); time.sleep(1000)"
+
+
+def manifest() -> dict[str, Any]:
+    container = {"name": "trainer", "image": "none", "command": [sys.executable, "-c", WORKER]}
+    spec = {"replicas": 2, "nprocPerNode": 2, "template": {"spec": {"containers": [container]}}}
+    return {"apiVersion": "elasticjob.io/v1alpha1", "kind": "ElasticJob", "metadata": {"name": "j"}, "spec": spec}
+
+
+@dataclass
+class Run:
+    """One job that runs, and who looks on."""
+
+    rig: Rig
+    meter: PrometheusMeter
+    board: Board
+    page: Page
+    said: bytearray
+
+    @property
+    def shown(self) -> Shown:
+        return self.board.jobs["default", "j"]
+
+    async def measured(self, number: int) -> Round:
+        """The round, once its agents have told how long it took."""
+
+        def seen() -> Round | None:
+            rounds = self.shown.history.rounds if self.board.jobs else ()
+            return next((each for each in rounds if each.number == number and each.steps), None)
+
+        found = await aeventually(seen, within_s=WITHIN_S, what=f"round {number} measured")
+        assert found is not None
+        return found
+
+    def workers(self) -> list[int]:
+        """Process ids of the workers that run."""
+        reports = self.shown.view.reports.values()
+        return [w.pid for report in reports for w in report.workers if w.state is WorkerState.HEALTHY]
+
+    async def all_have_spoken(self) -> None:
+        await aeventually(lambda: self.said.count(b"my last words") == 4, within_s=WITHIN_S, what="last words")
+
+    def lines(self) -> list[str]:
+        return self.meter.text().decode().splitlines()
+
+
+@pytest.fixture
+async def run(tmp_path: Path) -> AsyncIterator[Run]:
+    async with contextlib.AsyncExitStack() as stack:
+        folder, said = make_run_folder(tmp_path / "run"), bytearray()
+        rig = await build_rig(
+            stack,
+            folder=folder,
+            cwd=tmp_path,
+            environ=os.environ,
+            options=EtcdOptions(),
+            write=lambda _pod, lines: said.extend(lines),
+        )
+        meter, board = PrometheusMeter(), Board()
+        endpoints = rig.server.endpoint.targets
+        settings = Settings(cluster_id=rig.cluster_id, operator_id=rig.cluster_id, etcd_endpoints=endpoints)
+        rig = replace(rig, operator=Operator(rig.cluster, rig.etcd, settings, meter=meter, onlooker=board))
+        meter.show(rig.operator.phases, rig.operator.depth)
+        page = await stack.enter_async_context(Page(board))
+        tasks = [asyncio.create_task(rig.operator.run()), asyncio.create_task(rig.kubelet.run())]
+        await rig.cluster.create(Resource.JOB, localized(manifest()))
+        try:
+            yield Run(rig, meter, board, page, said)
+        finally:
+            await rig.kubelet.stop(0.0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_worker_that_is_killed_shows_in_every_step_and_on_the_page(run: Run) -> None:
+    assert set((await run.measured(1)).steps) >= {"start"}
+    await run.all_have_spoken()
+    strike_process(run.workers()[0], signal.SIGKILL)
+    second = await run.measured(2)
+    assert set(second.steps) == STEPS
+    assert (second.cause, second.workers) == ("WorkerFailed", 4)
+    lines = run.lines()
+    assert 'elasticjob_rounds_total{cause="WorkerFailed",namespace="default"} 1.0' in lines
+    for step in STEPS:
+        counted = f'elasticjob_recovery_step_seconds_count{{cause="WorkerFailed",step="{step}"}} 1.0'
+        assert counted in lines
+    async with aiohttp.ClientSession() as session, session.get(f"{run.page.url}api/jobs/default/j") as answer:
+        told = json.loads((await answer.content.readline()).decode().removeprefix("data: "))["job"]
+    assert [each["round"] for each in told["rounds"]] == [1, 2]
+    assert told["failures"][0]["signal"] == "SIGKILL"
+    assert told["failures"][0]["tail"] == "my last words"
+
+
+async def test_an_agent_that_is_killed_is_a_loss_and_its_end_is_where_it_begins(run: Run) -> None:
+    await run.measured(1)
+    [pod] = [pod for pod in run.rig.cluster.objects(Resource.POD) if "-1-" in objects.name_of(pod)]
+    for pid in run.rig.kubelet.pids_of(objects.uid_of(pod)):
+        strike_process(pid, signal.SIGKILL)
+    second = await run.measured(2)
+    assert second.cause == "NodeLost"
+    assert {"stop", "agree", "start"} <= set(second.steps)
+    assert 'elasticjob_recovery_seconds_count{cause="NodeLost"} 1.0' in run.lines()
