@@ -26,7 +26,7 @@ from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.policy.stuck import why_dead
 
 _AT_ONCE = 32
-"""Requests to the API server at the same time, over all jobs."""
+"""Certificates that are made at the same time, over all jobs; a cluster minds its own requests."""
 
 log = logging.getLogger(__name__)
 
@@ -100,23 +100,21 @@ class Actor:
 
     async def _create_pod(self, turn: Turn, action: act.CreatePod) -> None:
         ledger, name = turn.ledger, action.name
-        async with self._room:
-            ledger.sending(name)  # before the request: whatever ends this task, the name is not tried again
-            try:
-                await self._cluster.create(Resource.POD, dict(action.body))
-            except AlreadyExists:
-                log.info("%s: pod %s is there already", turn.key, name)
-            except ClusterUnavailable:
-                raise  # nobody knows whether it was created: it will be looked for
-            except ClusterError:
-                ledger.refused(name)
-                raise
+        ledger.sending(name)  # before the request: whatever ends this task, the name is not tried again
+        try:
+            await self._cluster.create(Resource.POD, dict(action.body))
+        except AlreadyExists:
+            log.info("%s: pod %s is there already", turn.key, name)
+        except ClusterUnavailable:
+            raise  # nobody knows whether it was created: it will be looked for
+        except ClusterError:
+            ledger.refused(name)
+            raise
         ledger.exists(name, self._clock())
         turn.again_in_s.append(SHOWN_WITHIN_S)
 
     async def _look_pod(self, turn: Turn, action: act.LookPod) -> None:
-        async with self._room:
-            found = await self._cluster.get(Resource.POD, turn.key.namespace, action.name)
+        found = await self._cluster.get(Resource.POD, turn.key.namespace, action.name)
         if found is None or jobkey.of_pod(found) != turn.key:
             turn.ledger.missing(action.name)
             turn.ledger.gone_uids |= action.uids
@@ -131,17 +129,15 @@ class Actor:
         await asyncio.gather(*(self._delete_pod(turn, name, uid) for name, uid in action.pods.items()))
 
     async def _delete_pod(self, turn: Turn, name: str, uid: str, grace_s: float | None = None) -> None:
-        async with self._room:
-            try:
-                await self._cluster.delete(Resource.POD, turn.key.namespace, name, uid=uid, grace_s=grace_s)
-            except Conflict:
-                log.info("%s: pod %s is another one by now", turn.key, name)
+        try:
+            await self._cluster.delete(Resource.POD, turn.key.namespace, name, uid=uid, grace_s=grace_s)
+        except Conflict:
+            log.info("%s: pod %s is another one by now", turn.key, name)
 
     async def _force_delete(self, turn: Turn, action: act.ForceDelete) -> None:
         turn.ledger.node_looked_s[action.uid] = self._clock()
         try:
-            async with self._room:
-                why = why_dead(await self._cluster.get(Resource.NODE, "", action.node_name))
+            why = why_dead(await self._cluster.get(Resource.NODE, "", action.node_name))
         except Forbidden as error:
             log.info("%s: pod %s is stuck; its node may not be looked at: %s", turn.key, action.name, error)
             return

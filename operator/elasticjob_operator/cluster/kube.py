@@ -5,6 +5,7 @@ applied, so that a taken name is seen; services and statuses are applied with on
 `handlers.py` are the only ones that import kubernetes or kopf; every foreign error ends here.
 """
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -38,6 +39,9 @@ _FIRST_LIST_AGAIN_S = 10.0
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
+_ACTING, _TELLING = 24, 8
+"""Requests on their way at the same time: those that jobs wait for; statuses and events, which never hold them up."""
+_TOLD = frozenset({Resource.JOB, Resource.EVENT})
 _WATCH_S = 300
 """After so long the API server ends a watch, and another one is begun."""
 _SILENT_S = 150.0
@@ -99,6 +103,7 @@ class KubeCluster:
         self._namespaces = namespaces or ("",)
         self._page = page
         self._clock = clock
+        self._acting, self._telling = asyncio.Semaphore(_ACTING), asyncio.Semaphore(_TELLING)
         self._undeclared: set[str] = set()
         """Fields of the status that the CRD does not know; asked again after each list, it may be a new one."""
 
@@ -129,18 +134,19 @@ class KubeCluster:
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create an object and return it as stored."""
-        return await self._call("POST", _path(resource, body["metadata"].get("namespace", "default")), body=body)
+        path = _path(resource, body["metadata"].get("namespace", "default"))
+        return await self._call("POST", path, resource, body=body)
 
     async def apply(self, resource: Resource, body: Object) -> Object:
         """Server-side apply; Conflict when somebody else has said something about the same fields."""
         path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
-        return await self._apply(path, body, force=False)
+        return await self._apply(resource, path, body, force=False)
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
         """Overwrite an object; None when it is not there."""
         path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         try:
-            return await self._call("PUT", path, body=body)
+            return await self._call("PUT", path, resource, body=body)
         except NotFound:
             return None
 
@@ -166,13 +172,14 @@ class KubeCluster:
         kind = _KINDS[resource]
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "status": dict(status)}
         try:
-            await self._apply(f"{_path(resource, namespace, name)}/status", body, force=True)
+            await self._apply(resource, f"{_path(resource, namespace, name)}/status", body, force=True)
         except NotFound:
             log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
 
-    async def _apply(self, path: str, body: Object, *, force: bool) -> Object:
+    async def _apply(self, resource: Resource, path: str, body: Object, *, force: bool) -> Object:
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
-        return await self._call("PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml")
+        kind = "application/apply-patch+yaml"
+        return await self._call("PATCH", path, resource, query=query, body=body, content_type=kind)
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
@@ -184,7 +191,7 @@ class KubeCluster:
         if grace_s is not None:
             body["gracePeriodSeconds"] = int(grace_s)
         try:
-            await self._call("DELETE", _path(resource, namespace, name), body=body)
+            await self._call("DELETE", _path(resource, namespace, name), resource, body=body)
         except NotFound:
             log.debug("%s %s/%s was gone already", resource.value, namespace, name)
 
@@ -196,7 +203,7 @@ class KubeCluster:
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Read one object, by quorum."""
         try:
-            return await self._call("GET", _path(resource, namespace, name))
+            return await self._call("GET", _path(resource, namespace, name), resource)
         except NotFound:
             return None
 
@@ -311,9 +318,11 @@ class KubeCluster:
             crd = f"{names.PLURAL}.{names.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
-    async def _call(self, method: str, path: str, **asked: Any) -> Object:
-        async with self._asked(method, path, **asked) as answer:
-            data = await answer.read()
+    async def _call(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> Object:
+        # Without a room of our own a thousand jobs would wait in the library's, and their time would run out there.
+        async with self._telling if resource in _TOLD else self._acting:  # noqa: SIM117 -- the room first
+            async with self._asked(method, path, **asked) as answer:
+                data = await answer.read()
         if answer.status >= FIRST_ERROR:
             raise refusal(answer.status, f"{method} {path}", data)
         found: Object = json.loads(data)
