@@ -89,13 +89,14 @@ def test_the_secret_goes_with_the_job_and_is_seen_as_files_by_the_trainer_alone(
     assert f'"uid":"{uid}"' in owners
 
 
+@pytest.mark.nightly
 def test_a_running_job_gets_the_next_certificate_without_a_new_round(release: Release, pods: Pods, rig: Rig) -> None:
-    release.start_operator("--certificate-life", "30")
+    release.start_operator("--certificate-life", "60")
     uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
     pods.start(2)
     rig.running(nodes=2, round_=1)
     first = certificate(release, uid)
-    rig.until("another certificate", lambda: certificate(release, uid) != first, within_s=60)
+    rig.until("another certificate", lambda: certificate(release, uid) != first, within_s=90)
     pods.remount()
     pods.says("dialed etcd with the renewed certificate")
     rig.finish.touch()
