@@ -116,6 +116,7 @@ def join_nodes(
 
 def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:
     """Live in a loop of this thread and a folder that goes at the end; errors of the layers below become ours."""
+    _refuse_a_running_loop()
     with tempfile.TemporaryDirectory(prefix="elasticjob-") as folder:
         life = Life(Path(folder))
         try:
@@ -129,6 +130,17 @@ def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:
         finally:
             if life.told:  # whatever else it was: this process was asked to end
                 raise MainProcessError(signal_no=life.told[0])
+
+
+def _refuse_a_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # as it should be
+        return
+    raise RuntimeError(
+        "this thread runs an event loop, as in a notebook, and a call over several nodes would block it: "
+        "await asyncio.to_thread(elasticjob.launch_nodes, …)"
+    )
 
 
 def _nodes(text: str) -> tuple[int, int]:

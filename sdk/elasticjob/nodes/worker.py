@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import traceback
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from elasticjob.nodes.parcel import unpacked
 from elasticjob.nodes.wire import RESULT, TAKEN, Hello, line_of
@@ -48,9 +48,9 @@ def main() -> None:
     sys.exit(end.code if delivered or end.code else 1)
 
 
-def _run(file: "object") -> _End:
+def _run(file: IO[bytes]) -> _End:
     try:
-        fn, args = unpacked(file)  # type: ignore[arg-type]
+        fn, args = unpacked(file)
     except BaseException as error:  # noqa: BLE001  # whatever the user's import raises is told
         return _failed(ends.NEVER_BEGAN, error)
     try:

@@ -1,5 +1,7 @@
 """`launch_nodes` on this machine alone: no endpoint, an etcd of its own; and how functions may end."""
 
+import asyncio
+
 import pytest
 
 from elasticjob.errors import CallFailed
@@ -35,6 +37,12 @@ def test_another_exit_code_is_a_failure_with_it() -> None:
 def test_a_lambda_is_refused_before_anything_starts() -> None:
     with pytest.raises(Exception, match=r"(?i)pickle"):
         launch_nodes(lambda: None)
+
+
+async def test_beside_a_running_event_loop_it_says_how_it_is_called() -> None:
+    with pytest.raises(RuntimeError, match=r"await asyncio\.to_thread\(elasticjob\.launch_nodes"):
+        launch_nodes(functions.place)
+    assert await asyncio.to_thread(launch_nodes, functions.place) == {0: (0, 1, 0)}
 
 
 @pytest.mark.parametrize(
