@@ -12,7 +12,7 @@ import asyncio
 import sys
 from typing import Any
 
-from benchmarks.rendezvous_members import LEASE_TTL_S, now_us, prepare, say, serve
+from benchmarks.rendezvous_members import LEASE_TTL_S, now_us, prepare, say, say_ended, serve
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.convert import prefix_range, rpc
@@ -34,11 +34,15 @@ class BareMembers:
     def go(self) -> None:
         """Start them all."""
         self._tasks = [asyncio.create_task(self._live(slot)) for slot in self._slots]
+        for task in self._tasks:
+            task.add_done_callback(say_ended)
 
     async def _live(self, slot: int) -> None:
         channel = open_channel(self._endpoint)
         kv, ctl = rpc.KVStub(channel), prefix_range(self._keys.ctl)
-        lease = await rpc.LeaseStub(channel).LeaseGrant(rpc.LeaseGrantRequest(TTL=int(LEASE_TTL_S) * 100))
+        lease = await rpc.LeaseStub(channel).LeaseGrant(
+            rpc.LeaseGrantRequest(TTL=int(LEASE_TTL_S) * 100), wait_for_ready=True
+        )
         put = rpc.PutRequest(key=self._keys.node(slot, "0" * 8).encode(), value=_RECORD, lease=lease.ID)
         write = rpc.RequestOp(request_put=put)
         read = rpc.RequestOp(request_range=rpc.RangeRequest(**ctl))

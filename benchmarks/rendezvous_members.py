@@ -17,7 +17,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
@@ -92,6 +92,7 @@ class Members:
             workers = QuickWorkers(self._on_start)
             self._workers.append(workers)
             self._tasks.append(asyncio.create_task(self._member(slot, workers).run()))
+            self._tasks[-1].add_done_callback(say_ended)
 
     def _member(self, slot: int, workers: QuickWorkers) -> RendezvousMember:
         profile = Profile(
@@ -146,6 +147,11 @@ class Serves(Protocol):
 def say(**what: object) -> None:
     """One line to the parent."""
     print(json.dumps(what), flush=True)
+
+
+def say_ended(task: "asyncio.Task[Any]") -> None:
+    """A member that ends by itself is a fault: the parent, who waits for another line, hears it and stops."""
+    say(ended=repr(task))
 
 
 def now_us() -> int:
