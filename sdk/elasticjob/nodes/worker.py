@@ -1,7 +1,7 @@
 """One rank: the interpreter that the node's agent starts. Runs the function, gives its result to the asker, exits.
 
 It exits 0 only when the asker has the whole result, so a job that has succeeded has all of them. How a function ended
-is told in the words of `supervisor.function_child`. Standard library, and this project's light modules.
+is told in the words of `supervisor.function_child`. Nothing here needs etcd or a cluster.
 """
 
 import json
