@@ -7,6 +7,7 @@ may be older than the watch was. Only a DELETED event is, and it is told to `on_
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
+from elasticjob_api.names import Phase
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
@@ -47,9 +48,9 @@ class JobCache:
         return self._jobs.get(key)
 
     def phases(self) -> Iterator[tuple[JobKey, str]]:
-        """`status.phase` of every job as last shown; empty while nothing was said of it."""
+        """`status.phase` of every job as last shown; one of which nothing was said yet is pending."""
         for key, obj in self._jobs.items():
-            yield key, str((obj.get("status") or {}).get("phase") or "")
+            yield key, str((obj.get("status") or {}).get("phase") or Phase.PENDING)
 
     def keys(self) -> set[JobKey]:
         """Every job there is."""

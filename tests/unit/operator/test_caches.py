@@ -52,6 +52,16 @@ class Pods:
         return set(self.cache.of(key))
 
 
+def test_a_job_of_which_nothing_was_said_yet_is_counted_with_those_that_are_pending() -> None:
+    pending = {"status": {"phase": "Pending"}}
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, {**job(), "metadata": _other(), **pending}))
+    assert [phase for _, phase in jobs.cache.phases()] == ["Pending", "Pending"]
+
+
+def _other() -> dict[str, Any]:
+    return {"namespace": "ns", "name": "other", "uid": "other"}
+
+
 def test_a_job_is_as_it_was_last_shown() -> None:
     jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.MODIFIED, job(spec=2)))
     assert jobs.cache.get(JOB) == job(spec=2)
