@@ -15,6 +15,8 @@ NO_FAULT = frozenset({Cause.FIRST, Cause.RESUMED})
 """Nothing had run before: nobody recovers from anything."""
 RESIZE = frozenset({Cause.NODE_JOINED, Cause.SCALED_DOWN})
 """Nothing was wrong: the job got another size."""
+LONGEST_S = 7 * 86_400.0
+"""Of a step: a node may be waited for over a weekend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,14 @@ def steps(told: Iterable[Recovery]) -> dict[str, float]:
     """
     told = tuple(told)
     known = {
-        "detect": [r.detect_s for r in told if r.detect_s is not None],
-        "stop": [r.stop_s for r in told if r.stop_s is not None],
-        "agree": [r.agree_s for r in told if r.agree_s is not None],
-        "start": [r.start_s for r in told if r.start_s is not None],
+        "detect": _plausible(r.detect_s for r in told),
+        "stop": _plausible(r.stop_s for r in told),
+        "agree": _plausible(r.agree_s for r in told),
+        "start": _plausible(r.start_s for r in told),
     }
     return {name: (min if name == "agree" else max)(values) for name, values in known.items() if values}
+
+
+def _plausible(told: Iterable[float | None]) -> list[float]:
+    """A job's own word goes into the sums of all jobs: one that is no number, or no length of time, is left out."""
+    return [value for value in told if value is not None and 0.0 <= value <= LONGEST_S]

@@ -4,6 +4,7 @@ Every text here may come from the job, and is passed on as it is: the page shows
 that no job can make the page slow for the others.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,7 +107,7 @@ def _node(status: NodeStatus | None, report: Report | None, pod: str, *, ended: 
         "letters": (kept if ended and kept else told or kept)[:RANKS_LIMIT],
         "first": workers[0].rank if workers else None,
         "pids": [worker.pid for worker in workers],
-        "cpu": [worker.cpu_percent for worker in workers],
+        "cpu": [_number(worker.cpu_percent) for worker in workers],
         "memory": [worker.memory_bytes for worker in workers],
     }
 
@@ -147,6 +148,11 @@ def _failure(name: str, failure: Failure) -> Json:
         "late": failure.late,
         "tail": failure.stderr[-TAIL_LIMIT:],
     }
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has no word for what is no number."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _cut(text: str) -> str:

@@ -1,6 +1,9 @@
 """When a round counts as measured, and what its steps come to over all its members."""
 
+import math
 from dataclasses import replace
+
+import pytest
 
 from elasticjob_api.records import Recovery, WorkerState
 from elasticjob_api.world import Cause
@@ -55,3 +58,8 @@ def test_what_was_active_at_the_first_look_is_its_predecessors() -> None:
 
 def test_a_step_that_nobody_took_has_no_length() -> None:
     assert steps([Recovery(start_s=0.5), Recovery()]) == {"start": 0.5}
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e9])
+def test_a_length_that_can_be_none_is_left_out_of_the_sums(wrong: float) -> None:
+    assert steps([Recovery(stop_s=wrong, start_s=0.5), Recovery(stop_s=0.1)]) == {"stop": 0.1, "start": 0.5}

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import math
 from dataclasses import replace
 
-from elasticjob_api.records import Progress
+import pytest
+
+from elasticjob_api.records import Progress, WorkerReport, WorkerState
 from elasticjob_api.status import JobStatus, ProgressStatus
 from elasticjob_api.world import Member
 from elasticjob_operator.ui import Board
@@ -119,3 +122,12 @@ def test_two_hundred_jobs_are_a_short_list() -> None:
     board = Board()
     small(board, 200)
     assert len(json.dumps([row(shown) for shown in board.jobs.values()])) < 120_000
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_what_is_no_number_is_not_passed_on(wrong: float) -> None:
+    board = Board()
+    odd = WorkerReport(rank=0, state=WorkerState.HEALTHY, cpu_percent=wrong)
+    board.note(key(), obj(), JobStatus(), View(reports={Member(0, "0" * 8): replace(report(0), workers=(odd,))}), NOW_S)
+    told = whole(board.jobs["team", "job"])
+    assert json.loads(json.dumps(told, allow_nan=False))["ranks"][0]["cpu"] == [None]
