@@ -13,6 +13,7 @@ from elasticjob_api import names
 _AGENTS_OWN = {
     names.ENV_PREFIX,
     names.ENV_ENDPOINTS,
+    names.ENV_ETCD_TLS,
     names.ENV_LOG_DIR,
     names.ENV_TERMINATION_LOG,
     names.ENV_TRACE,

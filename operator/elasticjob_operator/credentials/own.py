@@ -72,8 +72,8 @@ async def keep_fresh(files: OwnFiles, home: Home, authority: Authority, *, every
     """Renew the operator's certificate, and etcd's when it is due, until cancelled."""
     while True:
         await asyncio.sleep(every_s)
-        files.write()
         try:
+            files.write()
             await home.serve(authority)
-        except ClusterError as error:
-            log.warning("etcd's certificate could not be looked after, trying again later: %s", error)
+        except (ClusterError, CredentialsError) as error:
+            log.warning("a certificate could not be renewed, trying again in %g s: %s", every_s, error)

@@ -67,7 +67,7 @@ def test_the_containers_own_environment_stays() -> None:
     "name",
     [
         *(names.ENV_PREFIX, names.ENV_ENDPOINTS, names.ENV_LOG_DIR, names.ENV_TERMINATION_LOG, names.ENV_TRACE),
-        *(names.ENV_LOG_LEVEL, "GRPC_VERBOSITY", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"),
+        *(names.ENV_ETCD_TLS, names.ENV_LOG_LEVEL, "GRPC_VERBOSITY", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"),
     ],
 )
 def test_what_configures_the_agent_alone_does_not_reach_a_worker(name: str) -> None:

@@ -9,6 +9,7 @@ from elasticjob_agent import settings
 from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.options import UsageError, build_parser
+from elasticjob_api import names
 
 LOGS = Path("/logs")
 
@@ -19,6 +20,27 @@ def made(line: str, **environment: str) -> NodeSettings:
     meeting = settings.check(namespace, environment)
     targets = (f"127.0.0.1:{meeting.port}",) if isinstance(meeting, Hosted) else ("127.0.0.1:2379",)
     return settings.from_command_line(namespace, environment, LOGS, targets=targets, meeting=meeting)
+
+
+POD = {
+    names.ENV_PREFIX: "/p",
+    names.ENV_ENDPOINTS: "etcd:2379",
+    names.ENV_SLOT: "0",
+    names.ENV_NPROC: "1",
+    names.ENV_POD_NAME: "j-0-a",
+    names.ENV_POD_UID: "u",
+    names.ENV_POD_IP: "10.0.0.1",
+    names.ENV_JOB: "j",
+}
+
+
+def test_in_a_pod_etcd_is_spoken_to_with_the_certificate_that_is_mounted() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    secured = settings.from_pod(namespace, {**POD, names.ENV_ETCD_TLS: "/certificates"}, LOGS).endpoint
+    files = ("/certificates/ca.crt", "/certificates/tls.crt", "/certificates/tls.key")
+    assert (secured.ca_cert, secured.cert, secured.key) == files
+    plain = settings.from_pod(namespace, POD, LOGS).endpoint
+    assert (plain.ca_cert, plain.cert, plain.key) == (None, None, None)
 
 
 ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"
