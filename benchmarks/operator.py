@@ -225,9 +225,9 @@ def run(options: argparse.Namespace, folder: Path) -> None:
         bare_s = bench.bare()
         count = scale.jobs * scale.pods
         print(f"bare client loop      {bare_s:8.2f} s   {count / bare_s:.0f} pods/s", flush=True)
-        operator = OperatorProcess(server, targets, folder, options.port, wrap)
+        operator = OperatorProcess(server, targets, folder, wrap)
         try:
-            wait_until("the operator is ready", lambda: operator.answers("/readyz"))
+            wait_until("the operator is ready", lambda: operator.answers("/readyz"), within_s=60.0)
             empty_mb = operator.rss_mb
             cpu_s = operator.cpu_s
             pods_s, jobs_s = bench.crowd(operator)
@@ -249,7 +249,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             operator.kill()
             bench.asked_for_meanwhile()
             began_s = time.monotonic()
-            operator = OperatorProcess(server, targets, folder, options.port, wrap)
+            operator = OperatorProcess(server, targets, folder, wrap)
             bench.in_charge()
             charge_s = time.monotonic() - began_s
             wait_until("all looked at", lambda: operator.answers("/readyz") and operator.depth() == 0, pause_s=0.5)
@@ -270,7 +270,6 @@ def main() -> None:
     parser.add_argument("--steady-seconds", type=float, default=120.0)
     parser.add_argument("--churn", type=float, default=0.0, metavar="SECONDS", help="make jobs come and go for so long")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--port", type=int, default=18080, help="of the operator's /metrics")
     parser.add_argument("--wrap", default="", help="Python arguments before the operator's, to profile it")
     parser.add_argument("--keep", help="a folder for logs [a temporary one]")
     options = parser.parse_args()

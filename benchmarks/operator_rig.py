@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from elasticjob_etcd import tether
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.apiserver import ROOT, ApiServer, kube_programs
 
@@ -49,11 +51,12 @@ class Cast:
 class OperatorProcess:
     """The operator as its Deployment runs it, and what it costs."""
 
-    def __init__(self, server: ApiServer, etcd: str, folder: Path, port: int, wrap: tuple[str, ...] = ()) -> None:
-        self._port = port
+    def __init__(self, server: ApiServer, etcd: str, folder: Path, wrap: tuple[str, ...] = ()) -> None:
+        self._port = port = _free_port()
         arguments = ["--etcd-endpoints", etcd, "--cluster-id", CLUSTER, "--agent-image", "example/agent:1"]
         liveness = ["--liveness", f"http://127.0.0.1:{port}/healthz"]
-        program = [sys.executable, *wrap, "-m", "elasticjob_operator.main"]
+        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid())]
+        program = [*tied, sys.executable, *wrap, "-m", "elasticjob_operator.main"]
         with (folder / "operator.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*program, *arguments, *liveness],
@@ -111,6 +114,13 @@ class OperatorProcess:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=30) as answer:
             text: bytes = answer.read()
             return text.decode()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 @contextlib.contextmanager
