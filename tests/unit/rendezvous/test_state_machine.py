@@ -262,6 +262,11 @@ class JobMachine(RuleBasedStateMachine):
         self.disturb(happened=self.job.restart())
         self.follow_a_wish(index, afterwards, fails=fails)
 
+    @rule(seconds=st.sampled_from([10.0, 60.0]), index=whichever, afterwards=afterwards)
+    def change_the_grace(self, seconds: float, index: int, afterwards: tuple[int, int]) -> None:
+        if self.job.change(stop_grace_s=seconds) and (node := self.pick(index)):
+            self.follow(node, afterwards)
+
     def follow_a_wish(self, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
         """The round is opened while one node has not seen it, and then its worker fails."""
         if node := self.pick(index):
@@ -281,6 +286,7 @@ class JobMachine(RuleBasedStateMachine):
         assert job.ended or job.is_running(), f"8: nothing runs: {job.world}"
         job.check_idempotent()
         job.check_proofs_are_used()
+        job.check_terms_are_known()
         if not job.ended:
             job.finish()
         job.settle()

@@ -13,6 +13,7 @@ from elasticjob_api import records, world
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
+from elasticjob_api.terms import terms_of
 from elasticjob_api.world import Cause, Member, State, World
 from elasticjob_etcd.protocol import Op, Put, Txn, absent, unchanged
 from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
@@ -273,6 +274,10 @@ class SimJob:
         """Somebody asks for a restart."""
         return self._write_spec(replace(self.spec, restart_id=self.draw()))
 
+    def change(self, *, stop_grace_s: float) -> bool:
+        """Something else is wanted of workers that run."""
+        return self._write_spec(replace(self.spec, stop_grace_s=stop_grace_s))
+
     def suspend(self) -> bool:
         """`suspended`, and the map emptied, in one transaction."""
         spec, now = self.spec, self.world
@@ -397,6 +402,16 @@ class SimJob:
         assert node.running_as is not None
         self.ledger.succeeded.add((node.workers.place.round, node.running_as))
         return True
+
+    def check_terms_are_known(self) -> None:
+        """Every agent knows what the spec says now of its workers, and all have the one key of their links."""
+        if self.world is None or self.world.state is not State.ACTIVE:
+            return
+        able = [node for node in self.running() if node.stay is not None and not node.workers.wedged]
+        told = {terms_of(node.stay.spec) for node in able if node.stay is not None}
+        assert told <= {terms_of(self.spec)}, f"agents go by {told}"
+        keys = {node.mirror.items[self.keys.link].value for node in able if node.mirror is not None}
+        assert len(keys) == 1, "agents have no key, or several"
 
     def check_proofs_are_used(self) -> None:
         """18: where there is proof against a stay, its key goes, whoever wrote the proof."""

@@ -158,7 +158,7 @@ class Play:
         assert self.job.restart()
 
     def do_grace(self, seconds: str) -> None:
-        assert self.job._write_spec(replace(self.job.spec, stop_grace_s=float(seconds)))
+        assert self.job.change(stop_grace_s=float(seconds))
 
     def do_operate(self) -> None:
         assert self.job.operate()
