@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 PARTS: dict[str, tuple[str, ...]] = {
     "floors": (),
     "recovery": (),
-    "rendezvous": ("--repetitions", "5"),
+    "rendezvous": ("--repetitions", "5", "--idle-seconds", "8"),
     "planning": (),
     "processes": (),
 }

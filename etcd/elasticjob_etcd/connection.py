@@ -44,7 +44,11 @@ class Connection:
         self.kv = rpc.KVStub(channel)
         self.lease = rpc.LeaseStub(channel)
         self.watch = rpc.WatchStub(channel)
-        self.auth = rpc.AuthStub(channel)
+
+    @property
+    def auth(self) -> Any:
+        """Made when asked for: only an administrator needs its sixteen methods, and every node has a connection."""
+        return rpc.AuthStub(self.channel)
 
     async def redial(self) -> None:
         """Go on over a new channel, with the certificate files as they are now; raises as a call does, then as before.
