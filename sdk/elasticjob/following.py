@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
-from elasticjob.cluster import Cluster, pods_path
+from elasticjob.cluster import pods_path
 from elasticjob.errors import ElasticJobError, NotFound, Rejected, Unreachable
-from elasticjob.logs import LogLine, log_of, parsed
+from elasticjob.logs import LogLine, Source, log_of, parsed
 from elasticjob.placing import Ranks, ranks_by_pod
 from elasticjob.streams import Stop
 from elasticjob_api.status import JobStatus
@@ -26,15 +26,10 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def followed(
-    cluster: Cluster,
-    namespace: str,
-    statuses: Callable[[Stop], Iterator[JobStatus]],
-    *,
-    rank: int | None,
-    tail: int | None,
+    source: Source, statuses: Callable[[Stop], Iterator[JobStatus]], *, rank: int | None, tail: int | None
 ) -> Iterator[LogLine]:
     """Lines of one rank, wherever it is, or of all pods."""
-    with closing(_Following(cluster, namespace, tail)) as following:
+    with closing(_Following(source, tail)) as following:
         following.begin(statuses)
         for line in following.lines():
             if rank in {None, line.rank}:
@@ -44,9 +39,10 @@ def followed(
 class _Following:
     """What the threads share. All of it is guarded by one condition."""
 
-    def __init__(self, cluster: Cluster, namespace: str, tail: int | None) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
+    def __init__(self, source: Source, tail: int | None) -> None:
+        self._source = source
+        self._cluster = source.cluster
+        self._namespace = source.namespace
         self._tail = tail
         self._stop = Stop()
         self._changed = threading.Condition()
@@ -126,7 +122,8 @@ class _Following:
         last = self._last.get(pod, "")
         tail = None if last else self._tail
         since = last[:_WHOLE_SECONDS] + "Z" if last else ""
-        opened = log_of(self._cluster, self._namespace, pod, follow=True, tail=tail, since=since)
+        container = self._source.container
+        opened = log_of(self._cluster, self._namespace, pod, container=container, follow=True, tail=tail, since=since)
         with opened as lines, self._stop.minding(lines):
             for line in parsed(lines, pod, lambda: self._ranks.get(pod)):
                 if line.time > last:

@@ -22,10 +22,11 @@ from elasticjob.cluster import Cluster, jobs_path
 from elasticjob.errors import ElasticJobError, JobGone, NotFound, Unreachable, WaitTimeout
 from elasticjob.following import followed
 from elasticjob.goals import Goal, goal, has_ended, is_reached, why_never
-from elasticjob.logs import LogLine, written
+from elasticjob.logs import LogLine, Source, written
 from elasticjob.records import read_known
 from elasticjob.streams import Stop
 from elasticjob.watching import changes
+from elasticjob_api.job import trainer_container
 from elasticjob_api.names import ANNOTATION_RESTART, ConditionType, Phase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
@@ -228,10 +229,10 @@ class ElasticJob:
             NoLogs: no pod has the rank.
         """
         self.refresh()
-        cluster, within = self._require_cluster(), self.namespace
+        source = Source(self._require_cluster(), self.namespace, str(trainer_container(self.spec)["name"]))
         if not follow:
-            return written(cluster, within, self.name, self.status, rank=rank, tail=tail)
-        return followed(cluster, within, self._statuses, rank=rank, tail=tail)
+            return written(source, self.name, self.status, rank=rank, tail=tail)
+        return followed(source, self._statuses, rank=rank, tail=tail)
 
     # --- inside ----------------------------------------------------------------------------------------------
 

@@ -33,22 +33,30 @@ class LogLine:
     """When the node took it, RFC 3339 with nanoseconds."""
 
 
-def written(
-    cluster: Cluster, namespace: str, name: str, status: JobStatus, *, rank: int | None, tail: int | None
-) -> Iterator[LogLine]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the logs of a job are."""
+
+    cluster: Cluster
+    namespace: str
+    container: str
+    """The one that trains; a pod with sidecars has several, and the API server would not choose."""
+
+
+def written(source: Source, name: str, status: JobStatus, *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
     """What is there now; raises NoLogs when no pod has the rank."""
     pods = pods_of(status, name, rank)
-    return _merged(cluster, namespace, {pod: ranks for pod, ranks in pods.items() if pod}, rank=rank, tail=tail)
+    return _merged(source, {pod: ranks for pod, ranks in pods.items() if pod}, rank=rank, tail=tail)
 
 
-def _merged(
-    cluster: Cluster, namespace: str, pods: dict[str, Ranks | None], *, rank: int | None, tail: int | None
-) -> Iterator[LogLine]:
+def _merged(source: Source, pods: dict[str, Ranks | None], *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
     with ExitStack() as stack:
         streams = []
         for pod in pods:
             with suppress(NotFound, Rejected):  # no such pod any more, or not yet a container
-                lines = stack.enter_context(log_of(cluster, namespace, pod, tail=tail))
+                lines = stack.enter_context(
+                    log_of(source.cluster, source.namespace, pod, container=source.container, tail=tail)
+                )
                 streams.append(parsed(lines, pod, partial(pods.get, pod)))
         for line in heapq.merge(*streams, key=lambda line: line.time):
             if rank in {None, line.rank}:
@@ -56,10 +64,22 @@ def _merged(
 
 
 def log_of(
-    cluster: Cluster, namespace: str, pod: str, *, follow: bool = False, tail: int | None = None, since: str = ""
+    cluster: Cluster,
+    namespace: str,
+    pod: str,
+    *,
+    container: str = "",
+    follow: bool = False,
+    tail: int | None = None,
+    since: str = "",
 ) -> AbstractContextManager[Lines]:
-    """The lines of one pod, each with its time before it; `since` is to the second."""
+    """The lines of one pod, each with its time before it; `since` is to the second.
+
+    Without a container the pod's only one is meant; one with several is Rejected.
+    """
     query: dict[str, str | int] = {"timestamps": "true"}
+    if container:
+        query["container"] = container
     if follow:
         query["follow"] = "true"
     if tail is not None:

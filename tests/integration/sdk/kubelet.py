@@ -84,10 +84,10 @@ class Kubelet:
         self._server.server_close()
         self._thread.join()
 
-    def start_pod(self, name: str) -> None:
+    def start_pod(self, name: str, *sidecars: str) -> None:
         """A pod on this node, running."""
-        container = {"name": "trainer", "image": "training:1"}
-        spec = {"nodeName": self._node, "containers": [container]}
+        containers = [{"name": container, "image": "image:1"} for container in ("trainer", *sidecars)]
+        spec = {"nodeName": self._node, "containers": containers}
         self._namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
         self._logs[name] = Log()
         self._patch("pod", name, {"phase": "Running"})
@@ -135,8 +135,8 @@ class Kubelet:
             def do_GET(self) -> None:
                 path = urllib.parse.urlsplit(self.path)
                 asked = dict(urllib.parse.parse_qsl(path.query))
-                _, kind, _, pod, _ = path.path.split("/")
-                assert kind == "containerLogs"
+                _, kind, _, pod, container = path.path.split("/")
+                assert (kind, container) == ("containerLogs", "trainer")
                 self.send_response(200)
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()

@@ -50,6 +50,15 @@ def test_of_several_workers_in_a_pod_the_marks_tell_whose_a_line_is(
     assert [line.rank for line in job.logs()] == [None, 1, 0, 1]
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_beside_sidecars_the_trainer_is_read(stage: Stage, kubelet: Kubelet, job: ElasticJob, follow: bool) -> None:  # noqa: FBT001  # a parameter
+    kubelet.start_pod("a", "proxy", "metrics")
+    stage.runs(job, "a", phase="Succeeded")
+    kubelet.write("a", "loss 0.1")
+    kubelet.finish("a")
+    assert [line.text for line in job.logs(follow=follow)] == ["loss 0.1"]
+
+
 def test_only_the_tail_is_read_if_that_is_wanted(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "1", "2", "3")
     assert [line.text for line in two.logs(rank=0, tail=2)] == ["2", "3"]
