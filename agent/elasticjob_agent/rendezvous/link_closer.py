@@ -57,11 +57,13 @@ class CloserLinks:
         """
         self._key = view.link_key
         self.proved &= view.nodes.keys()
-        for member in self._tasks.keys() - view.nodes.keys():
+        has_ended = view.world is not None and view.world.state.final
+        wanted = set() if has_ended else view.nodes.keys()  # after the end everybody goes: that is no loss
+        for member in self._tasks.keys() - wanted:
             self._tasks.pop(member).cancel()
         if self._key is None:
             return
-        if not self._has_begun and bereaved and view.membership is not None:
+        if not self._has_begun and bereaved and not has_ended and view.membership is not None:
             self._begin_all(view, set(view.membership.members), stood=True)
         self._has_begun = True
         if view.world is not None and view.world.state is State.ACTIVE:

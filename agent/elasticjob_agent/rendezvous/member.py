@@ -146,7 +146,9 @@ class RendezvousMember:
                 continue
             closer = self._mirror.items.get(self._keys.closer)
             lease, key = closer.lease if closer else 0, self._listener.key
-            self._closer_mind.update(stay.me, closer_in(closer), lease, key)
+            # After the end everybody goes, the closer too: nobody minds it any more.
+            minded = None if self._recall.ended else closer_in(closer)
+            self._closer_mind.update(stay.me, minded, lease, key)
             await self._election.update(stay.me, closer, may_stand=not self._leave_requested)
             step = next_step(self._situation(stay))
             if step.do is Do.EXIT:

@@ -342,6 +342,16 @@ async def test_no_link_is_begun_while_a_round_forms(nodes: Nodes, links: CloserL
     assert links._tasks == {}
 
 
+@pytest.mark.parametrize("end", [State.SUCCEEDED, State.FAILED])
+async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: CloserLinks, end: State) -> None:
+    await linked(nodes, links, 1, 2)
+    view = nodes.view()
+    view.world = World(state=end, round=1, nonce="n")
+    links.mind(view, bereaved=True)
+    assert links._tasks == {}
+    await aeventually(lambda: nodes.ended == [CLOSER] * 2)
+
+
 async def test_many_links_stand_at_once(nodes: Nodes, links: CloserLinks) -> None:
     await linked(nodes, links, *range(1, 201))
     assert links.proved == frozenset()
