@@ -37,10 +37,14 @@ class Release:
         self.name = rig.namespace.name
         self.authority, self.server = f"{self.name}-{AUTHORITY}", f"{self.name}-{SERVER}"
         self.manifests = self._rendered()
-        for manifest in self.manifests:
-            apply(rig.namespace.server, manifest)
+        self.apply()
         token = service_account_token(rig.namespace.server, f"{self.name}-elasticjob-operator")
         self.kubeconfig = write_kubeconfig(rig.folder / "release.kubeconfig", rig.namespace.server, token)
+
+    def apply(self) -> None:
+        """`kubectl apply`."""
+        for manifest in self.manifests:
+            apply(self.rig.namespace.server, manifest)
 
     def _rendered(self) -> list[dict[str, Any]]:
         tool = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)

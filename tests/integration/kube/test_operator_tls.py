@@ -162,8 +162,10 @@ def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release:
     assert Authority(made["tls.crt"], made["tls.key"]).signed(server["tls.crt"])
     assert rig.operator is not None
     rig.operator.stop()
+    release.apply()  # an upgrade
     release.start_operator()
-    rig.operator.says("watching")
+    again = rig.operator  # its log goes on where that of the first one ended
+    rig.until("it is at work again", lambda: again.text().count("keys begin with") == 2)
     assert (release.secret(release.authority), release.secret(release.server)) == (made, server)
 
 
