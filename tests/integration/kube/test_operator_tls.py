@@ -170,6 +170,18 @@ def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release:
 
 
 @pytest.mark.nightly
+def test_the_authority_is_read_by_the_operator_alone_which_reads_no_other_secret(release: Release) -> None:
+    def may(account: str, what: str) -> str:
+        question = ("auth", "can-i", *what.split(), f"--as=system:serviceaccount:{SYSTEM}:{account}")
+        return release.rig.namespace.server.kubectl(*question, namespace=SYSTEM).stdout.strip()
+
+    operator, key = f"{release.name}-elasticjob-operator", f"secret/{release.authority}"
+    assert may(operator, f"get {key}") == "yes"
+    assert may("default", f"get {key}") == "no"
+    assert [may(operator, f"{verb} secrets") for verb in ("get", "list", "watch", "patch", "delete")] == ["no"] * 5
+
+
+@pytest.mark.nightly
 def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Release, rig: Rig) -> None:
     patch = '-p={"data":{"tls.key":"bm8="}}'
     rig.namespace.server.kubectl("patch", "secret", release.authority, "--type=merge", patch, namespace=SYSTEM)
