@@ -1,7 +1,8 @@
 """Writes to the API server that the operator makes for one job, from `kubectl apply` to success.
 
-The real operator over the in-memory cluster, which is held to the API server's behaviour by contract tests; kubelets,
-agents and the closer are played. Creates and deletions are exact; writes of the status are one a period at most.
+agents and the closer are played. Creates and deletions are exact; the status is written once a period at most, here of
+10 ms, so a slow machine writes some of the states in between too: a write for every event would be 40 and more.
+XX
 """
 
 import asyncio
@@ -21,9 +22,9 @@ def take() -> list[Count]:
     made, replaced = asyncio.run(_life())
     return [
         Count(f"API creates of a job of {PODS} pods", made["create"] + made["apply"]),
-        Count(f"API status writes until a job of {PODS} pods runs", made["patch_status"], slack=4),
+        Count(f"API status writes until a job of {PODS} pods runs", made["patch_status"], slack=10),
         Count("API creates and deletions for a pod that failed", replaced["create"] + replaced["delete"], slack=1),
-        Count("API status writes for a pod that failed", replaced["patch_status"], slack=4),
+        Count("API status writes for a pod that failed", replaced["patch_status"], slack=10),
     ]
 
 
