@@ -1,8 +1,8 @@
 """Writes to the API server that the operator makes for one job, from `kubectl apply` to success.
 
+The real operator over the in-memory cluster, which is held to the API server's behaviour by contract tests; kubelets,
 agents and the closer are played. Creates and deletions are exact; the status is written once a period at most, here of
 10 ms, so a slow machine writes some of the states in between too: a write for every event would be 40 and more.
-XX
 """
 
 import asyncio
