@@ -8,8 +8,8 @@ from elasticjob_cli.terminal import Style, painted
 from elasticjob_cli.views.story import Round, Story
 
 _COLOURS = (Style.INFO, Style.GOOD, Style.WARN)
-_SLACK_S = 1.0
-"""Rounds that are known from events only are known to the second."""
+_EARLY_S = 0.5
+"""The operator sees a round begin when its workers have begun already: they may have written by then."""
 
 
 class NoSuchRound(CliError):
@@ -17,13 +17,15 @@ class NoSuchRound(CliError):
 
 
 def span_of(told: Story, number: int | None) -> tuple[float, float]:
-    """When the lines of this round were written: until the next one began. None: of the round before the last."""
+    """When the lines of this round were written: until those of the next one. None: of the round before the last.
+
+    What workers write while they are stopped belongs to the round that ends. No line is in two rounds, or in none.
+    """
     rounds = list(told.rounds)
-    wanted = _wanted(told, rounds, number)
-    index = rounds.index(wanted)
-    following = rounds[index + 1].start_s if index + 1 < len(rounds) else float("inf")
-    slack_s = 0.0 if told.exact else _SLACK_S
-    return wanted.start_s - max(slack_s, _SLACK_S if index == 0 else slack_s), following + slack_s
+    index = rounds.index(_wanted(told, rounds, number))
+    begins = [each.start_s - min(_EARLY_S, gap_s / 2) for each, gap_s in zip(rounds, told.gaps(), strict=True)]
+    begins[0] = float("-inf") if told.exact and rounds[0].number == 1 else begins[0]
+    return begins[index], begins[index + 1] if index + 1 < len(begins) else float("inf")
 
 
 def _wanted(told: Story, rounds: Sequence[Round], number: int | None) -> Round:
