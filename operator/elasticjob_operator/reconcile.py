@@ -26,7 +26,7 @@ from elasticjob_operator.errors import ClusterError, RenderError
 from elasticjob_operator.health import standing
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.onlooker import Onlooker
@@ -105,8 +105,11 @@ class Reconciler:
         self._remember(key, seen)
         wanted = plan(seen, self._ids)
         self._onlooker.note(key, obj, wanted.status or seen.status, seen.view, seen.now_s)
+        written = turn.ledger.written
         error = await self._act(turn, wanted.actions)
         await self._speaker.tell(key, obj, turn.ledger, turn.news)
+        if turn.ledger.written != written:
+            return SHOWN_WITHIN_S  # the map has changed: its arrival wakes us at once, and then there is more to say
         status_in_s = await self._speaker.say(key, obj, turn.ledger, wanted.status) if wanted.status else None
         if error is not None:
             raise error
