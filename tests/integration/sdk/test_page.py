@@ -19,7 +19,7 @@ from tests.integration.sdk.kubelet import Kubelet
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "sdk.md").read_text()
 CREATE, LIST, NODES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 [COMMAND] = re.findall(r"^    (python -m .*)$", PAGE, re.MULTILINE)
-LIMIT_S = 60.0
+LIMIT_S = 100.0
 
 
 def run(folder: Path, program: str, **env: str) -> str:
