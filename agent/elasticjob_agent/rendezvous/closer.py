@@ -1,8 +1,9 @@
 """The elected node that closes rounds: watch `P/c/`, plan from state, write one world, wait to see it.
 
 One watch on everything below `P/c/`, so its nodes are never older than its world. After each change of
-anything (coalesced for 5 ms) and each timer it plans again. A world counts for it only when it has come through
-that watch, never by its transaction's answer: another may still be running what the answer replaced.
+anything (coalesced for 5 ms, or for twice as long as the last plan took) and each timer it plans again. A world
+counts for it only when it has come through that watch, never by its transaction's answer: another may still be
+running what the answer replaced.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 
 COALESCE_S = 0.005
+MOST_COALESCE_S = 0.05
 _RETRY_S = 0.2
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class ClosingLoop:
         self._nonce = nonce
         self._trace = trace
         self._sightings = Sightings(charges, quiet_until_s=quiet_until_s, shaken_until_s=shaken_until_s)
+        self._coalesce_s = COALESCE_S
         self._wake = asyncio.Event()
         self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
         self._complained: set[str] = set()
@@ -75,12 +78,14 @@ class ClosingLoop:
         self._wake.clear()
         if mirror.failure is not None:
             raise mirror.failure
+        began_s = self._clock()
         view = parse_view(self._me.keys, mirror.items)
         self._complain(view)
         self._links.mind(view, bereaved=self._is_bereaved(view))
         seen = self._sightings.update(view, self._clock(), proved=self._links.proved)
-        until_s = await self._carry_out(view, plan(view, seen, self._nonce()))
-        await self._next_change(until_s)
+        decision = plan(view, seen, self._nonce())
+        self._coalesce_s = coalesce_s(self._clock() - began_s)
+        await self._next_change(await self._carry_out(view, decision))
 
     def _is_bereaved(self, view: View) -> bool:
         """The closer before this one was proved gone by a member that lost its link to it."""
@@ -142,13 +147,18 @@ class ClosingLoop:
             # Not wait_for: on Python 3.11 it swallows a cancellation that falls together with the change.
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()
-            await asyncio.sleep(COALESCE_S)
+            await asyncio.sleep(self._coalesce_s)
 
     def _complain(self, view: View) -> None:
         for line in view.unreadable:
             if line not in self._complained:
                 self._complained.add(line)
                 log.warning("ignored a record: %s", line)
+
+
+def coalesce_s(planned_s: float) -> float:
+    """How long changes are gathered before the next plan; a thousand joiners must not cost a plan each."""
+    return min(max(COALESCE_S, 2 * planned_s), MOST_COALESCE_S)
 
 
 def _old_rounds(me: Identity, view: View, closing: int) -> list[str]:
