@@ -1,0 +1,76 @@
+"""Jobs as rows; cpu and memory from the status or a metrics server; two versions of a CRD."""
+
+import copy
+
+import pytest
+import yaml
+
+from elasticjob_cli.commands.crd import crd_text
+from elasticjob_cli.doctor.schema import fields_of, own_fields
+from elasticjob_cli.views.columns import table
+from elasticjob_cli.views.text import age, duration, size, wrapped
+from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, quantity, usages
+from tests.unit.cli.recorded import NOW_S, a_job, a_node
+
+
+def test_a_job_that_no_operator_has_seen_is_pending_with_what_it_wants() -> None:
+    job = {"metadata": {"name": "digits"}, "spec": {"replicas": 3}}
+    assert table([job], now_s=NOW_S, wide=False, namespaces=False)[1].split() == [
+        "digits",
+        "Pending",
+        "0",
+        "3",
+        "0",
+        "-",
+    ]
+
+
+def test_wide_rows_stay_on_one_line_whatever_the_message() -> None:
+    job = a_job(reason="Stalled", message="a\nb\x1b[2J", progress={"percentage": 40})
+    head, row = table([job], now_s=NOW_S, wide=True, namespaces=True)
+    assert head.split()[:2] == ["NAMESPACE", "NAME"]
+    assert row.split()[0] == "team"
+    assert "40%" in row
+    assert "\x1b" not in row
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("250m", 0.25), ("1Gi", 2.0**30), ("3", 3.0), ("1500000n", 0.0015), ("x", 0.0), ("2M", 2e6)]
+)
+def test_quantities_are_read(text: str, value: float) -> None:
+    assert quantity(text) == pytest.approx(value)
+
+
+def test_a_metrics_servers_answer_is_summed_over_containers_and_yields_to_the_status() -> None:
+    containers = [{"usage": {"cpu": "500m", "memory": "1Mi"}}, {"usage": {"cpu": "1", "memory": "1Mi"}}]
+    measured = parse_pod_metrics({"items": [{"metadata": {"name": "digits-0-abcde"}, "containers": containers}]})
+    assert measured == {"digits-0-abcde": Usage(150.0, 2 * 2.0**20)}
+    nodes = [a_node(0), a_node(1, cpuPercent=7, memoryBytes=9)]
+    assert usages(nodes, measured) == {**measured, "digits-1-abcde": Usage(7, 9)}
+
+
+def test_the_extremes_are_named_only_where_something_was_measured() -> None:
+    assert outliers({"a": Usage()}) == []
+    (line,) = outliers({"a": Usage(10, 100), "b": Usage(90, 50)})
+    assert line == "cpu 50% a node, least 10% (a), most 90% (b); memory 75 B, most 100 B (a)"
+
+
+def test_a_crd_without_a_field_is_told_from_ours() -> None:
+    older = copy.deepcopy(yaml.safe_load(crd_text()))
+    del older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["message"]
+    assert own_fields() - fields_of(older) == {"status.message"}
+    assert "spec.replicas" in own_fields()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words", "short"),
+    [(0.129, "0.13 s", "0s"), (7.14, "7.1 s", "7s"), (303, "5 min 3 s", "5m3s"), (7500, "2 h 5 min", "2h5m")],
+)
+def test_durations_are_told_as_people_say_them(seconds: float, words: str, short: str) -> None:
+    assert (duration(seconds), age(seconds)) == (words, short)
+
+
+def test_sizes_and_wrapped_lines() -> None:
+    assert (size(512), size(3 << 30)) == ("512 B", "3.0 GiB")
+    assert wrapped("one two three four", 10, most=2) == ["one two", "three four"]
+    assert wrapped("one two three four five", 10, most=2) == ["one two", "three fou…"]
