@@ -148,10 +148,9 @@ def _showing(at: tuple[str, int] | None, board: Board | None) -> contextlib.Abst
 
 
 async def _operate(operator: Operator, pods: PodWatch) -> None:
-    """The operator lists pods when they are watched, and so misses nothing in between."""
+    """Both, until one of them ends by a fault or this is cancelled."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(pods.run(), name="watch of pods")
-        await pods.begun()
         await operator.run()
 
 

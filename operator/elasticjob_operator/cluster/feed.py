@@ -55,6 +55,7 @@ class Feed:
 
     def __init__(self, *, settle_s: float = SETTLE_S) -> None:
         self._followers: dict[Resource, list[Subscription]] = defaultdict(list)
+        self._followed: dict[Resource, asyncio.Event] = defaultdict(asyncio.Event)
         self._settle_s = settle_s
 
     def put(self, resource: Resource, event: ObjectEvent) -> None:
@@ -67,11 +68,16 @@ class Feed:
         for follower in self._followers[resource]:
             follower.list_again_in(self._settle_s)
 
+    async def followed(self, resource: Resource) -> None:
+        """Wait until somebody has begun to follow: before that nothing is worth telling."""
+        await self._followed[resource].wait()
+
     @contextlib.contextmanager
     def subscribed(self, resource: Resource) -> Iterator[Subscription]:
         """Every change from now on."""
         follower = Subscription()
         self._followers[resource].append(follower)
+        self._followed[resource].set()
         try:
             yield follower
         finally:

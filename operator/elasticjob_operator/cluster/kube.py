@@ -35,7 +35,7 @@ FIELD_MANAGER = "elasticjob-operator"
 LIST_AGAIN_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
 _FIRST_LIST_AGAIN_S = 10.0
-"""After the first list of jobs: kopf watches from a moment later on, and does not tell what was deleted in it."""
+"""After the first list: the watch begins a moment later, and does not tell what was deleted in that moment."""
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
@@ -214,8 +214,7 @@ class KubeCluster:
         """
         freshness = Freshness()
         with self._feed.subscribed(resource) as changes:
-            if resource is Resource.JOB:
-                changes.list_again_in(_FIRST_LIST_AGAIN_S)
+            changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
                 self._undeclared.clear()
                 listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")

@@ -30,18 +30,15 @@ class PodWatch:
         self._cluster = cluster
         self._feed = feed
         self._versions = dict.fromkeys(cluster.namespaces, "")
-        self._waiting = set(cluster.namespaces)
-        self._begun = asyncio.Event()
+        self._fresh = set(cluster.namespaces)
+        """Namespaces that were never watched yet."""
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch until cancelled; from when somebody follows, so that he is told of all there is."""
+        await self._feed.followed(Resource.POD)
         async with asyncio.TaskGroup() as tasks:
             for namespace in self._cluster.namespaces:
                 tasks.create_task(self._follow(namespace), name=f"pods of {namespace or 'all namespaces'}")
-
-    async def begun(self) -> None:
-        """Wait until every namespace is watched: whoever lists from then on misses nothing."""
-        await self._begun.wait()
 
     async def _follow(self, namespace: str) -> None:
         failures = 0
@@ -63,7 +60,7 @@ class PodWatch:
         async with contextlib.aclosing(self._cluster.changes(Resource.POD, namespace, version)) as stream:
             async for kind, obj in stream:
                 if kind == "CONNECTED":
-                    self._note_begun(namespace, anew=not version)
+                    self._note_connected(namespace, anew=not version)
                     continue
                 # What is there at the beginning comes in no order: only from a bookmark on is it known what was told.
                 if kind == "BOOKMARK" or self._versions[namespace]:
@@ -71,10 +68,7 @@ class PodWatch:
                 if kind != "BOOKMARK":
                     self._feed.put(Resource.POD, ObjectEvent(Change[kind], obj))
 
-    def _note_begun(self, namespace: str, *, anew: bool) -> None:
-        if namespace in self._waiting:
-            self._waiting.discard(namespace)
-        elif anew:
+    def _note_connected(self, namespace: str, *, anew: bool) -> None:
+        if anew and namespace not in self._fresh:
             self._feed.listed(Resource.POD)
-        if not self._waiting:
-            self._begun.set()
+        self._fresh.discard(namespace)

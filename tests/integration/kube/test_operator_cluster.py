@@ -11,6 +11,7 @@ from elasticjob_api import names
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S
 from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.pod_watch import PodWatch
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
 from tests.faults.apiserver import ApiServer
@@ -146,6 +147,28 @@ async def test_a_watch_that_never_tells_what_is_listed_is_dead(
         feed.listed(Resource.POD)
         with pytest.raises(WatchDied, match="the watch of pods has not told of 1 for 120 s: a"):
             await asyncio.wait_for(anext(stream), 10)
+
+
+async def test_the_watch_of_pods_tells_of_those_that_were_there_before_it(
+    cluster: KubeCluster, namespace: Namespace, feed: Feed, clock: Clock
+) -> None:
+    wanted = [f"p{n}" for n in range(5)]
+    for name in wanted:
+        await cluster.create(Resource.POD, pod(namespace, name))
+    watching = asyncio.create_task(PodWatch(cluster, feed).run())
+    await asyncio.sleep(0)  # it is at work before anybody follows
+    async with aclosing(cluster.watch(Resource.POD)) as stream:
+        assert await listed(stream) == wanted
+        told = [await asyncio.wait_for(anext(stream), 20) for _ in wanted]
+        assert sorted(event.object["metadata"]["name"] for event in told) == wanted
+        clock.now_s += 2 * PATIENCE_S
+        feed.listed(Resource.POD)
+        assert await listed(stream) == wanted, "and none of them is taken for the sign of a dead watch"
+        await cluster.delete(Resource.POD, namespace.name, "p0")
+        while (await asyncio.wait_for(anext(stream), 20)).change is not Change.DELETED:
+            pass
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
 async def test_an_api_server_that_is_away_is_unavailable(
