@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e.cluster import ETCD, OPERATOR, SYSTEM
-from e2e.manifests import ENDLESS, digits
+from e2e.manifests import ENDLESS, digits, patient
 from e2e.programs import run
 from e2e.space import KINDS, Space
 from tests.faults.waiting import eventually
@@ -20,7 +20,7 @@ _OUTAGE_S = 30.0
 
 def test_without_an_operator_a_worker_that_dies_is_recovered_and_told_later(own_space: Space) -> None:
     space, cluster = own_space, own_space.cluster
-    space.apply(digits(epochs=ENDLESS))
+    space.apply(patient(digits(epochs=ENDLESS)))
     space.wait(phase="Running", readyReplicas=3)
     space.reached(30)
     master = space.status()["masterPod"]
@@ -39,7 +39,7 @@ def test_without_an_operator_a_worker_that_dies_is_recovered_and_told_later(own_
 
 def test_etcd_is_killed_and_no_worker_notices(own_space: Space) -> None:
     space, cluster = own_space, own_space.cluster
-    space.apply(digits(epochs=ENDLESS))
+    space.apply(patient(digits(epochs=ENDLESS)))
     first = space.wait(phase="Running", readyReplicas=3)
     space.reached(30)
     before = _etcd_restarts(space)
@@ -58,7 +58,7 @@ def test_etcd_is_killed_and_no_worker_notices(own_space: Space) -> None:
 @pytest.mark.nightly
 def test_etcd_is_lost_with_all_its_data_and_nobody_is_charged(own_space: Space) -> None:
     space, cluster = own_space, own_space.cluster
-    space.apply(digits(epochs=ENDLESS))
+    space.apply(patient(digits(epochs=ENDLESS)))
     first = space.wait(phase="Running", readyReplicas=3)
     space.reached(30)
     cluster.kubectl("delete", "pod", "-n", SYSTEM, _ETCD_POD, "--force", "--grace-period=0")
@@ -87,7 +87,7 @@ def test_the_api_server_stands_still_for_30_s_and_a_worker_dies_meanwhile(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
     space, master_node = own_space, own_space.cluster.control_plane()
-    space.apply(digits(epochs=ENDLESS))
+    space.apply(patient(digits(epochs=ENDLESS)))
     first = space.wait(phase="Running", readyReplicas=3)
     space.reached(30)
     node = space.nodes(first)[1]

@@ -10,7 +10,7 @@ import pytest
 
 from e2e import nodes
 from e2e.cluster import RELEASE, SYSTEM, Cluster
-from e2e.manifests import ENDLESS, digits, on
+from e2e.manifests import ENDLESS, digits, on, patient
 from e2e.programs import ProgramFailed, run
 from e2e.space import KINDS, Space
 from tests.faults.waiting import eventually
@@ -70,7 +70,7 @@ def test_the_leader_dies_another_leads_and_no_worker_notices(three: Cluster, own
 
 def _start(space: Space, node: str) -> dict[str, object]:
     """Two pods on the node that nothing happens to."""
-    space.apply(on(digits(epochs=ENDLESS, replicas=2), node))
+    space.apply(patient(on(digits(epochs=ENDLESS, replicas=2), node)))
     first = space.wait(phase="Running", readyReplicas=2)
     space.reached(30)
     return first

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster import CHART, OPERATOR, OPERATOR_IMAGE, RELEASE, SYSTEM, Cluster
-from e2e.manifests import ENDLESS, digits, trainer
+from e2e.manifests import ENDLESS, digits, patient, trainer
 from e2e.programs import run
 from e2e.space import KINDS, Space
 
@@ -24,7 +24,7 @@ def test_the_releases_own_test_succeeds(cluster: Cluster) -> None:
 
 
 def test_an_upgrade_replaces_the_operator_and_touches_no_pod_of_a_job(own_space: Space) -> None:
-    own_space.apply(digits(epochs=ENDLESS, replicas=2))
+    own_space.apply(patient(digits(epochs=ENDLESS, replicas=2)))
     own_space.wait(phase="Running", readyReplicas=2)
     own_space.reached(15)
     before = _uids(own_space)
@@ -81,7 +81,7 @@ def test_an_uninstalled_release_leaves_the_jobs_and_a_new_one_takes_them_over(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
     space, cluster = own_space, own_space.cluster
-    space.apply(digits(epochs=ENDLESS, replicas=2))
+    space.apply(patient(digits(epochs=ENDLESS, replicas=2)))
     space.wait(phase="Running", readyReplicas=2)
     space.reached(15)
     before = _uids(space)

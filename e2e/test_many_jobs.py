@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from e2e.cluster import Cluster
-from e2e.manifests import ENDLESS, digits, trainer
+from e2e.manifests import ENDLESS, digits, patient, trainer
 from e2e.space import KINDS, Space
 from tests.faults.waiting import eventually
 
@@ -21,7 +21,7 @@ def test_two_jobs_of_one_name_in_two_namespaces_have_nothing_in_common(cluster: 
     cluster.kubectl("create", "namespace", other.name)
     spaces = (own_space, other)
     for space in spaces:
-        space.apply(digits(epochs=ENDLESS, replicas=2))
+        space.apply(patient(digits(epochs=ENDLESS, replicas=2)))
     for space in spaces:
         assert space.wait(phase="Running", readyReplicas=2)["worldSize"] == 4
     own_space.reached(15)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from e2e.manifests import digits
+from e2e.manifests import digits, patient
 from e2e.space import JOB, Space
 
 pytestmark = pytest.mark.timeout(300)
 
 
 def test_scaling_up_and_down_costs_one_round_each_and_no_step(space: Space) -> None:
-    space.apply(digits(epochs=30, replicas=2))
+    space.apply(patient(digits(epochs=30, replicas=2)))
     space.wait(phase="Running", worldSize=4)
     space.reached(60)
     space.kubectl("scale", f"ejob/{JOB}", "--replicas=4")

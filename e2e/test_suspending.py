@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from e2e.manifests import digits
+from e2e.manifests import digits, patient
 from e2e.space import JOB, Space
 
 pytestmark = pytest.mark.timeout(300)
@@ -15,7 +15,7 @@ def _suspend(space: Space, value: bool) -> None:  # noqa: FBT001 -- the field's 
 
 
 def test_suspending_deletes_the_pods_and_resuming_makes_new_ones_uncharged(space: Space) -> None:
-    space.apply(digits(epochs=12))
+    space.apply(patient(digits(epochs=12)))
     first = space.wait(phase="Running", readyReplicas=3)
     _suspend(space, value=True)
     space.wait(phase="Suspended", replicas=0)
