@@ -46,6 +46,8 @@ class Profile:
     """The slot that the operator gave; None: the lowest free one is taken."""
     own_spec: Slots | None = None
     """Without an operator: what this node wants of the job, if it is the first."""
+    clears: bool = True
+    """It may clear away a finished run of the same id, and begin another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +71,17 @@ async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable
     while True:
         if profile.own_spec is not None:
             wanted = replace(profile.own_spec, keep_alive_s=profile.lease_ttl_s)
-            await _begin_without_operator(etcd, profile.keys, wanted)
+            await _begin_without_operator(etcd, profile.keys, wanted, clears=profile.clears)
         joined = await _try_join(etcd, profile, master_port=master_port, draw=draw)
         if joined is not None:
             return joined
 
 
-async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots) -> None:
+async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears: bool) -> None:
     """Clear away a finished run of the same id that nobody is in any more, and say what is wanted if nobody did."""
     found = await etcd.range(keys.all)
     view = parse_view(keys, found.kvs)
-    if view.world is not None and view.world.state.final and not view.nodes:
+    if clears and view.world is not None and view.world.state.final and not view.nodes:
         log.info("clearing away the finished run under %s", keys.prefix)
         await etcd.txn(Txn((unchanged(keys.world, view.world_revision),), (Delete(keys.all, prefix=True),)))
     await etcd.txn(txns.create_spec(keys, spec))

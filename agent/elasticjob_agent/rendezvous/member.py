@@ -114,12 +114,13 @@ class RendezvousMember:
         if self.stay is not None:
             await self.stay.close()
 
-    async def _enter(self, *, again: bool = False) -> Stay | None:
+    async def _enter(self, *, again: bool = False, blind: bool = False) -> Stay | None:
         stay = await self._entrance.enter(
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
             give_up=lambda: self._leave_requested,
             again=again,
+            blind=blind,
         )
         self.stay = stay
         if stay is not None:
@@ -260,8 +261,8 @@ class RendezvousMember:
             return False
         # In a wiped store there is nothing to come back to: there the job begins again. Who has never seen a world
         # cannot tell: it was in no round, and is like one that starts now.
-        again, self._wiped = self._recall.world is not None and not self._wipes, False
-        return await self._enter(again=again) is not None
+        seen, is_same, self._wiped = self._recall.world is not None, not self._wipes, False
+        return await self._enter(again=seen and is_same, blind=not seen and is_same) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:
         """Stop them all and wait for it; whoever calls this has no step to take until then."""

@@ -116,14 +116,21 @@ class Entrance:
     draw: Callable[[], str]
 
     async def enter(
-        self, *, master_port: int, timeout_s: float, give_up: Callable[[], bool], again: bool = False
+        self,
+        *,
+        master_port: int,
+        timeout_s: float,
+        give_up: Callable[[], bool],
+        again: bool = False,
+        blind: bool = False,
     ) -> Stay | None:
         """Begin a stay; None when `give_up` says so first. Raises Unreachable, Superseded, Refused.
 
         Who was in the job before (`again`) only comes back to it: if it has ended and is cleared away, that is the
-        end, and not the beginning of another run.
+        end, and not the beginning of another run. Nor does one that never saw a world (`blind`) clear one away.
         """
-        profile = replace(self.profile, own_spec=None) if again else self.profile
+        profile = replace(self.profile, own_spec=None, clears=False) if again else self.profile
+        profile = replace(profile, clears=False) if blind else profile
         start_s = said_s = self.clock()
         while not give_up():
             try:

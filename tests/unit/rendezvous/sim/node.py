@@ -166,11 +166,14 @@ class SimNode:
         return True
 
     def _enter(self) -> bool:
-        if self.leave_requested:
+        # Who comes first after the end of a run would begin another: that is no part of this one's history.
+        if self.leave_requested or (self.mirror is None and self.job.ended):
             self._end(ExitCode.LEFT)
             return True
-        is_new = self.mirror is None or self.wipes > 0 or self.recall.world is None
-        profile = self._profile if is_new else replace(self._profile, own_spec=None)
+        profile = self._profile
+        if self.mirror is not None and not self.wipes:
+            own_spec = profile.own_spec if self.recall.world is None else None
+            profile = replace(profile, own_spec=own_spec, clears=False)
         joined = now(joining.join(self.etcd, profile, master_port=self.workers.renew_master_port(), draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
         self.stay = Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
