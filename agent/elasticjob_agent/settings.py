@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent import arguments, rdzv_conf
+from elasticjob_agent.interface_address import interface_address
 from elasticjob_agent.meeting import Hosted, Meeting, Private, There, meeting_of
 from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.options import UsageError
@@ -40,7 +41,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         pod=need(names.ENV_POD_NAME),
         pod_uid=need(names.ENV_POD_UID),
         host=environment.get(names.ENV_NODE_NAME) or socket.gethostname(),
-        address=need(names.ENV_POD_IP),
+        address=_pod_address(environment, need(names.ENV_POD_IP)),
         nproc=int(need(names.ENV_NPROC)),
         lease_ttl_s=_LEASE_TTL_S,
         slot=int(need(names.ENV_SLOT)),
@@ -55,6 +56,12 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         trace=environment.get(names.ENV_TRACE),
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
     )
+
+
+def _pod_address(environment: Mapping[str, str], pod_ip: str) -> str:
+    """Of the interface that the manifest names, or the pod's own."""
+    interface = environment.get(names.ENV_INTERFACE)
+    return interface_address(interface) if interface else pod_ip
 
 
 def _endpoint(targets: tuple[str, ...], folder: str | None) -> Endpoint:

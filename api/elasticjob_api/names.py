@@ -35,6 +35,7 @@ ENV_POD_IP = "ELASTICJOB_POD_IP"
 ENV_NODE_NAME = "ELASTICJOB_NODE_NAME"
 ENV_NPROC = "ELASTICJOB_NPROC_PER_NODE"
 ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are kept
+ENV_INTERFACE = "ELASTICJOB_INTERFACE"  # network interface whose address the agent gives as its own, not the pod's
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file that takes the root cause in words
 ENV_TRACE = "ELASTICJOB_TRACE"  # file that takes trace points; unset: none are taken
 ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent says

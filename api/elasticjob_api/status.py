@@ -45,6 +45,28 @@ class NodeStatus:
     state: str = ""
     ranks: str = ""
     reason: str = ""
+    cpu_percent: int | None = None
+    """Of all its workers, 100 for one core, as last sampled (`agent.reportPeriodSeconds`)."""
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundStatus:
+    """One round of the job's life; the last of them are kept. Times are as the operator saw them, in milliseconds."""
+
+    round: int
+    start_time: str
+    """When it became active."""
+    end_time: str = ""
+    """When it was active no more; empty while it is."""
+    cause: str = ""
+    """Why it was opened, one word for programs."""
+    message: str = ""
+    """The same in a sentence."""
+    nodes: int = 0
+    workers: int = 0
+    slots: str = ""
+    """Who took part, in rank order, as `0-3,5,4`; cut with `...` beyond 1 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +129,8 @@ class JobStatus:
     worker_states: WorkerStates = field(default_factory=WorkerStates)
     nodes: tuple[NodeStatus, ...] = ()
     nodes_truncated: bool = False
+    rounds: tuple[RoundStatus, ...] = ()
+    """The last of them, oldest first."""
     master_pod: str = ""
     last_failure: LastFailure | None = None
     progress: ProgressStatus | None = None

@@ -5,7 +5,8 @@
     ├── InvalidFault         an `--inject` that cannot be understood, or that can never strike this job
     ├── RunFolderError       the run folder cannot be made or written
     ├── EtcdNotStarted       the embedded etcd is missing, did not start or did not answer
-    └── MissingExtra         a library of the extra `[local]` is not installed
+    ├── MissingExtra         a library of the extra `[local]` is not installed
+    └── PageNotShown         the web page of `--ui` has no port
 
 The message says what was tried, on what, what happened, and what cures it.
 """
@@ -47,3 +48,7 @@ class MissingExtra(CliError):
     """The installation is not complete; the message names the pip command."""
 
     code = ExitCode.USAGE
+
+
+class PageNotShown(CliError):
+    """The web page of `--ui` could not be shown: as a rule somebody has its port."""

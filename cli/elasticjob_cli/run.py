@@ -21,7 +21,7 @@ import yaml
 from elasticjob_api import names
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_cli.errors import CliError
+from elasticjob_cli.errors import CliError, PageNotShown
 from elasticjob_cli.local import ending, follow
 from elasticjob_cli.local.console import Tone, Voice, print_resource
 from elasticjob_cli.local.inject import Fault, parse_fault
@@ -35,6 +35,8 @@ from elasticjob_cli.local.table import rank_table, summary
 from elasticjob_cli.local.view import RunView
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.ui import Board, Page
 
 _TONES: Mapping[int, Tone] = {
     ExitCode.OK: Tone.GOOD,
@@ -54,6 +56,8 @@ class Options:
     output: str | None = None
     """`yaml` or `json`: the resource in the end on stdout, everything else on stderr."""
     etcd: EtcdOptions
+    ui: int | None = None
+    """Port of the web page, 0 for any free one; None: no page."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +110,7 @@ async def _run(run: _Run) -> int:
     _introduce(run)
     try:
         async with AsyncExitStack() as stack:
+            board = Board() if run.options.ui is not None else None
             rig = await run.interrupts.unless_asked(
                 build_rig(
                     stack,
@@ -114,8 +119,11 @@ async def _run(run: _Run) -> int:
                     environ=os.environ,
                     options=run.options.etcd,
                     write=run.voice.quote,
+                    onlooker=board,
                 )
             )
+            if board is not None:
+                await _show_page(run, stack, board)
             code = await _drive(run, rig)
     except Interrupted as stopped:
         run.voice.say(f"{stopped.ask.reason}: stopped before the job began")
@@ -125,6 +133,16 @@ async def _run(run: _Run) -> int:
             raise own.exceptions[0] from group
         raise
     return code if _conclude(run, code) else CLOSED_OUTPUT
+
+
+async def _show_page(run: _Run, stack: AsyncExitStack, board: Board) -> None:
+    """The web page of the run, until it has ended."""
+    meta = run.manifest.job.metadata
+    try:
+        page = await stack.enter_async_context(Page(board, port=run.options.ui or 0))
+    except OperatorError as error:
+        raise PageNotShown(str(error)) from error
+    run.voice.say(f"look at it: {page.url}#/{meta.namespace or 'default'}/{meta.name}")
 
 
 def _introduce(run: _Run) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from elasticjob_api.status import JobStatus
+from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.acceptance import Acceptor
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
@@ -70,6 +70,8 @@ class Ledger:
     """Event → when it was first told, and how often."""
     pace: Pace = field(default_factory=Pace)
     memory: Memory = field(default_factory=Memory)
+    history: tuple[RoundStatus, ...] | None = None
+    """The job's last rounds, newer than any status; None until the first look."""
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""
     status_as_written: Mapping[str, Any] = field(default_factory=dict)

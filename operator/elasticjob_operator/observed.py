@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import Report
-from elasticjob_api.status import JobStatus
+from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_api.world import Member
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
@@ -33,6 +33,11 @@ class Observed:
     def status(self) -> JobStatus:
         """What was last said: our own last write is newer than the cache."""
         return self.ledger.status or self.job.status
+
+    @property
+    def history(self) -> tuple[RoundStatus, ...]:
+        """The job's rounds as last taken in: there may have been several since the last write of the status."""
+        return self.status.rounds if self.ledger.history is None else self.ledger.history
 
     @property
     def reports(self) -> Mapping[Member, Report]:

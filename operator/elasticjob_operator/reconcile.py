@@ -32,6 +32,7 @@ from elasticjob_operator.observed import Observed
 from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.plan import plan
 from elasticjob_operator.policy.avoid import note_losses
+from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import rejected_status
 from elasticjob_operator.saying import Speaker
@@ -147,6 +148,7 @@ class Reconciler:
         ledger, nodes = seen.ledger, seen.view.nodes.values()
         if not seen.etcd_trouble and not seen.view.unclear:
             ledger.memory.note(seen.view, seen.pods)
+            ledger.history = noted(seen.history, seen.view, seen.now_s)
             self._measure(key, ledger, seen)
         with_agent = set(seen.view.agents())
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}

@@ -1,7 +1,7 @@
 """Writes the status of a job, and after it the events that tell the same story. Nothing else writes either.
 
-At most one write a second per job, and for progress alone one every thirty (`Settings`). A status that is not
-written yet is not lost: it is judged anew from the last one that was.
+At most one write a second per job, and for progress, cpu and memory alone one every thirty (`Settings`). A status
+that is not written yet is not lost: it is judged anew from the last one that was.
 """
 
 import logging
@@ -29,6 +29,12 @@ _REMEMBERED = 100
 log = logging.getLogger(__name__)
 
 
+def _without_samples(status: JobStatus) -> JobStatus:
+    """What is left is worth a write at once."""
+    nodes = tuple(replace(node, cpu_percent=None, memory_bytes=None) for node in status.nodes)
+    return replace(status, nodes=nodes, progress=None)
+
+
 class Speaker:
     """The voice of the reconciler."""
 
@@ -43,7 +49,7 @@ class Speaker:
         before = ledger.status or read_status(obj)
         if status == before:
             return await self._correct(key, obj, ledger, status)
-        soft = replace(status, progress=before.progress) == before
+        soft = _without_samples(status) == _without_samples(before)
         period_s = self._settings.soft_status_period_s if soft else self._settings.status_period_s
         wait_s = ledger.status_written_s + period_s - self._clock()
         if wait_s > 0:

@@ -13,6 +13,7 @@ _EXTRA = {
     "grpc": "grpcio",
     "etcd3": "etcd3",
     "elasticjob_operator": "the operator",
+    "aiohttp": "aiohttp",
 }
 """What a run needs and an installation for clusters alone (the plugin by krew) does not have."""
 
@@ -29,6 +30,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource in the end")
     parser.add_argument("--etcd-port", type=_port, default=0, metavar="PORT", help="port of etcd (default: a free one)")
     parser.add_argument("--etcd-binary", type=Path, metavar="PATH", help="etcd to start (default: the one found)")
+    parser.add_argument(
+        "--ui",
+        type=_port,
+        nargs="?",
+        const=0,
+        metavar="PORT",
+        help="a web page of the run on this machine (a free port)",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -46,6 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
             inject=arguments.inject,
             output=arguments.output,
             etcd=EtcdOptions(port=arguments.etcd_port, binary=arguments.etcd_binary),
+            ui=arguments.ui,
         )
     )
 
@@ -67,6 +77,7 @@ PAGES = {
             ("run job.yaml --inject kill-worker", "kill rank 1 at half of its reported progress"),
             ("run job.yaml --inject kill-worker:rank=3@5s", "kill rank 3 five seconds after all workers ran"),
             ("run job.yaml --inject delete-pod:slot=0@30% --inject scale:4@60%", ""),
+            ("run job.yaml --ui", "every rank and round on a web page, while it runs"),
             ("run job.yaml -o yaml > result.yaml", "the resource with its status; all other lines on stderr"),
         ),
         notes=_NOTES,

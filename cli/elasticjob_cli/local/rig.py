@@ -24,6 +24,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.server import EtcdServer
 from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.operator import Operator
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import to_rfc3339
@@ -61,6 +62,7 @@ async def build_rig(
     environ: Mapping[str, str],
     options: EtcdOptions,
     write: Callable[[str, bytes], None],
+    onlooker: Onlooker | None = None,
 ) -> Rig:
     """Start etcd and put the rest together; raises EtcdNotStarted.
 
@@ -71,6 +73,7 @@ async def build_rig(
         environ: their environment before the manifest's.
         options: of etcd.
         write: takes a pod's name and lines that it wrote.
+        onlooker: sees what the operator does.
     """
     # First, while this process has no threads and no connections.
     supervisor = await Supervisor.create()
@@ -85,7 +88,7 @@ async def build_rig(
         server=server,
         etcd=etcd,
         cluster=cluster,
-        operator=Operator(cluster, etcd, settings),
+        operator=Operator(cluster, etcd, settings, onlooker=onlooker),
         kubelet=Kubelet(
             cluster,
             supervisor=supervisor,

@@ -16,6 +16,7 @@ from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.standing import Owner
 from elasticjob_operator.policy.worker_states import letters, settled
 
+_INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
 BYTES_LIMIT = 128 * 1024
 """Of all entries as JSON: the object must stay far below what the API server accepts."""
 _MOST_BYTES = 4096
@@ -64,7 +65,15 @@ def _node(seen: Observed, slot: int, owner: Owner, stay: _Stay | None) -> NodeSt
         state=_state(owner, stay, rank, ranks, lost=was_member and stay is None),
         ranks=ranks,
         reason=owner.pod.reason if owner.pod else "",
+        cpu_percent=_total([worker.cpu_percent for worker in report.workers], _INT32) if report else None,
+        memory_bytes=_total([worker.memory_bytes for worker in report.workers], _INT64) if report else None,
     )
+
+
+def _total(samples: Iterable[float | None], most: int) -> int | None:
+    """Of the workers of a node, up to what the status can hold; None until one was sampled."""
+    known = [sample for sample in samples if sample is not None]
+    return round(max(0, min(most, sum(known)))) if known else None
 
 
 def _state(owner: Owner, stay: _Stay | None, rank: int | None, ranks: str, *, lost: bool) -> str:

@@ -14,6 +14,7 @@ from elasticjob_api.world import from_run_lengths
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import Judgement, conditions, holds, judge, phase
 from elasticjob_operator.policy.headline import MESSAGE_LIMIT, headline
+from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.last_failure import last_failure
 from elasticjob_operator.policy.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.progress import progress
@@ -103,6 +104,7 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
         worker_states=count(nodes),
         nodes=shown,
         nodes_truncated=truncated,
+        rounds=noted(seen.history, view, seen.now_s),
         master_pod=_master_pod(status, seen),
         last_failure=last_failure(seen),
         progress=progress(seen),

@@ -39,12 +39,12 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
         names.ENV_JOB_UID: meta.uid,
         names.ENV_NPROC: str(nproc),
         names.ENV_LOG_DIR: layout.LOG_DIR,
-        layout.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or layout.TERMINATION_LOG),
+        names.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or layout.TERMINATION_LOG),
     }
     if settings.etcd_tls:
         values[names.ENV_ETCD_TLS] = layout.CREDENTIALS_DIR
     if job.spec.agent.interface:
-        values[layout.ENV_INTERFACE] = job.spec.agent.interface
+        values[names.ENV_INTERFACE] = job.spec.agent.interface
         values |= {name: job.spec.agent.interface for name in layout.INTERFACES if not _sets(container, name)}
     if nproc > 1 and not _sets(container, layout.OMP_NUM_THREADS):
         values[layout.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core

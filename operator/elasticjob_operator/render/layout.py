@@ -20,9 +20,6 @@ CREDENTIALS_DIR = "/var/run/elasticjob/etcd"
 """Where the agent finds the job's certificate."""
 
 TERMINATION_LOG = "/dev/termination-log"
-ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"
-ENV_INTERFACE = "ELASTICJOB_INTERFACE"
-"""Network interface whose address the agent gives as its own, instead of the pod's IP."""
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """What tells the workers' libraries which network interface to use."""
 OMP_NUM_THREADS = "OMP_NUM_THREADS"

@@ -1,6 +1,9 @@
 """What is told again is the same event with a higher count, and a long life does not fill the memory."""
 
+from dataclasses import replace
+
 from elasticjob_api.names import EventReason
+from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
@@ -32,3 +35,11 @@ async def test_a_job_of_many_events_remembers_the_last_ones() -> None:
     await speaker(cluster).tell(KEY, JOB, ledger, told)
     assert list(ledger.told) == told[-100:]
     assert len(cluster.objects(Resource.EVENT)) == 300
+
+
+async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> None:
+    node = NodeStatus(name="j-0", pod_name="j-0-a", cpu_percent=10)
+    ledger = Ledger(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
+    soft = JobStatus(nodes=(replace(node, cpu_percent=90),), progress=ProgressStatus(step=1))
+    wait_s = await speaker(MemoryCluster()).say(KEY, JOB, ledger, soft)
+    assert wait_s == SETTINGS.soft_status_period_s - 2 * SETTINGS.status_period_s

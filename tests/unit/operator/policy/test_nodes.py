@@ -1,12 +1,13 @@
 """One entry per node: its pod, rank, state and letters, while the job lives and after its end."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from elasticjob_api import codec
-from elasticjob_api.records import Failure, Gone, GoneReason, WorkerState
+from elasticjob_api.records import Failure, Gone, GoneReason, WorkerReport, WorkerState
 from elasticjob_api.status import JobStatus, NodeStatus
 from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.policy.nodes import node_statuses, within_limit
@@ -50,6 +51,19 @@ def test_a_running_node_shows_its_pod_its_host_its_rank_and_its_workers() -> Non
     assert entry == NodeStatus(
         name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR", reason=""
     )  # fmt: skip
+
+
+def test_a_node_shows_cpu_and_memory_of_its_workers_once_one_was_sampled() -> None:
+    sampled = replace(
+        report(0, H, H),
+        workers=(
+            WorkerReport(rank=0, state=H, cpu_percent=99.6, memory_bytes=1000),
+            WorkerReport(rank=1, state=H, cpu_percent=50.0, memory_bytes=500),
+        ),
+    )
+    entry = only(running(0, reports={member(0): sampled}), pod(0))
+    assert (entry.cpu_percent, entry.memory_bytes) == (150, 1500)
+    assert only(running(0, reports={member(0): report(0, H)}), pod(0)).cpu_percent is None
 
 
 def test_nodes_are_listed_by_slot_and_ranked_by_the_round() -> None:

@@ -1,0 +1,55 @@
+"""PURE: `status.rounds`: the last rounds of a job: when each ran, why it was opened, and who took part.
+
+Nobody else keeps this: etcd forgets a round when the next but one closes. Several rounds may pass between two
+writes of the status, so the ledger takes each of them in as it is seen; the status before is where a new process
+begins. What a process never saw it does not invent: a round that nobody saw is missing.
+"""
+
+from dataclasses import replace
+
+from elasticjob_api.status import RoundStatus
+from elasticjob_api.world import Member, World, from_run_lengths
+from elasticjob_operator.timestamps import to_rfc3339_ms
+from elasticjob_operator.view import View
+
+KEPT = 32
+"""Rounds; with the limits of text below at most 64 KiB in the object, and 4 KiB in most."""
+MESSAGE_LIMIT = 256
+SLOTS_LIMIT = 1024
+
+
+def noted(before: tuple[RoundStatus, ...], view: View, now_s: float) -> tuple[RoundStatus, ...]:
+    """The rounds, with what is seen now; the same tuple's value when it is nothing new."""
+    active = view.active
+    if active is not None and before and before[-1].round == active.round and not before[-1].end_time:
+        return before
+    if view.world is None:
+        return before  # a store that was wiped says nothing about the round that runs
+    ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
+    if active is None or any(each.round == active.round for each in before):
+        return ended
+    return (*ended, _begun(active, now_s))[-KEPT:]
+
+
+def _begun(world: World, now_s: float) -> RoundStatus:
+    return RoundStatus(
+        round=world.round,
+        start_time=to_rfc3339_ms(now_s),
+        cause=world.cause.value,
+        message=world.detail[:MESSAGE_LIMIT],
+        nodes=len(world.members),
+        workers=sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x")),
+        slots=slots_text(world.members),
+    )
+
+
+def slots_text(members: tuple[Member, ...]) -> str:
+    """The slots in rank order; a run of neighbours as `first-last`."""
+    runs: list[list[int]] = []
+    for member in members:
+        if runs and member.slot == runs[-1][1] + 1:
+            runs[-1][1] = member.slot
+        else:
+            runs.append([member.slot, member.slot])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return text if len(text) <= SLOTS_LIMIT else f"{text[:SLOTS_LIMIT].rpartition(',')[0]},..."
