@@ -21,6 +21,8 @@ from typing import Any
 
 import psutil
 
+from benchmarks.cpu import used_s
+
 FUNCTIONS, COMMANDS, LINES = 8, 64, 1_000_000
 _STARTS, _EXITS, _SILENT_S = 5, 20, 5.0
 _HERE = "benchmarks.processes_sides"
@@ -123,15 +125,12 @@ def silent(side: str) -> list[float]:
     """CPU seconds per second of what waits for silent workers: this process, and of ours the starter."""
     context = _start_commands(side, ("sleep", "1000"), COMMANDS)
     waiting = [psutil.Process(), *(each for each in psutil.Process().children() if each.name() != "sleep")]
-    before_s = _used_s(waiting)
+    pids = [each.pid for each in waiting]
+    before_s = used_s(pids)
     context.wait(timeout=_SILENT_S)
-    used_s = _used_s(waiting) - before_s
+    spent_s = used_s(pids) - before_s
     context.close()
-    return [used_s / _SILENT_S]
-
-
-def _used_s(processes: list[psutil.Process]) -> float:
-    return float(sum(sum(process.cpu_times()[:2]) for process in processes))
+    return [spent_s / _SILENT_S]
 
 
 _ROWS = {row.__name__: row for row in (spawn, preloaded, commands, exits, tee, silent)}

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks import etcds
+from benchmarks.cpu import used_s
 from benchmarks.etcds import Server
 from tests.faults.fleet import fleet
 from tests.faults.waiting import eventually
@@ -38,13 +39,14 @@ class Idle:
 def idle_agent(server: Server, *, watched_s: float = WATCHED_S) -> Idle:
     """Measure one of two agents, the worker not counted; nobody else may use this etcd."""
     with idle_fleet(server.endpoint.targets[0], server.folder) as family:
-        before_s, said = _cpu_s(family), etcds.messages(server)
+        pids = [process.pid for process in family]
+        before_s, said = used_s(pids), etcds.messages(server)
         time.sleep(watched_s)
-        used_s = _cpu_s(family) - before_s
+        spent_s = used_s(pids) - before_s
         messages = sum((etcds.messages(server) - said).values())
         memory = [process.memory_full_info() for process in family]
         return Idle(
-            cpu_percent=100 * used_s / watched_s,
+            cpu_percent=100 * spent_s / watched_s,
             rss_mb=sum(m.rss for m in memory) / 1e6,
             proportional_mb=sum(m.pss for m in memory) / 1e6,
             unique_mb=sum(m.uss for m in memory) / 1e6,
@@ -64,8 +66,3 @@ def idle_fleet(endpoint: str, folder: Path) -> Iterator[list[psutil.Process]]:
 
 def _runs(agent: psutil.Process) -> bool:
     return any(p.cmdline() == list(_SLEEPS) for p in agent.children(recursive=True))
-
-
-def _cpu_s(family: list[psutil.Process]) -> float:
-    tasks = [task for process in family for task in Path(f"/proc/{process.pid}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
