@@ -24,14 +24,14 @@ _WORDS = {
     "ContainerCannotRun": "its container could not be started",
     "StartError": "its container could not be started",
 }
-_PLAIN = frozenset({"", "Error", "Completed"})
+PLAIN = frozenset({"", "Error", "Completed"})
 """Reasons that say no more than the exit code."""
 
 
 def how_it_ended(pod: Pod) -> str:
     """As `it ran out of memory (OOMKilled, exit code 137)`."""
     code = "" if pod.exit_code is None else f"exit code {pod.exit_code}"
-    facts = ", ".join(fact for fact in ("" if pod.reason in _PLAIN else pod.reason, code) if fact)
+    facts = ", ".join(fact for fact in ("" if pod.reason in PLAIN else pod.reason, code) if fact)
     words = _WORDS.get(pod.reason, "the cluster ended it" if pod.disrupted else "")
     said = f"{words} ({facts})" if words and facts else words or facts or "nobody said why"
     return f"{said}: {pod.message.strip()}"[:MESSAGE_LIMIT] if pod.message.strip() else said

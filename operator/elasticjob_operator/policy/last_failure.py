@@ -8,7 +8,7 @@ from elasticjob_api.exit_codes import from_worker
 from elasticjob_api.records import Failure
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.observed import Observed
-from elasticjob_operator.policy.loss import of_loss
+from elasticjob_operator.policy.loss import explained, of_loss
 from elasticjob_operator.timestamps import to_rfc3339
 
 MESSAGE_LIMIT = 1024
@@ -22,7 +22,7 @@ def last_failure(seen: Observed) -> LastFailure | None:
         return of_loss(seen) or before
     failure = seen.view.failures.get(world.root) if world else None
     if world is None or failure is None:
-        return before
+        return explained(before, seen.pods)
     round_, _, place = world.root.partition("/")
     local_rank = place.partition(".")[2]
     if not (round_.isdecimal() and local_rank.isdecimal()):

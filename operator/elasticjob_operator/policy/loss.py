@@ -1,10 +1,15 @@
 """PURE: a lost node as a `lastFailure`: which pod it was, and how its loss became known, in words."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from elasticjob_api.job import nproc_per_node
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.memory import Place
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.pods import Pod
+from elasticjob_operator.policy.ending import PLAIN, how_it_ended
 from elasticjob_operator.policy.lost_nodes import LostNode
 from elasticjob_operator.policy.words import nodes
 from elasticjob_operator.timestamps import to_rfc3339
@@ -39,6 +44,15 @@ def of_loss(seen: Observed) -> LastFailure | None:
         reason=REASON,
         message=_message(place, first, others=len(lost) - 1),
     )
+
+
+def explained(known: LastFailure | None, pods: Mapping[str, Pod]) -> LastFailure | None:
+    """The same failure; that of a lost node also with why its pod ended, which Kubernetes tells after the loss."""
+    if known is None or known.reason != REASON or (pod := pods.get(known.pod_name)) is None:
+        return known
+    if not pod.ended or pod.reason in PLAIN or pod.reason in known.message:
+        return known
+    return replace(known, message=f"{known.message}; {how_it_ended(pod)}")
 
 
 def _place(seen: Observed, lost: LostNode) -> Place:

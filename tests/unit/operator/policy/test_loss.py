@@ -1,5 +1,6 @@
 """A lost node as the last failure: its pod, and how its loss became known."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,21 @@ from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.policy.last_failure import last_failure
-from tests.unit.operator.builders import NOW, active, job, member, membership, nodes, pod, running, seen, view, world
+from elasticjob_operator.policy.loss import explained
+from tests.unit.operator.builders import (
+    NOW,
+    active,
+    by_name,
+    job,
+    member,
+    membership,
+    nodes,
+    pod,
+    running,
+    seen,
+    view,
+    world,
+)
 
 KNOWN = LastFailure(time=NOW, round=1, pod_name="j-0-a", rank=0, local_rank=0, exit_code=1)
 
@@ -77,3 +92,27 @@ def test_a_process_that_began_after_the_loss_has_the_name_from_the_status() -> N
 
 def test_a_loss_that_nobody_saw_leaves_what_was_said() -> None:
     assert found(Ledger(), status=JobStatus(last_failure=KNOWN)) == KNOWN
+
+
+LOST = LastFailure(
+    time=NOW, round=1, pod_name="j-0-a", rank=0, local_rank=0, exit_code=137, reason="NodeLost", message="it was lost"
+)  # fmt: skip
+
+
+def test_a_pod_that_kubernetes_explains_after_the_loss_explains_it_once() -> None:
+    ended = by_name(pod(0, phase="Failed", reason="OOMKilled", exit_code=137))
+    told = explained(LOST, ended)
+    assert told is not None
+    assert told.message == "it was lost; it ran out of memory (OOMKilled, exit code 137)"
+    assert explained(told, ended) == told
+    assert told.reason == "NodeLost"
+
+
+@pytest.mark.parametrize("fields", [{}, {"phase": "Failed", "reason": "Error"}, {"name": "j-0-b", "phase": "Failed"}])
+def test_a_pod_that_says_no_more_changes_nothing(fields: dict[str, Any]) -> None:
+    assert explained(LOST, by_name(pod(0, **fields))) == LOST
+
+
+def test_a_workers_own_failure_is_not_explained_by_its_pod() -> None:
+    own = replace(LOST, reason="Error")
+    assert explained(own, by_name(pod(0, phase="Failed", reason="OOMKilled"))) == own
