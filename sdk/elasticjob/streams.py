@@ -32,7 +32,8 @@ class Lines:
     def stop(self) -> None:
         """No more of them."""
         self._stopped = True
-        with suppress(ValueError):  # all was read, and the connection is somebody else's
+        # ValueError: all was read, and the connection is somebody else's. OSError: it was closed a moment ago.
+        with suppress(ValueError, OSError):
             self._response.shutdown()
 
 
