@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from e2e.cluster import Cluster
-from e2e.programs import lines
+from e2e.cluster import OPERATOR, SYSTEM, Cluster
+from e2e.programs import ProgramFailed, lines
 from tests.faults.columns import only_row
 from tests.faults.waiting import eventually
 
@@ -60,8 +60,18 @@ class Space:
         """Wait for each of these fields of the status, in this order; the status then."""
         for field, value in fields.items():
             condition = f"--for=jsonpath={{.status.{field}}}={value}"
-            self.kubectl("wait", f"ejob/{JOB}", condition, f"--timeout={_WAIT_S:g}s")
+            try:
+                self.kubectl("wait", f"ejob/{JOB}", condition, f"--timeout={_WAIT_S:g}s")
+            except ProgramFailed as error:
+                raise ProgramFailed(f"{error}\n{self._how_it_stands()}") from error
         return self.status()
+
+    def _how_it_stands(self) -> str:
+        """What a person would look at first."""
+        objects = self.kubectl("get", "ejob,pods", "-o", "wide")
+        conditions = self.kubectl("get", "ejob", JOB, "-o", "jsonpath={.status.conditions}")
+        said = self.cluster.kubectl("logs", "-n", SYSTEM, OPERATOR, "--tail=15")
+        return f"{objects}\n{conditions}\n{said}"
 
     def row(self, *options: str) -> dict[str, str]:
         """The job's row of `kubectl get ejob`, by column."""

@@ -25,6 +25,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.max_receive_message_length", -1),  # a listing of all keys of a large job passes 4 MB
+    ("grpc.use_local_subchannel_pool", 1),  # else a channel that dials anew is given the old connection
     ("grpc.enable_http_proxy", 0),  # etcd is inside the cluster; http_proxy is meant for elsewhere
 )
 

@@ -16,7 +16,7 @@ from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.identity import StoreIdentity
 from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.translate import is_stale_auth, translate
+from elasticjob_etcd.translate import is_stale_auth, is_stranger, translate
 
 # A member cut off from its cluster would keep its streams open and silent; with this it ends them.
 _STREAM_METADATA = (("hasleader", "true"),)
@@ -63,6 +63,9 @@ class Connection:
         except BaseException:
             await channel.close(None)
             raise
+        self._replace(channel)
+
+    def _replace(self, channel: aio.Channel) -> None:
         old = self.channel
         self._use(channel)
         task = asyncio.create_task(old.close(self.timeout_s), name="end of the channel before")
@@ -84,7 +87,7 @@ class Connection:
         try:
             response = await self._once_or_twice(method, request)
         except grpc.RpcError as error:
-            raise self.explained(error, tried) from error
+            raise self.explained(error, tried, channel) from error
         except asyncio.CancelledError:
             self.reraise_if_ended(channel)
             raise
@@ -105,8 +108,14 @@ class Connection:
         self.require_open()
         return Stream(self, method(wait_for_ready=wait_for_ready, metadata=_STREAM_METADATA), tried)
 
-    def explained(self, error: grpc.RpcError, tried: str) -> EtcdError:
-        """Our error for one of gRPC's."""
+    def explained(self, error: grpc.RpcError, tried: str, channel: aio.Channel) -> EtcdError:
+        """Our error for one of gRPC's on `channel`.
+
+        A stranger at the other end would stay there: before a cluster knows the way to a service, its address may
+        lead anywhere. So that connection is given up, and the next call dials.
+        """
+        if is_stranger(error.details()) and channel is self.channel and not self._closed:
+            self._replace(open_channel(self._endpoint))
         return translate(error, tried=tried, where=self.where, known=self._answered)
 
     def reraise_if_ended(self, channel: aio.Channel) -> None:
@@ -116,7 +125,7 @@ class Connection:
             return
         self.require_open()
         if channel is not self.channel:
-            raise Unavailable(f"etcd at {self.where} was dialed again with a renewed certificate")
+            raise Unavailable(f"etcd at {self.where} was dialed again")
 
     def require_open(self) -> None:
         """Raise `Unavailable` once the client was closed."""
@@ -167,7 +176,7 @@ class Stream:
 
     def _explain(self, error: BaseException) -> None:
         if isinstance(error, grpc.RpcError):
-            raise self._connection.explained(error, self._tried) from error
+            raise self._connection.explained(error, self._tried, self._channel) from error
         if isinstance(error, asyncio.CancelledError):
             self._connection.reraise_if_ended(self._channel)
 

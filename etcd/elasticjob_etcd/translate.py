@@ -29,8 +29,10 @@ _DEFINITE = frozenset(
 )
 _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
-_PASSING = ("too many requests", "database space exceeded", "Received http2 header with status")
-"""An etcd that is busy, full until somebody makes room, or still starting: no word about the request itself."""
+_STRANGER = "Received http2 header with status"
+"""An answer without a word of gRPC: who is at that address is no etcd, or not yet."""
+_PASSING = ("too many requests", "database space exceeded", _STRANGER)
+"""An etcd that is busy, full until somebody makes room, or not there yet: no word about the request itself."""
 _DENIED = "permission denied"
 """Users are part of what etcd loses with its data: until the operator has put them back nobody may do anything."""
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
@@ -86,6 +88,11 @@ def is_passing(details: str) -> bool:
 def is_stale_auth(details: str | None) -> bool:
     """Users or roles changed between etcd's check of the request and its turn: not applied, ask again."""
     return any(text in (details or "") for text in _STALE_AUTH)
+
+
+def is_stranger(details: str | None) -> bool:
+    """Something answers there, over HTTP, that is not etcd."""
+    return _STRANGER in (details or "")
 
 
 def _tls_reason(details: str) -> str | None:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Etcd, Put, Txn, absent
+from elasticjob_etcd.protocol import Delete, Endpoint, Etcd, Put, Txn, absent
 from elasticjob_etcd.server import EtcdServer
+from tests.faults.stranger import stranger
 from tests.faults.waiting import eventually
 from tests.integration.etcd.conftest import compact
 
@@ -257,3 +258,44 @@ async def test_a_port_where_something_else_answers_is_no_etcd(site: Site) -> Non
     await client.close()
     server.close()
     await server.wait_closed()
+
+
+async def _read(client: EtcdClient) -> None:
+    await client.get("key")
+
+
+async def _refresh(client: EtcdClient) -> None:
+    await client.lease_keep_alive(7)
+
+
+async def _watch(client: EtcdClient) -> None:
+    async with contextlib.aclosing(client.watch("", start_revision=1)) as watch:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await anext(watch)
+
+
+@pytest.mark.parametrize("ask", [_read, _refresh, _watch])
+async def test_a_connection_that_led_to_somebody_else_is_given_up_and_etcd_dialed(
+    tmp_path: Path, ask: Callable[[EtcdClient], Awaitable[None]]
+) -> None:
+    """Before a cluster knows the way to a service, its address may lead anywhere; such a connection then stays."""
+    async with asyncio.timeout(30), contextlib.AsyncExitStack() as ending:
+        async with stranger() as other:
+            client = EtcdClient(Endpoint((f"127.0.0.1:{other.port}",), timeout_s=1.0), rng=lambda: 0.0)
+            ending.push_async_callback(client.close)
+            with contextlib.suppress(Unavailable):
+                await ask(client)
+            assert other.met >= 1
+        site = Site(tmp_path)
+        await site.start(port=other.port)
+        ending.push_async_callback(site.server.stop)
+        await _until_it_answers(ask, client)
+        assert await client.get("key") is None
+
+
+async def _until_it_answers(ask: Callable[[EtcdClient], Awaitable[None]], client: EtcdClient) -> None:
+    while True:
+        with contextlib.suppress(Unavailable):
+            return await ask(client)
+        await asyncio.sleep(0.01)

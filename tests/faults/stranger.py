@@ -1,0 +1,55 @@
+"""A web server that is not etcd: it speaks HTTP/2 without TLS, as gRPC does, and answers 404 to everything.
+
+So does what stands between a pod and the world when a service's address does not lead into the cluster yet. Frames
+are written by hand (RFC 9113): what a test needs of them are three.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_HEADERS, _SETTINGS, _PING = 1, 4, 6
+_ACK, _END_STREAM_AND_HEADERS = 1, 5
+_STATUS_404 = bytes([0x80 | 13])
+"""HPACK's static table has it as entry 13."""
+
+
+class Stranger:
+    """At `port`; `met` counts the connections."""
+
+    def __init__(self) -> None:
+        self.met = 0
+        self.port = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to its end."""
+        self.met += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
+            await reader.readexactly(len(_PREFACE))
+            writer.write(_frame(_SETTINGS))
+            while True:
+                head = await reader.readexactly(9)
+                kind, flags, stream = head[3], head[4], int.from_bytes(head[5:])
+                payload = await reader.readexactly(int.from_bytes(head[:3]))
+                if kind == _HEADERS:
+                    writer.write(_frame(_HEADERS, _END_STREAM_AND_HEADERS, stream, _STATUS_404))
+                elif kind in {_SETTINGS, _PING} and not flags & _ACK:
+                    writer.write(_frame(kind, _ACK, payload=payload if kind == _PING else b""))
+        writer.close()
+
+
+def _frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+
+@contextlib.asynccontextmanager
+async def stranger() -> AsyncIterator[Stranger]:
+    """It listens at a port of its own until the end; connections that stand then stay."""
+    found = Stranger()
+    server = await asyncio.start_server(found.answer, "127.0.0.1", 0)
+    found.port = server.sockets[0].getsockname()[1]
+    try:
+        yield found
+    finally:
+        server.close()
