@@ -46,7 +46,7 @@ class NodeStatus:
     ranks: str = ""
     reason: str = ""
     cpu_percent: int | None = None
-    """Of all its workers, 100 for one core, as last sampled (`agent.reportPeriodSeconds`)."""
+    """Of all its workers, 100 for one core, as sampled before the status was last written: samples alone write none."""
     memory_bytes: int | None = None
 
 

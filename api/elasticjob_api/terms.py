@@ -4,7 +4,7 @@ An agent reads the spec once, when it joins: with a thousand slots that is too m
 agents. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from signal import Signals
 
 from elasticjob_api.errors import RecordError
@@ -26,27 +26,12 @@ class Terms:
 
     def apply(self, spec: Slots) -> Slots:
         """`spec` with these."""
-        return replace(
-            spec,
-            stop_signal=self.stop_signal,
-            stop_grace_s=self.stop_grace_s,
-            failure_grace_s=self.failure_grace_s,
-            max_restarts=self.max_restarts,
-            report_period_s=self.report_period_s,
-            progress_deadline_s=self.progress_deadline_s,
-        )
+        return replace(spec, **asdict(self))
 
 
 def terms_of(spec: Slots) -> Terms:
     """What of `spec` is said so."""
-    return Terms(
-        stop_signal=spec.stop_signal,
-        stop_grace_s=spec.stop_grace_s,
-        failure_grace_s=spec.failure_grace_s,
-        max_restarts=spec.max_restarts,
-        report_period_s=spec.report_period_s,
-        progress_deadline_s=spec.progress_deadline_s,
-    )
+    return Terms(**{each.name: getattr(spec, each.name) for each in fields(Terms)})
 
 
 def encode_terms(terms: Terms) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_cli.convert import pods
-from elasticjob_cli.convert.fields import Fields
+from elasticjob_cli.convert.fields import Fields, job_of
 from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
 
 _LEFT_OUT = {
@@ -31,8 +31,7 @@ _WORKER = {
 def convert(source: Mapping[str, Any]) -> Converted:
     """The ElasticJob and its notes."""
     notes: list[Note] = []
-    job = Fields({name: value for name, value in source.items() if name not in {"apiVersion", "kind"}}, "", notes)
-    job.leave_out("status", "it is the other operator's")
+    job = job_of(source, notes)
     metadata, spec = pods.metadata(job), job.inner("spec")
     _strategy(spec)
     for name, why in _LEFT_OUT.items():

@@ -55,3 +55,10 @@ class Fields:
             self.leave_out(name, NO_EQUAL)
         for inner in self._inner:
             inner.finish()
+
+
+def job_of(source: Mapping[str, Any], notes: list[Note]) -> Fields:
+    """Another operator's job as a whole; which kind it is has been read, and its status stays behind."""
+    job = Fields({name: value for name, value in source.items() if name not in {"apiVersion", "kind"}}, "", notes)
+    job.leave_out("status", "it is the other operator's")
+    return job

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_cli.convert import launcher, pods
-from elasticjob_cli.convert.fields import Fields
+from elasticjob_cli.convert.fields import Fields, job_of
 from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
 
 _CONTAINER = "pytorch"
@@ -24,8 +24,7 @@ _ELASTIC = {
 def convert(source: Mapping[str, Any]) -> Converted:
     """The ElasticJob and its notes."""
     notes: list[Note] = []
-    job = Fields({name: value for name, value in source.items() if name not in {"apiVersion", "kind"}}, "", notes)
-    job.leave_out("status", "it is the other operator's")
+    job = job_of(source, notes)
     metadata, spec = pods.metadata(job), job.inner("spec")
     fields = pods.run_policy(spec.inner("runPolicy"))
     template, said, sizes = _roles(spec.inner("pytorchReplicaSpecs"))

@@ -39,7 +39,7 @@ class News(Enum):
 
     STATE = "state"  # something is other than it was: now
     PROGRESS = "progress"  # only how far the training is
-    SAMPLES = "samples"  # only processor, memory and the time: nothing that a status tells
+    SAMPLES = "samples"  # only processor, memory and the time: told with what comes next, no reason to look
 
 
 class OnReport(Protocol):
