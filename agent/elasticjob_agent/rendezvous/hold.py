@@ -69,7 +69,9 @@ class HoldClock:
         who = silent(view, self.known)
         shaken = bool(who) and now_s < self.shaken_until_s
         suspicious = shaken or is_suspicious(view, who, self.known)
-        if self.since_s is None and suspicious and not (view.world and view.world.held):
+        if view.world and view.world.held:
+            return Hold()  # after a wipe that may be written back while this closer waits already
+        if self.since_s is None and suspicious:
             self.since_s = now_s
         if self.since_s is None:
             return Hold()

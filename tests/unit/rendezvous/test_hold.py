@@ -100,6 +100,12 @@ def test_a_later_closer_does_not_repeat_it() -> None:
     assert HoldClock().note(running().lost(1).lost(2).forming(2, held=True).build(), 0.0) == Hold()
 
 
+def test_a_hold_ends_when_a_world_is_written_back_that_says_it_has_been_waited() -> None:
+    clock, job = HoldClock(), running().lost(1).lost(2).forming(2)
+    assert clock.note(job.build(), 0.0).until_s == LEAST_S  # etcd was wiped, and has no word yet of the hold before
+    assert clock.note(job.forming(2, held=True).build(), 1.0) == Hold()
+
+
 # What the closer does meanwhile.
 
 
