@@ -4,12 +4,17 @@ A real etcd, four processes with the product's own members (`rendezvous_members`
 measured is bounded by its processors, not by a network. Beside each, interleaved, the floor (`rendezvous_floor`):
 the same trips to etcd in the same processes with nothing around them. And 1,000 over mutual TLS, cold.
 
+Once beside them torchrun's own rendezvous (`torch_members`), one process a node.
+
 First round: from the word `go` (members not yet connected) to the last start of round 1. Next round: from one
 worker's failure to the last start of round 2. Then what etcd and a member use while nothing happens.
 """
 
 import argparse
 import asyncio
+import json
+import math
+import subprocess
 import sys
 import time
 import uuid
@@ -22,6 +27,7 @@ from benchmarks import etcds, results
 from benchmarks.crowd import PROCESSES, Child, cpu_s, crowd
 from benchmarks.etcds import Server
 from benchmarks.fits import power_laws
+from benchmarks.recovery_torchrun import torch_python
 from benchmarks.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
@@ -41,6 +47,8 @@ TARGETS_S = {
     (NEXT, 1000): 0.5,
     (SECURE, 1000): 3.0,
 }
+PEER = "torchrun c10d"
+_ROOT = Path(__file__).parents[1]
 _SETTLE_S = 2.0
 _ETCD = {
     "sends": "etcd_network_client_grpc_sent_bytes_total",
@@ -184,9 +192,24 @@ def secure(nodes: int, lease_s: float, samples: Samples) -> None:
             _add(samples, (SECURE, OURS, nodes), (first_us - begin_us) / 1e6, phase)
 
 
+def peer(nodes: int, longest_s: float, samples: Samples) -> None:
+    """The rendezvous of torchrun over as many nodes, one process each; infinite is what did not come in time."""
+    python = torch_python()
+    if python is None:
+        print("no peer: hack/torch-venv makes the Python that has torch", file=sys.stderr)
+        return
+    command = [python, "-m", "benchmarks.torch_members", str(nodes), str(longest_s)]
+    done = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    took = json.loads(done.stdout)
+    for name, key in ((FIRST, "first"), (NEXT, "next")):
+        samples.setdefault((name, PEER, "s", nodes), []).append(math.inf if took[key] is None else took[key])
+
+
 def measure(options: argparse.Namespace) -> list[Series]:
-    """All sizes in turn, as often as asked for."""
+    """All sizes in turn, as often as asked for; the peer, which takes minutes, once."""
     samples: Samples = {}
+    for nodes in options.torchrun_nodes:
+        peer(nodes, options.longest, samples)
     for turn in range(options.repetitions):
         for nodes in options.nodes:
             with etcds.etcd() as server:
@@ -212,6 +235,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="*", default=[64, 256, 1000])
     parser.add_argument("--tls-nodes", type=int, nargs="*", default=[1000])
+    parser.add_argument("--torchrun-nodes", type=int, nargs="*", default=[16, 64])
+    parser.add_argument("--longest", type=float, default=60.0, help="seconds that torchrun's nodes are waited for")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--idle-seconds", type=float, default=20.0)
     parser.add_argument("--lease-seconds", type=float, default=6.0, help="more on a machine that is busy otherwise")

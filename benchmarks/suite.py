@@ -21,14 +21,26 @@ RESULTS = Path(__file__).parent / "results"
 PARTS: dict[str, tuple[str, ...]] = {
     "floors": (),
     "recovery": (),
-    "rendezvous": ("--repetitions", "5", "--idle-seconds", "8"),
+    "rendezvous": ("--repetitions", "5", "--idle-seconds", "8", "--nodes", "16", "64", "256", "1000"),
     "planning": (),
     "processes": (),
 }
 QUICK: dict[str, tuple[str, ...]] = {
     "floors": ("--repetitions", "2"),
     "recovery": ("--repetitions", "2", "--torchrun-repetitions", "1", "--longest", "8", "--without-saving"),
-    "rendezvous": ("--repetitions", "1", "--idle-seconds", "3", "--nodes", "16", "64", "128", "--tls-nodes", "64"),
+    "rendezvous": (
+        "--repetitions",
+        "1",
+        "--idle-seconds",
+        "3",
+        "--nodes",
+        "16",
+        "64",
+        "128",
+        "--tls-nodes",
+        "64",
+        "--torchrun-nodes",
+    ),
     "planning": ("--repetitions", "3"),
     "processes": ("--quick",),
 }
