@@ -33,7 +33,7 @@ from elasticjob_agent.multiprocessing.std import Std, to_map
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler, get_subprocess_handler
 from elasticjob_agent.multiprocessing.tail_log import TailLog
 from elasticjob_agent.multiprocessing.tee import Tee
-from elasticjob_agent.supervisor import START_METHODS, Command, Function, Sink, StartError
+from elasticjob_agent.supervisor import START_METHODS, Command, Exit, Function, Sink, StartError
 
 __all__ = [
     "IS_MACOS",
@@ -123,6 +123,12 @@ class PContext(ABC):
     Ranks that fail together must all be told (the original has only the first it happens to see), and once the others
     are stopped nobody can tell a failure from the answer to the signal. A tenth of a second is what workers need that
     die of one thing, as a peer's broken connection, on a loaded machine; and nobody waits so long who has not failed.
+    """
+    on_failure: Callable[[dict[int, ProcessFailure]], None] | None = None
+    """Told by local rank of those that failed by themselves, once, before the others are stopped.
+
+    Called in the thread that waits, which goes on to stop them when it returns: it must neither block nor raise. The
+    original has nothing of the kind: there a failure is known when nobody is left, up to 30 s later.
     """
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
@@ -351,6 +357,8 @@ class _CrewContext(PContext):
             self._result = self._conclude(crew)
         elif any(crew.has_failed(rank) for rank in ranks):
             self._settle(crew)
+            if self.on_failure:
+                self.on_failure(self._failures_so_far(crew))
             self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
             self._result = self._conclude(crew)
         elif crew.all_ended:
@@ -365,27 +373,39 @@ class _CrewContext(PContext):
             if not crew.all_ended:
                 crew.changed.wait(left_s)
 
+    def _failures_so_far(self, crew: Crew) -> dict[int, ProcessFailure]:
+        """Those that have failed by themselves; one that has told its error and is about to exit is one of them."""
+        failed = [rank for rank in range(self.nprocs) if crew.has_failed(rank)]
+        return {rank: self._failure(crew, rank, crew.exits.get(rank) or _about_to_exit()) for rank in failed}
+
     def _conclude(self, crew: Crew) -> RunProcsResult:
         result = RunProcsResult(stdouts=self.stdouts, stderrs=self.stderrs)
         for rank in range(self.nprocs):
             exit_ = crew.exits.get(rank)
-            failed = crew.has_failed(rank)
-            if failed or exit_ is None or exit_.code != 0:
-                result.failures[rank] = failure_of(
-                    rank,
-                    crew.pids.get(rank, 0),
-                    exit_,
-                    error_file=self.error_files.get(rank, ""),
-                    outcome=crew.outcome(rank),
-                    stopped_by_us=not failed,
-                    memory=crew.memory,
-                )
+            if crew.has_failed(rank) or exit_ is None or exit_.code != 0:
+                result.failures[rank] = self._failure(crew, rank, exit_)
         return result
+
+    def _failure(self, crew: Crew, rank: int, exit_: Exit | None) -> ProcessFailure:
+        return failure_of(
+            rank,
+            crew.pids.get(rank, 0),
+            exit_,
+            error_file=self.error_files.get(rank, ""),
+            outcome=crew.outcome(rank),
+            stopped_by_us=not crew.has_failed(rank),
+            memory=crew.memory,
+        )
 
     def _genuine_only(self, result: RunProcsResult) -> None:
         """Leave out those that were stopped, unless there are no others."""
         genuine = {rank: each for rank, each in result.failures.items() if not each.stopped_by_us}
         result.failures = genuine or result.failures
+
+
+def _about_to_exit() -> Exit:
+    """How a function worker ends that has told an error."""
+    return Exit(code=1, at_s=time.monotonic(), wall_ns=time.time_ns(), stopped_by_us=False)
 
 
 def _call_all(functions: list[Callable[[], None]]) -> None:

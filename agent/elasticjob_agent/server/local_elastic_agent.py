@@ -1,8 +1,9 @@
 """`LocalElasticAgent`: an agent whose workers are processes of this host, started through `start_processes`.
 
 A worker's exit wakes the loop at once: a thread waits for the context of the present round and tells the inbox. That
-thread alone asks the context while it lives; the loop asks when it has ended. Workers' failures are told by global
-rank, and only those that failed by themselves.
+thread alone asks the context while it lives; the loop asks when it has ended. A failure is known to the loop before
+that thread has stopped the siblings, so that a job's other nodes need not wait for a worker that takes its time.
+Workers' failures are told by global rank, and only those that failed by themselves.
 """
 
 import functools
@@ -14,7 +15,14 @@ import time
 from typing import Any, Protocol
 
 from elasticjob_agent.metrics import prof
-from elasticjob_agent.multiprocessing import DefaultLogsSpecs, LogsSpecs, PContext, RunProcsResult, start_processes
+from elasticjob_agent.multiprocessing import (
+    DefaultLogsSpecs,
+    LogsSpecs,
+    PContext,
+    ProcessFailure,
+    RunProcsResult,
+    start_processes,
+)
 from elasticjob_agent.server import limits
 from elasticjob_agent.server.api import SimpleElasticAgent
 from elasticjob_agent.server.budget import FAILURE_GRACE_S
@@ -85,6 +93,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._pcontext: PContext | None = None
         self._watcher: threading.Thread | None = None
         self._is_watched = False
+        self._failed_so_far: RunProcsResult | None = None
         self._turned_s = time.monotonic()
 
     # -- workers ---------------------------------------------------------------------------------
@@ -116,6 +125,8 @@ class LocalElasticAgent(SimpleElasticAgent):
             self._handlers.stand()
         self._pcontext.failure_grace_s = FAILURE_GRACE_S
         self._pcontext.settle_s = _SETTLE_S
+        self._pcontext.on_failure = self._note_failures
+        self._failed_so_far = None
         return self._pcontext.pids()
 
     def _prefixes(self, group: WorkerGroup) -> dict[int, str] | None:
@@ -180,7 +191,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         if {worker.id for worker in worker_group.workers} != set(context.pids().values()):
             log.error("[%s] the workers' ids are not the pids of their processes", worker_group.spec.role)
             return RunResult(state=WorkerState.UNKNOWN)
-        ended = None if self._is_watched else context.wait(0)
+        ended = self._failed_so_far if self._is_watched else context.wait(0)
         if ended is not None:
             return _translated(ended, worker_group)
         return self._kernel_state(context)
@@ -202,6 +213,11 @@ class LocalElasticAgent(SimpleElasticAgent):
         if self._kernel_watch is not None:
             timeout = min(timeout, max(self._kernel_watch.limit_s / 4, 0.01))
         super()._wait_for_change(timeout)
+
+    def _note_failures(self, failures: dict[int, ProcessFailure]) -> None:
+        """Called by whoever waits for the context, which now stops the siblings."""
+        self._failed_so_far = RunProcsResult(failures=failures)
+        self._inbox.wake()
 
     def _watch(self, context: PContext) -> None:
         try:

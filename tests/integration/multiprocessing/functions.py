@@ -33,6 +33,12 @@ def fail(text: str = "failed") -> None:
     raise ValueError(text)
 
 
+def fail_and_stay() -> None:
+    """It has told its error long before it is gone."""
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    raise ValueError("failed")
+
+
 def fail_at(wall_s: float) -> None:
     while time.time() < wall_s:
         time.sleep(0.001)

@@ -61,6 +61,33 @@ def test_b_000_28_a_result_is_final(start: Start) -> None:
         context.start()
 
 
+def test_a_failure_is_told_before_the_others_are_stopped(start: Start, tmp_path: Path) -> None:
+    up, told = tmp_path / "up", tmp_path / "told"
+    stubborn = f"trap '' TERM; touch {up}; while ! [ -e {told} ]; do sleep 0.02; done"
+    context = start("sh", _sh(f"while ! [ -e {up} ]; do sleep 0.02; done; exit 3", stubborn))
+    heard: list[tuple[dict[int, int], int | None]] = []
+
+    def on_failure(failures: dict[int, Any]) -> None:
+        lives = context.subprocess_handlers[1].proc.poll()  # type: ignore[attr-defined]  # commands have handlers
+        heard.append(({rank: failure.exitcode for rank, failure in failures.items()}, lives))
+        told.touch()
+
+    context.on_failure = on_failure
+    assert context.wait(60)
+    assert heard == [({0: 3}, None)]
+
+
+def test_a_function_that_has_told_its_error_has_failed_before_it_is_gone(start: Start) -> None:
+    context = start(functions.fail_and_stay, {0: ()})
+    context.settle_s = 0
+    heard: list[dict[int, Any]] = []
+    context.on_failure = heard.append
+    result = context.wait(60)
+    assert result
+    assert [(rank, failure.exitcode) for each in heard for rank, failure in each.items()] == [(0, 1)]
+    assert "ValueError: failed" in str(heard[0][0].message)
+
+
 def test_b_000_29_and_k_000_16_eight_that_ignore_sigterm_share_one_grace(start: Start, tmp_path: Path) -> None:
     ready = [tmp_path / str(rank) for rank in range(8)]
     context = start("sh", _sh(*(f"trap '' TERM; touch {path}; while :; do sleep 600; done" for path in ready)))

@@ -37,6 +37,18 @@ def first_fails() -> None:
     time.sleep(600)
 
 
+def first_fails_and_the_other_takes_its_time(folder: str) -> None:
+    """Local rank 0 fails once the other runs, which ignores SIGTERM and ends well at a file `told`."""
+    if os.environ["LOCAL_RANK"] == "0":
+        while not list(Path(folder).glob("0.1.*")):
+            time.sleep(0.01)
+        raise ValueError("no more data")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _say(folder)
+    while not Path(folder, "told").exists():
+        time.sleep(0.01)
+
+
 def sleeps(folder: str) -> None:
     """Says that it runs, and sleeps."""
     _say(folder)

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from elasticjob_agent.multiprocessing import DefaultLogsSpecs, PContext, Process
 from elasticjob_agent.multiprocessing.errors import ChildFailedError, record
 from elasticjob_agent.rendezvous.errors import RendezvousClosedError
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
+from elasticjob_agent.rendezvous.job import WorkerFailure
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import (
     LocalElasticAgent,
@@ -25,6 +26,7 @@ from elasticjob_agent.server import (
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
 from elasticjob_agent.server.wedged import KernelWatch
 from tests.integration.server import entrypoints
+from tests.integration.server.fleet import alive
 from tests.unit.rendezvous.handlers import Job
 from tests.unit.server.agents import Rounds
 
@@ -95,6 +97,38 @@ def test_b_004_18_idle_agent_looks_at_nothing_until_its_workers_end(tmp_path: Pa
         assert made.looks == 1
     finally:
         job.close()
+
+
+class Telling(LocalElasticAgent):
+    """Notes who still lives when the failure is told to the job, and lets that one go."""
+
+    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+        super().__init__(spec, log_dir=str(folder / "logs"))
+        self.folder = folder
+        self.told: list[tuple[int, int, str]] = []
+        self.lived: list[int] = []
+
+    def _failures_for_job(self, seen: RunResult) -> Sequence[WorkerFailure]:
+        failures = super()._failures_for_job(seen)
+        self.told += [(each.local_rank, each.exit_code, each.message) for each in failures]
+        self.lived += [w.local_rank for w in self.get_worker_group().workers if alive(w.id)]
+        (self.folder / "told").touch()
+        return failures
+
+
+def test_b_004_38_and_k_004_04_failure_is_told_to_the_job_while_its_siblings_still_run(tmp_path: Path) -> None:
+    job = Job(1, 1, max_restarts=0)
+    entrypoint = entrypoints.first_fails_and_the_other_takes_its_time
+    spec = WorkerSpec("trainer", 2, job.bare_handler(), entrypoint=entrypoint, args=(str(tmp_path),), max_restarts=0)
+    made = Telling(spec, tmp_path)
+    try:
+        result = made.run()
+    finally:
+        job.close()
+    assert made.told == [(0, 1, "ValueError: no more data")]
+    assert 1 in made.lived
+    assert list(result.failures) == [0]
+    assert gone(made)
 
 
 class SecondOfTwo(Rounds):
