@@ -48,7 +48,7 @@ images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
-	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
+	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/cli tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
 	$(MAKE) test-torch test-frameworks
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak

@@ -93,6 +93,7 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `connection`
     from elasticjob.logs import log_of, parsed  # noqa: PLC0415  # the same
     from elasticjob.placing import Ranks  # noqa: PLC0415  # the same
+    from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same
 
     rank, number, pod, local = failed_place(job.manifest)
     told = story(job.manifest, moments(cluster, job.manifest), now_s=time.time())
@@ -100,8 +101,9 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     begin_s, end_s = span_of(told, number) if known else (float("-inf"), float("inf"))
     count = max([len(node.ranks) for node in job.status.nodes if node.pod_name == pod] or [local + 1])
     ranks = Ranks(rank - local, count)
+    container = str(trainer_container(job.spec)["name"])
     try:
-        with log_of(cluster, job.namespace, pod, tail=arguments.tail) as lines:
+        with log_of(cluster, job.namespace, pod, container=container, tail=arguments.tail) as lines:
             for line in parsed(lines, pod, lambda: ranks):
                 if line.rank in {rank, None} and begin_s <= (_time_of(line) or begin_s) < end_s:
                     yield line

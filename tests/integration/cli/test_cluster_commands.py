@@ -105,6 +105,15 @@ def test_logs_of_the_worker_that_failed_are_found(stage: Stage, two: ElasticJob,
     assert command("logs", two.name, "--failed").out == "one\n"
 
 
+def test_of_the_worker_that_failed_beside_sidecars_the_trainer_is_read(
+    stage: Stage, kubelet: Kubelet, job: ElasticJob, command: Command
+) -> None:
+    kubelet.start_pod("b", "proxy", "metrics")
+    kubelet.write("b", "out of data")
+    stage.says(job, lastFailure=FAILURE)
+    assert command("logs", job.name, "--failed").out == "out of data\n"
+
+
 def test_of_a_failed_pod_that_is_gone_the_last_words_are_told(stage: Stage, job: ElasticJob, command: Command) -> None:
     stage.says(job, phase="Running", lastFailure=FAILURE)
     said = command("logs", job.name, "--failed", code=1).err

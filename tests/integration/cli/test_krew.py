@@ -1,0 +1,63 @@
+"""`kubectl elasticjob` as krew brings it: the manifest is what krew takes, and the archive is a plugin that runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.apiserver import Programs
+
+pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(900)]
+ROOT = Path(__file__).resolve().parents[3]
+URI = "https://example.invalid/kubectl-elasticjob.tar.gz"
+_LIMIT_S = 600.0
+
+
+def done(*command: object, **environ: str) -> str:
+    """What a program that must succeed has printed."""
+    ended = subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """The archive and the manifest of a release."""
+    done(sys.executable, ROOT / "hack" / "krew" / "build", URI, tmp_path / "release")
+    return tmp_path / "release"
+
+
+@pytest.fixture(scope="session")
+def tools() -> Path:
+    """Where krew is."""
+    return Path(done(ROOT / "hack" / "krew" / "tools").splitlines()[-1])
+
+
+def test_krews_own_check_of_manifests_has_nothing_against_ours(release: Path, tools: Path) -> None:
+    said = done(tools / "validate-krew-manifest", "-manifest", release / "elasticjob.yaml", "-skip-install")
+    assert "structural validation OK" in said
+
+
+def test_what_krew_installs_is_a_plugin_of_kubectl(
+    release: Path, tools: Path, programs: Programs, tmp_path: Path
+) -> None:
+    krew = {"KREW_ROOT": str(tmp_path / "krew"), "HOME": str(tmp_path)}
+    (archive,) = release.glob("*.tar.gz")
+    done(tools / "krew", "install", f"--manifest={release / 'elasticjob.yaml'}", f"--archive={archive}", **krew)
+    python = shutil.which(f"python3.{sys.version_info.minor}", path=f"{sys.base_prefix}/bin")
+    assert python
+    path = os.pathsep.join((str(tmp_path / "krew" / "bin"), str(Path(python).parent), "/usr/bin", "/bin"))
+    assert done(programs.kubectl, "elasticjob", "version", "--long", PATH=path).startswith("elasticjob ")
+    assert "name: elasticjobs.elasticjob.io" in done(programs.kubectl, "elasticjob", "crd", PATH=path)
