@@ -8,7 +8,7 @@ to list anew, it does not tell what was deleted in between; so a follower is ask
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
 
@@ -22,6 +22,7 @@ class Subscription:
     def __init__(self) -> None:
         self._queue: asyncio.Queue[ObjectEvent | None] = asyncio.Queue()
         self._timer: asyncio.TimerHandle | None = None
+        self._doubt: asyncio.TimerHandle | None = None
 
     async def get(self) -> ObjectEvent | None:
         """The next change, or None: list again."""
@@ -40,14 +41,25 @@ class Subscription:
             self._timer.cancel()
         self._timer = loop.call_later(delay_s, self._ring)
 
+    def doubt_in(self, delay_s: float, doubt: Callable[[], bool]) -> None:
+        """Ask for a list in `delay_s` seconds if there is doubt then; the last wish counts."""
+        if self._doubt is not None:
+            self._doubt.cancel()
+        self._doubt = asyncio.get_running_loop().call_later(delay_s, self._ring_if, doubt)
+
     def close(self) -> None:
         """No more asking."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._doubt):
+            if timer is not None:
+                timer.cancel()
 
     def _ring(self) -> None:
         self._timer = None
         self._queue.put_nowait(None)
+
+    def _ring_if(self, doubt: Callable[[], bool]) -> None:
+        if doubt():
+            self.list_again_in(0.0)
 
 
 class Feed:

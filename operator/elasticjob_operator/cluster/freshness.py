@@ -1,7 +1,8 @@
 """Whether a watch still tells what there is: what lists show must have come through the watch as well.
 
-A watch can die without a word, and then an operator looks healthy and does nothing. An object that lists have
-shown unchanged for `PATIENCE_S`, and that the watch has not told in that version, is the proof.
+A watch can die without a word, and then an operator looks healthy and does nothing. An object that a list showed in
+a version that was not told, and of which nothing at all was told for `PATIENCE_S` since, is the proof: also when it
+goes on changing, as a job does whose status the operator itself writes.
 """
 
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ class Freshness:
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
         self._missed: dict[str, tuple[str, float]] = {}
+        """Uid → the version told last, and since when lists show another."""
         self._unlisted: set[str] = set()
 
     def told(self, event: ObjectEvent) -> None:
@@ -35,14 +37,18 @@ class Freshness:
         self._forget(set(found))
         missed = {}
         for uid, obj in found.items():
-            version = _version(obj)
-            known, since_s = self._missed.get(uid, ("", now_s))
-            if self._told.get(uid) != version:
-                missed[uid] = (version, since_s if known == version else now_s)
+            told = self._told.get(uid, "")
+            if told != _version(obj):
+                before, since_s = self._missed.get(uid, (told, now_s))
+                missed[uid] = (told, since_s if before == told else now_s)
         self._missed = missed
         return sorted(
             objects.name_of(found[uid]) for uid, (_, since_s) in missed.items() if now_s - since_s >= PATIENCE_S
         )
+
+    def doubtful(self) -> bool:
+        """Of something that the last list missed nothing has been told yet: another list can prove it."""
+        return any(self._told.get(uid, "") == told for uid, (told, _) in self._missed.items())
 
     def _forget(self, found: set[str]) -> None:
         """What two lists in a row do not have is gone; one alone may just be older than its creation."""

@@ -11,7 +11,6 @@ import itertools
 import json
 import logging
 import os
-import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
 from elasticjob_operator.cluster.slim import slim
+from elasticjob_operator.cluster.undeclared import Undeclared
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDied
 
 FIELD_MANAGER = "elasticjob-operator"
@@ -104,8 +104,8 @@ class KubeCluster:
         self._page = page
         self._clock = clock
         self._acting, self._telling = asyncio.Semaphore(_ACTING), asyncio.Semaphore(_TELLING)
-        self._undeclared: set[str] = set()
-        """Fields of the status that the CRD does not know; asked again after each list, it may be a new one."""
+        self._undeclared = Undeclared()
+        """What the CRD does not know; asked again after each list, it may be a new one."""
 
     @classmethod
     async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
@@ -156,15 +156,13 @@ class KubeCluster:
         An older CRD does not know all of them, and apply refuses those: the others are written all the same.
         """
         while True:
-            known = {field: value for field, value in status.items() if field not in self._undeclared}
             try:
-                await self._apply_status(resource, namespace, name, known)
+                await self._apply_status(resource, namespace, name, self._undeclared.left_out(status))
             except ClusterUnavailable as error:
-                field = _undeclared_field(error)
-                if field not in known:
+                if not (unknown := self._undeclared.learn(str(error))):
                     raise
-                self._undeclared.add(field)
-                log.warning("this cluster's CRD has no status.%s: apply crds/elasticjob.yaml of this version", field)
+                fields = ", ".join(f"status.{field}" for field in unknown)
+                log.warning("this cluster's CRD has no %s: apply crds/elasticjob.yaml of this version", fields)
             else:
                 return
 
@@ -216,13 +214,14 @@ class KubeCluster:
         with self._feed.subscribed(resource) as changes:
             changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
-                self._undeclared.clear()
+                self._undeclared.forget()
                 listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")
                 _require_told(resource, freshness.never_told(listed, self._clock()))
                 for item in listed:
                     yield ObjectEvent(Change.LISTED, item)
                 yield ObjectEvent(Change.SYNCED, {})
                 changes.list_again_in(LIST_AGAIN_S)
+                changes.doubt_in(PATIENCE_S, freshness.doubtful)
                 while (event := await changes.get()) is not None:
                     freshness.told(event)
                     yield event
@@ -352,15 +351,6 @@ def _require_told(resource: Resource, never_told: list[str]) -> None:
     if never_told:
         example, count = never_told[0], len(never_told)
         raise WatchDied(f"the watch of {resource.value} has not told of {count} for {PATIENCE_S:g} s: {example}, …")
-
-
-_UNDECLARED = re.compile(r"\.status\.(\w+)\S*: field not declared in schema")
-
-
-def _undeclared_field(error: ClusterError) -> str:
-    """The top-level field of the status that the API server does not know, if that is its complaint."""
-    found = _UNDECLARED.search(str(error))
-    return found.group(1) if found else ""
 
 
 def _selected(resource: Resource, query: Mapping[str, str]) -> Mapping[str, str]:

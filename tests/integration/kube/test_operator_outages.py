@@ -6,9 +6,11 @@ These tests have an API server of their own, which they stop, kill and start aga
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+import yaml
 
 from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.server import EtcdServer
@@ -19,6 +21,7 @@ from elasticjob_operator.errors import ClusterError
 from tests.faults.apiserver import ApiServer, Programs
 from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.manifests import MINIMAL
 from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.rig import RBAC, Rig, service_account_token
 
@@ -37,8 +40,9 @@ def own_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> 
         yield server
 
 
-def install_crd(server: ApiServer) -> None:
-    done = server.kubectl("apply", "--server-side", "-f", str(CRD))
+def install_crd(server: ApiServer, crd: dict[str, Any] | None = None) -> None:
+    """This version's, or another one."""
+    done = server.kubectl("apply", "--server-side", "-f", "-" if crd else str(CRD), stdin=crd)
     assert done.returncode == 0, done.stderr
     await_crd(server, "elasticjobs.elasticjob.io")
 
@@ -62,6 +66,36 @@ def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: Rig, own_
     install_crd(own_server)
     own_rig.namespace.apply(waiting_job(own_rig))
     own_rig.until("a pod", own_rig.pods)
+
+
+def older_crd() -> dict[str, Any]:
+    """This version's, without three fields of the status that were added late."""
+    crd: dict[str, Any] = yaml.safe_load(CRD.read_text())
+    status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    del status["message"]
+    del status["lastFailure"]["properties"]["stderrTail"]
+    del status["nodes"]["items"]["properties"]["cpuPercent"]
+    return crd
+
+
+async def test_of_a_status_only_what_an_older_crd_does_not_know_is_left_out(
+    own_server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
+    install_crd(own_server, older_crd())
+    monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
+    namespace = Namespace(own_server, NAME)
+    namespace.apply(MINIMAL)
+    cluster = await KubeCluster.connect(Feed())
+    failure = {"time": "2026-01-02T03:04:05Z", "round": 1, "podName": "p", "rank": 0, "localRank": 0, "exitCode": 1}
+    node = {"name": "digits-0", "podName": "p", "state": "Running"}
+    new = {"lastFailure": {**failure, "stderrTail": "Traceback"}, "nodes": [{**node, "cpuPercent": 5}]}
+    try:
+        await cluster.patch_status(Resource.JOB, NAME, "digits", {"phase": "Running", "message": "m", **new})
+    finally:
+        await cluster.close()
+    assert namespace.get("digits")["status"] == {"phase": "Running", "lastFailure": failure, "nodes": [node]}
+    assert "this cluster's CRD has no status.lastFailure.stderrTail" in caplog.text
 
 
 async def test_a_missing_crd_is_no_proof_that_a_job_is_gone(

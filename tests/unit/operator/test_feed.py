@@ -68,3 +68,25 @@ async def test_of_several_wishes_for_a_list_the_earliest_counts() -> None:
         changes.list_again_in(0.0)
         changes.list_again_in(3600.0)
         assert await asyncio.wait_for(changes.get(), 10) is None
+
+
+async def test_whoever_doubts_is_asked_to_list() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.POD) as changes:
+        changes.list_again_in(3600.0)
+        changes.doubt_in(0.0, lambda: True)
+        assert await asyncio.wait_for(changes.get(), 10) is None
+
+
+async def test_whoever_does_not_doubt_is_asked_nothing() -> None:
+    feed, asked = Feed(), asyncio.Event()
+
+    def doubt() -> bool:
+        asked.set()
+        return False
+
+    with feed.subscribed(Resource.POD) as changes:
+        changes.doubt_in(0.0, doubt)
+        await asked.wait()
+        feed.put(Resource.POD, event("a"))
+        assert await changes.get() == event("a")

@@ -34,10 +34,27 @@ def test_a_change_that_was_never_told_is_missed() -> None:
     assert freshness.never_told([pod("a", version=2)], PATIENCE_S) == ["a"]
 
 
-def test_an_object_that_goes_on_changing_is_not_missed() -> None:
-    freshness = Freshness()
-    found = [freshness.never_told([pod("a", version=n)], n * PATIENCE_S) for n in range(5)]
-    assert found == [[], [], [], [], []]
+def test_an_object_that_goes_on_changing_and_is_told_a_little_late_is_not_missed() -> None:
+    freshness = told(pod("a", version=0))
+    for n in range(1, 5):
+        assert freshness.never_told([pod("a", version=n)], n * PATIENCE_S) == []
+        freshness.told(ObjectEvent(Change.MODIFIED, pod("a", version=n)))
+
+
+def test_an_object_that_goes_on_changing_and_is_never_told_is_missed() -> None:
+    freshness = told(pod("a", version=0))
+    assert freshness.never_told([pod("a", version=1)], 0.0) == []
+    assert freshness.never_told([pod("a", version=2)], PATIENCE_S) == ["a"]
+
+
+def test_there_is_doubt_while_nothing_was_told_of_what_a_list_has_missed() -> None:
+    freshness = told(pod("a", version=1))
+    freshness.never_told([pod("a", version=2), pod("b")], 0.0)
+    assert freshness.doubtful()
+    freshness.told(ObjectEvent(Change.ADDED, pod("b")))
+    assert freshness.doubtful()
+    freshness.told(ObjectEvent(Change.MODIFIED, pod("a", version=2)))
+    assert not freshness.doubtful()
 
 
 def test_what_is_told_at_last_is_not_missed() -> None:
