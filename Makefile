@@ -54,7 +54,7 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) soak
 
 ##@ Measurements
-.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes
+.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise
 bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 2)
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
 	$(BIN)/python -m benchmarks.suite $(BENCH)
@@ -67,6 +67,8 @@ bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserve
 	$(BIN)/python -m benchmarks.operator
 bench-check: .venv/dev ## counts that no busy machine changes (etcd requests, API writes, calls, wake-ups) against the baseline (30 s)
 	$(BIN)/python -m benchmarks.check
+bench-noise: .venv/dev ## recovery of a job while another one on the same etcd fails ten times a second (5 minutes)
+	$(BIN)/python -m benchmarks.noise
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
 	$(BIN)/python -m benchmarks.payload
 bench-processes: .venv/dev ## starting, watching and teeing processes beside torch's (4 minutes; installs torch, 4.7 GB, the first time)

@@ -1,0 +1,96 @@
+"""What a job makes of etcd: its agents keep within the bound that docs/security.md states, whatever its workers do."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_api.keys import Keys, cli_prefix
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.server import EtcdServer
+from tests.faults.fleet import Fleet, fleet
+from tests.faults.waiting import aeventually
+
+pytestmark = pytest.mark.etcd
+
+DOCS = Path(__file__).parents[3] / "docs" / "security.md"
+NODES, NPROC, ROUNDS = 2, 3, 8
+KIB = 1024
+
+WORST = r"""
+import json, os, time
+astral = "\U0001f4a9"
+path = os.environ["TORCHELASTIC_ERROR_FILE"]
+with open(path, "w") as file:
+    json.dump({"message": astral * 2000}, file, ensure_ascii=False)
+if os.environ["LOCAL_RANK"] == "0":
+    os.truncate(path, 1 << 30)
+with open(os.environ["ELASTICJOB_PROGRESS"], "wb", buffering=0) as progress:
+    metrics = {astral * 20 + str(number): [chr(127) * 60] for number in range(25)}
+    for step in range(200):
+        progress.write(b"x" * 5000 + b"\n")
+        progress.write(json.dumps({"step": step, "metrics": metrics}, ensure_ascii=False).encode() + b"\n")
+os.write(1, b"\x00" * 100_000)
+os.write(2, b"\x01" * 200_000 + b"\n" + b"\x02" * 5_000)
+raise SystemExit(int(os.environ["RANK"]) + 1)
+"""
+"""Progress as long as it may be and longer, error files of a gigabyte or of text that JSON makes long, long stderr."""
+
+
+def most_keys(nodes: int, ranks: int, left: int = 0) -> int:
+    """The bound, as docs/security.md says it."""
+    return 7 + 4 * nodes + 2 * ranks + left
+
+
+def most_bytes(nodes: int, ranks: int, left: int = 0) -> int:
+    """The same of keys and values together."""
+    return 64 * KIB + 32 * KIB * nodes + 80 * KIB * ranks + KIB * left
+
+
+@pytest.fixture
+def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Fleet]:
+    """Two agents whose workers do their worst."""
+    with fleet(etcd_server.endpoint.targets[0], tmp_path, str(NODES), NPROC, max_restarts=10**6) as made:
+        yield made
+
+
+async def footprint(etcd: EtcdClient, keys: Keys) -> tuple[KeyValue, ...]:
+    """All that etcd holds of the job, which is asserted to keep within the bound."""
+    held = (await etcd.range(keys.all)).kvs
+    told = {kv.key: len(kv.value) for kv in held}
+    assert len(held) <= most_keys(NODES, NODES * NPROC), told
+    assert sum(len(kv.key) + len(kv.value) for kv in held) <= most_bytes(NODES, NODES * NPROC), told
+    return tuple(held)
+
+
+async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(etcd: EtcdClient, job: Fleet) -> None:
+    keys = Keys(cli_prefix(job.run_id))
+    for _ in range(NODES):
+        job.start_agent(sys.executable, "-S", "-c", WORST)
+    rounds: set[int] = set()
+    largest: dict[str, int] = {}
+
+    async def has_failed_often() -> bool:
+        for kv in await footprint(etcd, keys):
+            at = keys.parse(kv.key)
+            assert at is not None, kv.key
+            largest[at.kind] = max(largest.get(at.kind, 0), len(kv.value))
+            rounds.update([at.round] if at.kind == "failure" and at.round else [])
+        return len(rounds) >= ROUNDS
+
+    often: bool = await aeventually(has_failed_often, within_s=90, what=f"failures of {ROUNDS} rounds")
+    assert often
+    assert largest["failure"] > 8 * KIB, "nothing was tried"
+    assert largest["failure"] <= 40 * KIB, largest
+    assert largest["report"] > 4 * KIB, "the metrics were not told"
+    assert largest["report"] <= 24 * KIB + 256 * NPROC, largest
+
+
+def test_the_bound_is_the_one_in_the_documentation() -> None:
+    said = re.sub(r"\s+", " ", DOCS.read_text())
+    assert f"at most {most_keys(0, 0)} + 4·n + 2·w + g keys" in said
+    assert "64 KiB + 32 KiB·n + 80 KiB·w + 1 KiB·g" in said
+    assert (most_bytes(0, 0), most_bytes(1, 0), most_bytes(0, 1)) == (64 * KIB, 96 * KIB, 144 * KIB)
