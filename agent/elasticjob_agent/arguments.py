@@ -170,9 +170,15 @@ def parse_signals(text: str) -> tuple[signal.Signals, ...]:
 def check_choices(namespace: argparse.Namespace) -> None:
     """Those values too that came from the environment."""
     for option in OPTIONS:
-        value = getattr(namespace, option.dest)
-        if option.choices and value is not None and value not in option.choices:
-            raise UsageError(f"--{option.name} {value}: it must be one of {', '.join(option.choices)}")
+        check_choice(option.name, namespace)
+
+
+def check_choice(name: str, namespace: argparse.Namespace) -> None:
+    """The value of this option."""
+    (option,) = (each for each in OPTIONS if each.name == name)
+    value = getattr(namespace, option.dest)
+    if option.choices and value is not None and value not in option.choices:
+        raise UsageError(f"--{option.name} {value}: it must be one of {', '.join(option.choices)}")
 
 
 def worker_argv(namespace: argparse.Namespace, python: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import Any
 from elasticjob_agent import multiprocessing
 from elasticjob_agent.given_port import GivenPort
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.multiprocessing.topology import Cpus, shown
 from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
 from elasticjob_agent.output import AS_EVER, Output
 from elasticjob_agent.progress import ProgressFifo
@@ -61,6 +62,8 @@ class NodeSettings:
     """MASTER_PORT if the user chose it."""
     output: Output = AS_EVER
     virtual_local_rank: bool = False
+    cpus: tuple[Cpus, ...] = ()
+    """By local rank, if workers are bound to processors."""
 
 
 async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = None) -> Outcome:
@@ -72,8 +75,10 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
     consoles = Console(1), Console(2)
     trace = Trace(settings.trace, settings.profile.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
+    port = _master_port(settings)
+    if settings.cpus:
+        log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(shown, settings.cpus)))
     try:
-        port = _master_port(settings)
         workers = NodeWorkers(
             supervisor=supervisor, job=_job(settings, progress, consoles), port=port, wall_ns=time.time_ns
         )
@@ -93,6 +98,7 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
             return await _run_agent(agent, handler)
     finally:
         await supervisor.close()
+        port.close()
         progress.close()
         trace.close()
         for console in consoles:
@@ -184,6 +190,7 @@ def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console
         stderr=consoles[1].write,
         output=settings.output,
         virtual_local_rank=settings.virtual_local_rank,
+        cpus=settings.cpus,
         told=lambda: progress.last,
     )
 

@@ -120,8 +120,7 @@ OPTIONS: tuple[Option, ...] = (
         name="numa-binding",
         group=WORKERS,
         choices=NUMA_MODES,
-        from_environment=False,
-        help="bind workers to the CPUs near their GPU",
+        help="bind workers to the CPUs near their GPU, or spread them over the NUMA nodes; in a pod by the variable",
     ),
     Option(
         name="virtual-local-rank",

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent import arguments, rdzv_conf
+from elasticjob_agent.binding import parse_binding
 from elasticjob_agent.interface_address import interface_address
 from elasticjob_agent.meeting import Hosted, Meeting, Private, There, meeting_of
 from elasticjob_agent.node import NodeSettings
@@ -36,6 +37,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
 
     if not namespace.script:
         raise UsageError("the command is missing: elasticjob-agent --pod -- command…")
+    arguments.check_choice("numa-binding", namespace)
     profile = Profile(
         keys=Keys(need(names.ENV_PREFIX)),
         pod=need(names.ENV_POD_NAME),
@@ -55,6 +57,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         log_dir=log_dir,
         trace=environment.get(names.ENV_TRACE),
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
+        cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
     )
 
 
@@ -98,6 +101,7 @@ def from_command_line(
         given_port=meeting.master_port if isinstance(meeting, Hosted) else None,
         output=output_of(namespace, environment),
         virtual_local_rank=namespace.virtual_local_rank,
+        cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
     )
 
 
@@ -202,7 +206,7 @@ def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Meet
     _stop_grace_s(namespace, environment)
     output_of(namespace, environment)
     arguments.worker_argv(namespace, sys.executable)
-    _check_numa(namespace)
+    parse_binding(namespace.numa_binding, arguments.parse_nproc(namespace.nproc_per_node, environment), environment)
     meeting = meeting_of(namespace, conf)
     _run_id(namespace, meeting)
     _slot(namespace, meeting)
@@ -215,14 +219,6 @@ def _check_devices(namespace: argparse.Namespace, environment: Mapping[str, str]
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if namespace.virtual_local_rank and visible is not None and len(visible.split(",")) < nproc:
         raise UsageError(f"--virtual-local-rank: {nproc} workers cannot share CUDA_VISIBLE_DEVICES={visible}")
-
-
-def _check_numa(namespace: argparse.Namespace) -> None:
-    if namespace.numa_binding is not None:
-        raise UsageError(
-            f"--numa-binding {namespace.numa_binding}: this agent does not bind workers to CPUs; start them with "
-            "numactl or taskset: --no-python numactl --cpunodebind=${local_rank} python train.py"
-        )
 
 
 def own_address(target: str) -> str:

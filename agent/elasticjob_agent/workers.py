@@ -16,8 +16,10 @@ from pathlib import Path
 
 from elasticjob_agent import error_file, logs
 from elasticjob_agent.autopsy import Autopsy, Remains
+from elasticjob_agent.binding import of_rank
 from elasticjob_agent.environment import WorkerPaths, worker_arguments, worker_environment
 from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.multiprocessing.topology import Cpus
 from elasticjob_agent.oom import OomCounter, find_folder
 from elasticjob_agent.output import AS_EVER, Output
 from elasticjob_agent.rendezvous import verdict
@@ -52,6 +54,8 @@ class Job:
     stderr: Callable[[bytes], None]
     output: Output = AS_EVER
     virtual_local_rank: bool = False
+    cpus: tuple[Cpus, ...] = ()
+    """By local rank, if workers are bound to processors."""
     told: Callable[[], object | None] = lambda: None
     """The newest progress that a worker of this node has told; another object with each."""
 
@@ -174,6 +178,7 @@ class NodeWorkers:
                 virtual=job.virtual_local_rank,
             ),
             cwd=self._job.cwd,
+            cpus=of_rank(job.cpus, local_rank),
             stdout=job.output.stdout(place, local_rank, files, job.stdout),
             stderr=job.output.stderr(place, local_rank, files, job.stderr, tail.add),
         )

@@ -2,7 +2,8 @@
 
 Only processors that this process may use are in it: what a container has been denied is not there. A machine without
 NUMA has one node. GPUs of NVIDIA are there with the node that the kernel says they are on, in the order of their bus
-addresses, which is that of the driver with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+addresses, which is that of the driver with CUDA_DEVICE_ORDER=PCI_BUS_ID; only those that the driver shows here: a
+container sees the machine's whole bus, but not all of its GPUs.
 """
 
 import os
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SYSTEM = Path("/sys")
+DRIVER = Path("/proc/driver/nvidia/gpus")
+"""A folder for each GPU, named by its bus address; a container's runtime leaves out those of others."""
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 Cpus = frozenset[int]
@@ -30,7 +33,7 @@ class Topology:
     """The node of each GPU; -1 where the kernel does not know."""
 
 
-def read_topology(allowed: Iterable[int] | None = None, system: Path = SYSTEM) -> Topology:
+def read_topology(allowed: Iterable[int] | None = None, system: Path = SYSTEM, driver: Path = DRIVER) -> Topology:
     """That of this machine, of the processors `allowed` (None: those of this process); raises OSError, ValueError."""
     usable = frozenset(os.sched_getaffinity(0) if allowed is None else allowed)
     nodes = {}
@@ -43,7 +46,7 @@ def read_topology(allowed: Iterable[int] | None = None, system: Path = SYSTEM) -
         sockets=_by_number(cpu_folder, usable, "topology/physical_package_id"),
         cores=_by_list(cpu_folder, usable, "topology/thread_siblings_list"),
         caches=_by_list(cpu_folder, usable, "cache/index3/shared_cpu_list"),
-        gpus=tuple(_gpus(system)),
+        gpus=tuple(_gpus(system, driver)),
     )
 
 
@@ -55,6 +58,14 @@ def parse_cpus(text: str) -> Cpus:
             first, _, last = part.partition("-")
             found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)
+
+
+def shown(cpus: Cpus) -> str:
+    """As `parse_cpus` reads it: `0-3,8`."""
+    numbers = sorted(cpus)
+    firsts = [number for number in numbers if number - 1 not in cpus]
+    lasts = [number for number in numbers if number + 1 not in cpus]
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in zip(firsts, lasts, strict=True))
 
 
 def _number(folder: Path) -> int:
@@ -74,8 +85,11 @@ def _by_list(folder: Path, usable: Cpus, file: str) -> tuple[Cpus, ...]:
     return tuple(sorted(groups, key=min))
 
 
-def _gpus(system: Path) -> Iterable[int]:
+def _gpus(system: Path, driver: Path) -> Iterable[int]:
+    here = {path.name for path in driver.glob("*")}
     for device in sorted((system / "bus/pci/devices").glob("*"), key=lambda path: path.name):
+        if here and device.name not in here:
+            continue
         if _text(device / "vendor") == _NVIDIA and _text(device / "class").startswith(_DISPLAY):
             yield int(_text(device / "numa_node") or -1)
 

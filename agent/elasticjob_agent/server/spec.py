@@ -48,7 +48,7 @@ class WorkerSpec:
     event_log_handler: str = field(default="null", kw_only=True)
     """The destination of events, as `events.register` has named it."""
     numa_options: Any = field(default=None, kw_only=True)
-    """None; binding to NUMA nodes is left to the container."""
+    """None, or which processors each worker gets: `multiprocessing.numa.NumaOptions`, or torch's."""
     duplicate_stdout_filters: list[str] | None = field(default=None, kw_only=True)
     """Teed lines with any of these texts also go to one file for all ranks."""
     duplicate_stderr_filters: list[str] | None = field(default=None, kw_only=True)

@@ -20,6 +20,11 @@ def echo(*args: object) -> tuple[object, ...]:
     return args
 
 
+def affinity() -> frozenset[int]:
+    """Where it may run."""
+    return frozenset(os.sched_getaffinity(0))
+
+
 def killed_once() -> dict[str, str]:
     """Rank 1 is killed in the first incarnation."""
     found = environment()

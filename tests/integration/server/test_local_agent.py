@@ -11,6 +11,7 @@ import pytest
 
 from elasticjob_agent.multiprocessing import DefaultLogsSpecs, PContext, ProcessFailure, Std
 from elasticjob_agent.multiprocessing.errors import ChildFailedError, record
+from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.rendezvous.errors import RendezvousClosedError
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
 from elasticjob_agent.rendezvous.job import WorkerFailure
@@ -78,6 +79,12 @@ def test_b_004_17_and_18_killed_worker_restarts_all_and_all_see_the_same_restart
         ("0", "1", "2"),
         ("1", "1", "2"),
     ]
+
+
+def test_numa_options_of_the_spec_bind_the_workers(tmp_path: Path) -> None:
+    options = NumaOptions(AffinityMode.EXCLUSIVE)
+    result = agent(tmp_path, entrypoints.affinity, numa_options=options).run()
+    assert result.return_values == dict(enumerate(bindings(options, 2)))
 
 
 class Counting(LocalElasticAgent):

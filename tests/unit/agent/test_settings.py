@@ -7,6 +7,7 @@ import pytest
 
 from elasticjob_agent import settings
 from elasticjob_agent.meeting import Hosted
+from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.options import UsageError, build_parser
 from elasticjob_api import names
@@ -41,6 +42,17 @@ def test_in_a_pod_etcd_is_spoken_to_with_the_certificate_that_is_mounted() -> No
     assert (secured.ca_cert, secured.cert, secured.key) == files
     plain = settings.from_pod(namespace, POD, LOGS).endpoint
     assert (plain.ca_cert, plain.cert, plain.key) == (None, None, None)
+
+
+def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
+    def cpus(**environment: str) -> tuple[frozenset[int], ...]:
+        namespace = build_parser(environment).parse_args(["--pod", "train.py"])
+        return settings.from_pod(namespace, {**POD, **environment}, LOGS).cpus
+
+    assert cpus() == ()
+    assert cpus(PET_NUMA_BINDING="node") == tuple(bindings(NumaOptions(AffinityMode.NODE), 1))
+    with pytest.raises(UsageError, match="--numa-binding near: it must be one of"):
+        cpus(PET_NUMA_BINDING="near")
 
 
 ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"
@@ -113,7 +125,8 @@ def test_which_signals_and_which_python() -> None:
     ("line", "environment", "why"),
     [
         ("--logs-specs mine", {}, "--logs-specs mine: such classes need torch"),
-        ("--numa-binding node", {}, "--numa-binding node: this agent does not bind"),
+        ("--numa-binding exclusive --nproc-per-node 5000", {}, "--numa-binding exclusive: workers cannot be bound"),
+        ("", {"PET_NUMA_BINDING": "near"}, "--numa-binding near: it must be one of core-complex, exclusive, node"),
         ("--rdzv-id a/b", {}, "it must be a name without a slash"),
         ("", {"PET_START_METHOD": "thread"}, "--start-method thread: it must be one of spawn, fork, forkserver"),
         ("--shutdown-timeout -1", {}, "it must be a whole number from 0"),

@@ -7,38 +7,8 @@ import pytest
 
 from elasticjob_agent.multiprocessing import numa
 from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions
-from elasticjob_agent.multiprocessing.topology import Topology, parse_cpus, read_topology
-
-
-def cpus(*numbers: int) -> frozenset[int]:
-    return frozenset(numbers)
-
-
-def machine(folder: Path, *, nodes: int, cores: int, threads: int = 2, gpus: tuple[int, ...] = ()) -> Path:
-    """The kernel's files of a machine with so many nodes, each a socket with two last-level caches."""
-    total = nodes * cores
-    for node in range(nodes):
-        mine = [core + thread * total for core in range(node * cores, (node + 1) * cores) for thread in range(threads)]
-        write(folder / f"devices/system/node/node{node}/cpulist", ",".join(map(str, mine)))
-        for cpu in mine:
-            place = folder / f"devices/system/cpu/cpu{cpu}"
-            core = cpu % total
-            half = [
-                other for other in mine if (other % total % cores) // (cores // 2) == (core % cores) // (cores // 2)
-            ]
-            write(place / "topology/physical_package_id", str(node))
-            write(place / "topology/thread_siblings_list", ",".join(str(core + t * total) for t in range(threads)))
-            write(place / "cache/index3/shared_cpu_list", ",".join(map(str, half)))
-    for number, node in enumerate(gpus):
-        device = folder / f"bus/pci/devices/0000:{number:02x}:00.0"
-        for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("numa_node", str(node))):
-            write(device / name, text)
-    return folder
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n")
+from elasticjob_agent.multiprocessing.topology import Topology, parse_cpus, read_topology, shown
+from tests.unit.multiprocessing.machines import cpus, machine
 
 
 @pytest.fixture
@@ -50,6 +20,11 @@ def two(tmp_path: Path) -> Topology:
 def test_the_kernels_lists_are_read() -> None:
     assert parse_cpus("0-3,8,10-11\n") == cpus(0, 1, 2, 3, 8, 10, 11)
     assert parse_cpus("\n") == cpus()
+
+
+@pytest.mark.parametrize("text", ["", "5", "0-3,8,10-11"])
+def test_they_are_shown_as_the_kernel_writes_them(text: str) -> None:
+    assert shown(parse_cpus(text)) == text
 
 
 def test_a_machine_is_read_from_the_kernels_files(two: Topology) -> None:
@@ -81,6 +56,15 @@ def test_without_gpus_workers_are_spread_evenly(two: Topology, nprocs: int, node
 def test_a_worker_is_where_its_gpu_is(tmp_path: Path, environment: dict[str, str], nodes: list[int]) -> None:
     found = read_topology(range(16), machine(tmp_path, nodes=2, cores=4, gpus=(1, 1, 0, 0)))
     assert numa.homes(found, 2, environment) == nodes
+
+
+def test_in_a_container_only_the_gpus_that_its_driver_shows_are_there(tmp_path: Path) -> None:
+    system = machine(tmp_path / "sys", nodes=2, cores=4, gpus=(0, 0, 1, 1))
+    driver = tmp_path / "gpus"
+    for number in (1, 3):
+        (driver / f"0000:{number:02x}:00.0").mkdir(parents=True)
+    assert read_topology(range(16), system, driver).gpus == (0, 1)
+    assert read_topology(range(16), system, tmp_path / "no driver").gpus == (0, 0, 1, 1)
 
 
 def test_gpus_whose_node_is_not_known_do_not_count(tmp_path: Path) -> None:

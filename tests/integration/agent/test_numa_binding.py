@@ -1,0 +1,58 @@
+"""`--numa-binding`: workers of the agent run where the library would bind them, however it was asked for."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
+from elasticjob_agent.multiprocessing.topology import shown
+
+pytestmark = pytest.mark.etcd
+
+PRINT = "import os; print(f'rank {os.environ[\"LOCAL_RANK\"]} on {sorted(os.sched_getaffinity(0))}')"
+
+
+def agent(*options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """An agent whose two workers print where they may run."""
+    line = [sys.executable, "-m", "elasticjob_agent.cli", "--standalone", "--nproc-per-node", "2", *options]
+    command = [*line, "--no-python", sys.executable, "-S", "-c", PRINT]
+    return subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def expected(mode: AffinityMode) -> list[tuple[str, str]]:
+    found = bindings(NumaOptions(mode), 2)
+    return [(str(rank), str(sorted(cpus))) for rank, cpus in enumerate(found)]
+
+
+def printed(run: "subprocess.CompletedProcess[str]") -> list[tuple[str, str]]:
+    assert run.returncode == 0, run.stderr
+    return sorted(re.findall(r"rank (\d) on (.*)", run.stdout))
+
+
+@pytest.mark.parametrize("mode", [AffinityMode.EXCLUSIVE, AffinityMode.NODE])
+def test_workers_run_where_the_line_binds_them(mode: AffinityMode) -> None:
+    run = agent("--numa-binding", mode)
+    assert printed(run) == expected(mode)
+    said = "; ".join(shown(cpus) for cpus in bindings(NumaOptions(mode), 2))
+    assert f"workers are bound to CPUs, by local rank: {said}" in run.stderr
+
+
+def test_the_variable_binds_as_the_option_does() -> None:
+    assert printed(agent(PET_NUMA_BINDING="exclusive")) == expected(AffinityMode.EXCLUSIVE)
+
+
+def test_without_either_workers_run_where_the_agent_may() -> None:
+    everywhere = str(sorted(os.sched_getaffinity(0)))
+    assert printed(agent()) == [("0", everywhere), ("1", everywhere)]
+
+
+def test_more_workers_than_cores_cannot_have_their_own_and_nothing_is_started() -> None:
+    run = agent("--numa-binding", "exclusive", "--nproc-per-node", "5000")
+    assert run.returncode == 2
+    assert re.search(r"--numa-binding exclusive: .* cores for \d+ workers that want their own", run.stderr)
+    assert "Traceback" not in run.stderr

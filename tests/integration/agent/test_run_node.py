@@ -1,0 +1,70 @@
+"""A node run inside a program that goes on: what it held is let go of when it ends, not when memory is swept."""
+
+import gc
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.node import NodeSettings, run_node
+from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_api import keys
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_etcd.server import EtcdServer
+
+pytestmark = pytest.mark.etcd
+
+
+@pytest.fixture
+def unswept() -> Iterator[None]:
+    """Cycles stay: whoever holds something must let go of it."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def own_marks() -> set[str]:
+    """The marks of ports that this process holds."""
+    own = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            own.add(os.readlink(descriptor))  # noqa: PTH115 - what it points to is not a path
+    rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines())
+    return {row[7] for row in rows if row[-1].startswith("@elasticjob-port-") and f"socket:[{row[6]}]" in own}
+
+
+def one_node(endpoint: EtcdServer, folder: Path) -> NodeSettings:
+    run_id = secrets.token_hex(8)
+    profile = Profile(
+        keys=Keys(keys.cli_prefix(run_id)),
+        pod="pod",
+        pod_uid=run_id,
+        host="host",
+        address="127.0.0.1",
+        nproc=1,
+        lease_ttl_s=6.0,
+        own_spec=Slots(min=1, max=1, desired=1),
+    )
+    return NodeSettings(
+        endpoint=endpoint.endpoint,
+        profile=profile,
+        argv=("true",),
+        environment=dict(os.environ),
+        run_id=run_id,
+        log_dir=folder,
+        signals=(),
+    )
+
+
+@pytest.mark.usefixtures("unswept")
+async def test_the_port_of_rank_0_is_free_for_others_when_the_node_has_ended(
+    etcd_server: EtcdServer, tmp_path: Path
+) -> None:
+    outcome = await run_node(one_node(etcd_server, tmp_path))
+    assert outcome.code == ExitCode.OK
+    assert own_marks() == set()
