@@ -65,10 +65,17 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
         try:
             yield from check(patient)
         except Unreachable as error:
-            yield fail("API server", str(error), "see that the cluster is up, and that kubectl reaches it")
+            yield fail("API server", str(error), _cure_of_silence(str(error)))
             return
         except ClusterError as error:
             yield fail(check.__name__.removeprefix("check_").replace("_", " "), str(error), "see the server's words")
+
+
+def _cure_of_silence(words: str) -> str:
+    """A certificate out of its time is mostly one that is looked at with a wrong clock."""
+    if "certificate is not yet valid" in words or "certificate has expired" in words:
+        return "see that the clock of this machine is right (NTP); else have the API server's certificate renewed"
+    return "see that the cluster is up, and that kubectl reaches it"
 
 
 def _show(finding: Finding) -> None:

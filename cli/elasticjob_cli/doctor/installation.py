@@ -1,5 +1,6 @@
 """Checks of what is installed: the operator and its rights, etcd as the operator reports it, images, versions."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -143,7 +144,7 @@ def check_etcd(patient: Patient) -> Iterator[Finding]:
     last = next((line for line in reversed(said) if _ETCD_LINE.search(line)), "")
     if "does not answer" in last:
         cure = "see that etcd runs, and --etcd-endpoints of the operator; running jobs go on meanwhile"
-        yield fail("etcd", last[last.index("etcd does not answer") :].rstrip('"}'), cure)
+        yield fail("etcd", last[last.index("etcd does not answer") :], cure)
     elif said:
         yield ok("etcd", "the operator has no complaint about it")
 
@@ -155,8 +156,17 @@ def _operators_words(patient: Patient) -> list[str]:
         path = f"/api/v1/namespaces/{patient.namespace}/pods/{pod['metadata']['name']}/log"
         query = {"tailLines": _LINES}
         with patient.cluster.lines(path, tried="read the operator's log", query=query, silence_s=10.0) as found:
-            lines += [line.decode(errors="replace") for line in found]
+            lines += [_sentence(line.decode(errors="replace")) for line in found]
     return lines
+
+
+def _sentence(line: str) -> str:
+    """Of a line of the operator's log, which is an object or plain text."""
+    try:
+        said = json.loads(line)
+    except json.JSONDecodeError:
+        return line
+    return str(said.get("message")) if isinstance(said, dict) else line
 
 
 def _etcd_pods(patient: Patient) -> Iterator[Finding]:

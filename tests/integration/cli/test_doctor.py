@@ -64,13 +64,15 @@ def test_an_operator_without_rights_and_of_another_version_is_found(namespace: N
     namespace.kubectl("delete", "deployment", "elasticjob-operator")
 
 
-def test_an_image_that_cannot_be_pulled_is_named(stage: Stage, command: Command) -> None:
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])  # the second: the agent's image
+def test_an_image_that_cannot_be_pulled_is_named(kind: str, stage: Stage, command: Command) -> None:
     meta = {"name": "digits-0-x", "labels": {"elasticjob.io/job-uid": "u"}}
-    spec = {"containers": [{"name": "trainer", "image": "no/such:1"}]}
+    spec = {"containers": [{"name": "trainer", "image": "my/own:1"}], kind: [{"name": "one", "image": "no/such:1"}]}
     stage.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no/such:1 is not there"}}
-    container = {"name": "trainer", "image": "no/such:1", "imageID": "", "ready": False, "restartCount": 0}
-    patch = json.dumps({"status": {"phase": "Pending", "containerStatuses": [{**container, "state": waiting}]}})
+    container = {"name": "one", "image": "no/such:1", "imageID": "", "ready": False, "restartCount": 0}
+    said = {"phase": "Pending", f"{kind.removesuffix('s')}Statuses": [{**container, "state": waiting}]}
+    patch = json.dumps({"status": said})
     stage.namespace.kubectl("patch", "pod", "digits-0-x", "--subresource=status", "--type=merge", "-p", patch)
     ended = command("doctor", code=1)
     where = f"{stage.namespace.name}/digits-0-x: ImagePullBackOff: no/such:1 is not there"

@@ -147,7 +147,8 @@ class Kubelet:
                     log.readers += 1
                 with contextlib.suppress(OSError):  # whoever read it is gone
                     for moment, text in log.read(asked):
-                        self._chunk(f"{moment.isoformat(timespec='microseconds')[:-6]}000Z {text}\n".encode())
+                        at = f"{moment.isoformat(timespec='microseconds')[:-6]}000Z " if "timestamps" in asked else ""
+                        self._chunk(f"{at}{text}\n".encode())
                     if log.broken:
                         self.connection.shutdown(socket.SHUT_RDWR)
                     else:

@@ -1,0 +1,119 @@
+"""What `elasticjob doctor` says of an etcd that is away and of clocks that are wrong: real ones of both."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.clocks import SteppedClock
+from tests.faults.etcds import OwnEtcd, own_etcd
+from tests.faults.waiting import eventually
+from tests.integration.cli.on_a_cluster import Command
+from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.rig import Rig
+from tests.integration.sdk.kubelet import Kubelet
+
+pytestmark = pytest.mark.kube
+OPERATOR = "elasticjob-operator"
+
+
+def labels(component: str) -> dict[str, str]:
+    """As the chart has them."""
+    return {"app.kubernetes.io/part-of": "elasticjob", "app.kubernetes.io/component": component}
+
+
+def workload(kind: str, name: str, component: str) -> dict[str, Any]:
+    """A Deployment or a StatefulSet of one pod."""
+    container = {"name": component, "image": f"elasticjob/{component}:local"}
+    template = {"metadata": {"labels": labels(component)}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": labels(component)}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "labels": labels(component)}}
+    return {**body, "spec": {**spec, "serviceName": name} if kind == "StatefulSet" else spec}
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[OwnEtcd]:
+    with own_etcd(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def installed(namespace: Namespace, kubelet: Kubelet) -> Iterator[None]:
+    """What Kubernetes has of an operator and its etcd; gone afterwards, for doctor looks at all namespaces."""
+    namespace.apply(workload("Deployment", OPERATOR, "operator"))
+    namespace.apply(workload("StatefulSet", "etcd", "etcd"))
+    kubelet.start_pod(OPERATOR)
+    namespace.kubectl("label", "pod", OPERATOR, *(f"{name}={value}" for name, value in labels("operator").items()))
+    yield
+    namespace.kubectl("delete", "deployment", OPERATOR)
+    namespace.kubectl("delete", "statefulset", "etcd")
+
+
+def findings(command: Command, what: str) -> list[dict[str, str]]:
+    """Those about one thing."""
+    said = json.loads(command("doctor", "-o", "json", code=None).out)
+    return [each for each in said if each["what"] == what]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_an_etcd_that_is_away_is_told_in_the_operators_words_until_it_is_back(
+    log_format: str, rig: Rig, etcd: OwnEtcd, kubelet: Kubelet, command: Command
+) -> None:
+    """The operator and etcd are real; its log comes to doctor the way that a pod's does."""
+    running = rig.start_operator(f"--log-format={log_format}", etcd=etcd.endpoint)
+    eventually(running.text, within_s=30, what="the operator's first words")
+    etcd.kill()
+    kubelet.write(OPERATOR, running.says("etcd does not answer", within_s=60))
+    away = findings(command, "etcd")[-1]
+    assert away["grade"] == "FAIL"
+    assert re.match(r"etcd does not answer: \w.*[^}]$", away["message"])
+    assert etcd.endpoint in away["message"]
+    etcd.start()
+    kubelet.write(OPERATOR, running.says("etcd answers again", within_s=60))
+    assert findings(command, "etcd")[-1]["grade"] == "ok"
+
+
+@pytest.mark.usefixtures("installed")
+def test_members_of_etcd_that_are_not_ready_are_counted(namespace: Namespace, command: Command) -> None:
+    (found,) = (each for each in findings(command, "etcd") if namespace.name in each["message"])
+    assert (found["grade"], found["message"]) == ("FAIL", f"{namespace.name}/etcd: 0 of 1 members are ready")
+    assert found["cure"] == f"kubectl -n {namespace.name} describe statefulset etcd"
+
+
+@pytest.mark.parametrize(("hours", "side"), [(-0.5, "ahead of"), (0.5, "behind")])
+def test_a_machine_whose_clock_is_wrong_is_told(hours: float, side: str, command: Command, tmp_path: Path) -> None:
+    clock = SteppedClock(tmp_path)
+    clock.jump_to(hours)
+    said = command("doctor", code=None, **clock.environment).out
+    assert re.search(rf"the API server is (29 min 5\d s|30 min.*) {side} this machine", said), said
+    assert "-> synchronise both by NTP" in said
+
+
+def test_a_clock_so_wrong_that_no_certificate_is_valid_is_suspected(command: Command, tmp_path: Path) -> None:
+    clock = SteppedClock(tmp_path)
+    clock.jump_to(-48)
+    said = command("doctor", code=1, **clock.environment).out
+    assert "certificate is not yet valid" in said
+    assert "-> see that the clock of this machine is right" in said
+
+
+def test_a_node_whose_clock_is_ahead_is_named(namespace: Namespace, command: Command) -> None:
+    """A kubelet renews its lease with the time of its own clock."""
+    ahead = (datetime.now(UTC) + timedelta(minutes=5)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    meta = {"name": f"fast-{namespace.name}", "namespace": "kube-node-lease"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {"renewTime": ahead}}
+    server = namespace.server
+    made = server.kubectl("apply", "-f", "-", namespace="kube-node-lease", stdin=lease)
+    assert made.returncode == 0, made.stderr
+    try:
+        (found,) = findings(command, "clocks of nodes")
+    finally:
+        server.kubectl("delete", "lease", meta["name"], namespace="kube-node-lease")
+    assert found["grade"] == "warn"
+    assert f"1 of 1 nodes are ahead, fast-{namespace.name} by" in found["message"]
+    assert found["cure"] == "synchronise the nodes by NTP"
