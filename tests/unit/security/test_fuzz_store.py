@@ -1,0 +1,72 @@
+"""What any pod of a job may write into the job's keys, at random: its closer plans on, and says what it leaves out.
+
+The operator's side of the same: tests/unit/operator/test_hostile_records.py.
+"""
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elasticjob_agent.rendezvous.plan import Decision, WriteWorld, plan
+from elasticjob_api.records import GoneReason
+from elasticjob_api.world import decode_world, encode_world
+from tests.faults.mutations import NOT_FINITE, VALUES, mutated
+from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, seen
+
+INCARNATION = "0000000a"
+
+
+def a_job() -> AView:
+    """Round 3 runs in three slots, with a record of every kind."""
+    job = a_view(1, 3, operator=OPERATOR).owned_by(s0="pod-0", s1="pod-1", s2="pod-2").nodes(0, 1, 2)
+    return job.active(3, 0, 1, 2).expected(2).failure(3, 1).done(3, 0).gone(7, GoneReason.LEFT)
+
+
+HELD = {key: kv.value for key, kv in a_job().items.items()}
+RECORDS = sorted(key for key, value in HELD.items() if value.startswith(b"{"))
+
+
+def next_act(key: str, value: bytes) -> Decision:
+    """The closer's decision with this in that place; if it writes a world, one that can be read again."""
+    decision = plan(a_job().raw(key, value).build(), seen(100.0), "fresh")
+    if isinstance(decision, WriteWorld):
+        assert decode_world(encode_world(decision.world)) == decision.world
+    return decision
+
+
+def test_there_are_records_of_every_kind_to_be_spoiled() -> None:
+    kinds = {at.kind for key in HELD if (at := KEYS.parse(key)) is not None}
+    assert kinds >= {"spec", "expected", "world", "terms", "link", "members", "node", "failure", "done", "gone"}
+    assert len(RECORDS) >= 6
+
+
+@settings(max_examples=400, deadline=None)
+@given(rng=st.randoms(use_true_random=False), key=st.sampled_from(RECORDS), times=st.integers(1, 3))
+def test_hostile_values_in_a_record(rng: random.Random, key: str, times: int) -> None:
+    value = mutated(json.loads(HELD[key]), rng, times=times, values=(*VALUES, *NOT_FINITE))
+    next_act(key, json.dumps(value).encode(errors="replace"))
+
+
+@settings(max_examples=400, deadline=None)
+@given(key=st.sampled_from(sorted(HELD)), value=st.binary(max_size=300))
+def test_any_bytes_in_any_place(key: str, value: bytes) -> None:
+    next_act(key, value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rng=st.randoms(use_true_random=False), key=st.sampled_from(sorted(HELD)))
+def test_a_few_other_bytes_in_any_record(rng: random.Random, key: str) -> None:
+    data = bytearray(HELD[key])
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data))
+        data[at : at + rng.randrange(3)] = rng.choice([b"", b"9" * 40, b"-1", b"\xff", b" ", b"=", b"\n", b"%00", b"x"])
+    next_act(key, bytes(data))
+
+
+@pytest.mark.parametrize("key", sorted(HELD))
+def test_a_megabyte_in_any_place(key: str) -> None:
+    next_act(key, HELD[key] + b" " * (1 << 20))
+    next_act(key, b"x" * (1 << 20))
