@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_cli.terminal import Style, painted
-from elasticjob_cli.views.rank_map import GLYPHS, STYLES, rank_map
+from elasticjob_cli.views.rank_map import GLYPHS, STYLES, level_map, rank_map
 from elasticjob_cli.views.sentences import failure_words
 from elasticjob_cli.views.story import Moment, Story
 from elasticjob_cli.views.text import age, clock, counted, cut, duration, moment, one_line, size, wrapped
-from elasticjob_cli.views.usage import Usage, outliers, usages
+from elasticjob_cli.views.usage import Usage, levels, outliers, usages
 
 _BAR = 30
 _MOST_MOMENTS = 6
+_LEAST_FOOT = 3
+"""The rounds and the last event, however many nodes there are."""
+_MOST_MISSING = 6
+"""Nodes that do not run, before the use of those that do takes the room."""
 _LEAST_WIDTH = 40
 _PHASES = {
     "Running": Style.GOOD,
@@ -70,14 +74,14 @@ def frame(seen: Seen, *, width: int, height: int, colour: bool) -> list[str]:
     width = max(_LEAST_WIDTH, width)
     head, foot = list(_head(seen, width)), list(_foot(seen))
     room = height - len(head)
-    nodes = list(_nodes(seen, max(4, room - min(len(foot), 4)), width))
+    nodes = list(_nodes(seen, max(4, room - min(len(foot), _LEAST_FOOT)), width))
     foot = foot[: max(0, room - len(nodes))]
     return [line.render(width, colour=colour) for line in [*head, *nodes, *foot][:height]]
 
 
 def _head(seen: Seen, width: int) -> Iterator[Line]:
     status = seen.job.get("status") or {}
-    yield _title(seen, status)
+    yield _title(seen, status, width)
     if (told := _progress(status, seen.now_s)) is not None:
         yield told
     if status.get("reason") or status.get("message"):
@@ -97,7 +101,8 @@ def _head(seen: Seen, width: int) -> Iterator[Line]:
     yield _states(status)
 
 
-def _title(seen: Seen, status: Mapping[str, Any]) -> Line:
+def _title(seen: Seen, status: Mapping[str, Any], width: int) -> Line:
+    """Where it is too long, without what has not happened."""
     meta, phase = seen.job.get("metadata") or {}, str(status.get("phase") or "Pending")
     wanted = status.get("desiredReplicas") or (seen.job.get("spec") or {}).get("replicas") or 1
     counts = [
@@ -111,14 +116,11 @@ def _title(seen: Seen, status: Mapping[str, Any]) -> Line:
     if begun_s is not None:
         ended_s = moment(status.get("completionTime"))
         counts.append(duration((seen.now_s if ended_s is None else ended_s) - begun_s))
-    return Line(
-        (
-            (f"{meta.get('namespace', 'default')}/{meta.get('name')}", Style.BOLD),
-            ("  ", Style.PLAIN),
-            (phase, _PHASES.get(phase, Style.PLAIN)),
-            ("  " + "  ".join(counts), Style.PLAIN),
-        )
-    )
+    name = f"{meta.get('namespace', 'default')}/{meta.get('name')}"
+    if len("  ".join((name, phase, *counts))) > width:
+        counts = [each for each in counts if not each.startswith("no ")]
+    tone = _PHASES.get(phase, Style.PLAIN)
+    return Line(((name, Style.BOLD), ("  ", Style.PLAIN), (phase, tone), ("  " + "  ".join(counts), Style.PLAIN)))
 
 
 def _progress(status: Mapping[str, Any], now_s: float) -> Line | None:
@@ -161,16 +163,38 @@ def _nodes(seen: Seen, room: int, width: int) -> Iterator[Line]:
     if len(nodes) + 2 <= room:
         yield from _table(nodes, used, width)
         return
-    lines = [plain(text) for text in outliers(used)]
-    lines += [Line(pieces) for pieces in rank_map(nodes, width=width)]
+    ranks = [Line(pieces) for pieces in rank_map(nodes, width=width)]
     missing = [node for node in nodes if node.get("state") not in {"Running", "Succeeded"}]
-    shown = max(0, room - 2 - len(lines))
-    lines += [plain(_missing(node), Style.WARN) for node in missing[:shown]]
-    if len(missing) > shown:
-        lines.append(plain(f"and {counted(len(missing) - shown, 'more node')} not running", Style.WARN))
+    used_lines = _used(nodes, used, room - 1 - len(ranks) - min(len(missing), _MOST_MISSING), width)
+    yield from ranks
+    yield from _away(missing, max(0, room - 2 - len(ranks) - len(used_lines)))
+    yield from used_lines
     if status.get("nodesTruncated"):
-        lines.append(plain(f"(the status has room for {len(nodes)} nodes only)", Style.DIM))
-    yield from lines
+        yield plain(f"(the status has room for {len(nodes)} nodes only)", Style.DIM)
+
+
+def _away(missing: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
+    """Nodes that do not run, those that failed first, and how many more there are."""
+    told = sorted(missing, key=lambda node: node.get("state") != "Failed")[:room]
+    yield from (plain(_missing(node), Style.WARN) for node in told)
+    if len(missing) > len(told):
+        rest = counted(len(missing) - len(told), "more node" if told else "node")
+        yield plain(f"and {rest} not running" if told else f"{rest} not running", Style.WARN)
+
+
+def _used(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage], room: int, width: int) -> list[Line]:
+    """Cpu and memory: a line each, and below it a map of all nodes where the terminal is tall enough."""
+    heads = outliers(used)
+    if not heads:
+        return []
+    of_nodes = [used[str(node.get("podName"))] for node in nodes]
+    maps = [
+        [Line(pieces) for pieces in level_map(levels(found), width=width)]
+        for found in ([each.cpu_percent for each in of_nodes], [each.memory_bytes for each in of_nodes])
+    ]
+    if len(heads) + sum(map(len, maps)) > room:
+        return [*map(plain, heads)]
+    return [line for head, lines in zip(heads, maps, strict=True) for line in (plain(head), *lines)]
 
 
 def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:

@@ -1,4 +1,7 @@
-"""PURE: all ranks of a job as one letter each, in rank order: five hundred of them in nine lines of eighty columns."""
+"""PURE: all ranks of a job as one letter each, in rank order: five hundred of them in nine lines of eighty columns.
+
+What nodes use is a map of the same form, a bar of eighths for each.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -27,11 +30,24 @@ def rank_map(nodes: Sequence[Mapping[str, Any]], *, width: int) -> Iterator[Piec
     """Lines of blocks of ten, each line with its first rank; nodes outside the round come last, after a `+`."""
     letters = "".join(str(node.get("ranks") or "") for node in nodes if node.get("rank") is not None)
     outside = "".join(str(node.get("ranks") or "P") for node in nodes if node.get("rank") is None)
-    row = max(_BLOCK, (width - _LABEL) // (_BLOCK + 1) * _BLOCK)
+    row = _row(width)
     for first in range(0, len(letters), row):
         yield [(f"{first:<{_LABEL}}", Style.DIM), *_pieces(letters[first : first + row])]
     for first in range(0, len(outside), row):
         yield [(f"{'+':<{_LABEL}}", Style.DIM), *_pieces(outside[first : first + row])]
+
+
+def level_map(levels: str, *, width: int) -> Iterator[Pieces]:
+    """The same of nodes, one level each; each line begins with the number of its first node."""
+    row = _row(width)
+    for first in range(0, len(levels), row):
+        part = levels[first : first + row]
+        blocks = " ".join(part[at : at + _BLOCK] for at in range(0, len(part), _BLOCK))
+        yield [(f"{first:<{_LABEL}}", Style.DIM), (blocks, Style.INFO)]
+
+
+def _row(width: int) -> int:
+    return max(_BLOCK, (width - _LABEL) // (_BLOCK + 1) * _BLOCK)
 
 
 def _pieces(letters: str) -> Pieces:

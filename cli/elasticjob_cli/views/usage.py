@@ -9,6 +9,7 @@ from elasticjob_cli.views.text import size
 _SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _CORE = 100.0
+_EIGHTHS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _number(text: str) -> float:
 
 
 def outliers(used: Mapping[str, Usage]) -> list[str]:
-    """The extremes by name, when there are too many nodes to list all; none without samples."""
+    """A line of cpu and one of memory, with the extremes by name: for more nodes than can be listed."""
     cpu = {pod: use.cpu_percent for pod, use in used.items() if use.cpu_percent is not None}
     memory = {pod: use.memory_bytes for pod, use in used.items() if use.memory_bytes is not None}
     if not cpu or not memory:
@@ -65,8 +66,16 @@ def outliers(used: Mapping[str, Usage]) -> list[str]:
     low, high, full = min(cpu, key=cpu.__getitem__), max(cpu, key=cpu.__getitem__), max(memory, key=memory.__getitem__)
     middle = sum(cpu.values()) / len(cpu)
     return [
-        (
-            f"cpu {middle:.0f}% a node, least {cpu[low]:.0f}% ({low}), most {cpu[high]:.0f}% ({high}); "
-            f"memory {size(sum(memory.values()) / len(memory))}, most {size(memory[full])} ({full})"
-        )
+        f"cpu {middle:.0f}% a node, least {cpu[low]:.0f}% ({low}), most {cpu[high]:.0f}% ({high})",
+        f"memory {size(sum(memory.values()) / len(memory))} a node, most {size(memory[full])} ({full})",
     ]
+
+
+def levels(found: Sequence[float | None]) -> str:
+    """A glyph for each: its share of the largest in eighths, or a dot where there is no sample."""
+    most = max((each for each in found if each is not None), default=0.0)
+    return "".join("·" if each is None else _EIGHTHS[_eighth(each, most)] for each in found)
+
+
+def _eighth(value: float, most: float) -> int:
+    return 0 if most <= 0 else min(len(_EIGHTHS) - 1, int(len(_EIGHTHS) * value / most))

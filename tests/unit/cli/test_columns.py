@@ -9,7 +9,7 @@ from elasticjob_cli.commands.crd import crd_text
 from elasticjob_cli.doctor.schema import fields_of, own_fields
 from elasticjob_cli.views.columns import table
 from elasticjob_cli.views.text import age, duration, size, wrapped
-from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, quantity, usages
+from elasticjob_cli.views.usage import Usage, levels, outliers, parse_pod_metrics, quantity, usages
 from tests.unit.cli.recorded import NOW_S, a_job, a_node
 
 
@@ -51,8 +51,14 @@ def test_a_metrics_servers_answer_is_summed_over_containers_and_yields_to_the_st
 
 def test_the_extremes_are_named_only_where_something_was_measured() -> None:
     assert outliers({"a": Usage()}) == []
-    (line,) = outliers({"a": Usage(10, 100), "b": Usage(90, 50)})
-    assert line == "cpu 50% a node, least 10% (a), most 90% (b); memory 75 B, most 100 B (a)"
+    cpu, memory = outliers({"a": Usage(10, 100), "b": Usage(90, 50)})
+    assert cpu == "cpu 50% a node, least 10% (a), most 90% (b)"
+    assert memory == "memory 75 B a node, most 100 B (a)"
+
+
+def test_a_level_is_the_share_of_the_largest() -> None:
+    assert levels([0.0, 49.0, 51.0, 100.0, None]) == "▁▄▅█·"
+    assert levels([0.0, None]) == "▁·"
 
 
 def test_a_crd_without_a_field_is_told_from_ours() -> None:

@@ -52,6 +52,46 @@ def test_five_hundred_ranks_are_all_there_on_eighty_columns_and_those_that_wait_
     assert sum("pending: Unschedulable" in line for line in lines) == 2
 
 
+def of_five_hundred(**size: int) -> list[str]:
+    """A crowd of which one node idles."""
+    job = a_crowd(500)
+    for node in job["status"]["nodes"]:
+        node.update(cpuPercent=100, memoryBytes=1 << 30)
+    job["status"]["nodes"][171].update(cpuPercent=2)
+    return shown(job, **size)
+
+
+def test_on_a_tall_terminal_cpu_and_memory_of_five_hundred_nodes_are_seen_at_once() -> None:
+    lines = of_five_hundred(width=200, height=50)
+    at = lines.index("cpu 100% a node, least 2% (digits-171-abcde), most 100% (digits-0-abcde)")
+    assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["0", "170", "340"]
+    assert lines[at + 2].split()[1] == "█▁████████"
+    assert lines[at + 4].startswith("memory 1.0 GiB a node")
+    assert sum(line.count("█") for line in lines[at:]) == 499 + 500
+
+
+def test_on_a_small_terminal_only_the_extremes_of_five_hundred_nodes_are_told_and_whole() -> None:
+    lines = of_five_hundred(width=80, height=24)
+    assert "cpu 100% a node, least 2% (digits-171-abcde), most 100% (digits-0-abcde)" in lines
+    assert "memory 1.0 GiB a node, most 1.0 GiB (digits-0-abcde)" in lines
+    assert not any("█" in line for line in lines)
+
+
+def test_of_many_nodes_that_do_not_run_the_failed_one_is_named_even_on_a_small_terminal() -> None:
+    job = a_crowd(500, missing=3)
+    for node in job["status"]["nodes"]:
+        node.update(cpuPercent=100, memoryBytes=1 << 30)
+    job["status"]["nodes"][499].update(state="Failed", reason="OOMKilled")
+    lines = shown(job, width=80, height=18)
+    assert "digits-499-abcde on n499 failed: OOMKilled" in lines
+    assert "and 2 more nodes not running" in lines
+
+
+def test_a_title_too_long_leaves_out_what_has_not_happened() -> None:
+    title = shown(a_crowd(500), width=80)[0]
+    assert title == "team/digits  Running  round 2  500/500 nodes  4 workers  1 restart  1 min 40 s"
+
+
 def test_nodes_that_the_status_had_no_room_for_are_admitted() -> None:
     job = a_crowd(300)
     job["status"]["nodesTruncated"] = True
