@@ -7,7 +7,6 @@ import json
 import logging
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -143,6 +142,8 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
         folder.mkdir(parents=True, exist_ok=True)
         yield folder.absolute()
         return
+    import tempfile  # noqa: PLC0415  # a megabyte that an agent in a pod has no use for
+
     wants_files = not namespace.pod and settings.output_of(namespace, environment).wants_files
     if not namespace.log_dir and not wants_files:
         with tempfile.TemporaryDirectory(prefix="elasticjob-") as passing:

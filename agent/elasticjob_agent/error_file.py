@@ -8,7 +8,6 @@ import json
 import os
 import stat
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +67,8 @@ def _time_ns(value: Any) -> int:
         value = value.get(name) if isinstance(value, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return 0
+    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - few agents ever read one
+
     try:
         seconds = Decimal(str(value)[:_MOST_DIGITS])
     except (InvalidOperation, ValueError):

@@ -71,7 +71,7 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
 
     Signals that tell it to leave are added to `told`.
     """
-    supervisor = await Supervisor.create()
+    supervisor = Supervisor.begin()  # it comes up while this node joins
     consoles = Console(1), Console(2)
     trace = Trace(settings.trace, settings.profile.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)

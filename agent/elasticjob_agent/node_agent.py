@@ -12,7 +12,6 @@ import signal
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
-from elasticjob_agent import multiprocessing
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler
 from elasticjob_agent.rendezvous.job import WorkerFailure
@@ -67,11 +66,6 @@ class NodeAgent(SimpleElasticAgent):
 
     def _inbox_changed(self) -> None:
         self._inbox.wake()
-
-    def _wait_for_change(self, timeout: float) -> None:
-        """While the workers come up there is time to load what only an end by a signal needs, and then at once."""
-        _ = multiprocessing.SignalException
-        super()._wait_for_change(timeout)
 
     def _hostname(self) -> str:
         return self._host

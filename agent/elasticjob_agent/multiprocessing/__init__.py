@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         PContext,
         ProcessFailure,
         RunProcsResult,
-        SignalException,
         Std,
         SubprocessContext,
         to_map,
     )
+    from elasticjob_agent.multiprocessing.signals import SignalException
     from elasticjob_agent.multiprocessing.starting import start_processes
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+_HOMES = {"SignalException": "signals", "start_processes": "starting"}
 _MODULES = {"api", "errors", "redirects", "starting", "subprocess_handler", "tail_log"}
 
 
@@ -50,5 +51,5 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name in __all__:
-        return getattr(import_module(f"{__name__}.{'starting' if name == 'start_processes' else 'api'}"), name)
+        return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,6 +29,7 @@ from elasticjob_agent.multiprocessing.errors.error_handler import describe, writ
 from elasticjob_agent.multiprocessing.logs import DefaultLogsSpecs, LogsDest, LogsSpecs
 from elasticjob_agent.multiprocessing.redirects import redirect_stderr, redirect_stdout
 from elasticjob_agent.multiprocessing.results import RunProcsResult, failure_of
+from elasticjob_agent.multiprocessing.signals import SignalException
 from elasticjob_agent.multiprocessing.std import Std, to_map
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler, get_subprocess_handler
 from elasticjob_agent.multiprocessing.tail_log import TailLog
@@ -62,23 +63,6 @@ logger = logging.getLogger(__name__)
 _SIGNALS_ENV = "TORCHELASTIC_SIGNALS_TO_HANDLE"
 _DEFAULT_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 _CONTEXT_SETTLE_S = 0.1
-
-
-class SignalException(Exception):
-    """A signal that a context handles has come to this process."""
-
-    def __init__(self, msg: str, sigval: signal.Signals) -> None:
-        """Say which one.
-
-        Args:
-            msg: the sentence.
-            sigval: the signal.
-        """
-        super().__init__(msg)
-        self.sigval = sigval
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.args[0], self.sigval)
 
 
 def _terminate_process_handler(signum: int, frame: FrameType | None) -> None:

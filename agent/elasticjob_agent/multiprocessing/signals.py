@@ -23,6 +23,23 @@ _originals: dict[int, Handler] = {}
 _users: "dict[int, weakref.WeakSet[User]]" = {}
 
 
+class SignalException(Exception):
+    """A signal that a context handles has come to this process."""
+
+    def __init__(self, msg: str, sigval: signal.Signals) -> None:
+        """Say which one.
+
+        Args:
+            msg: the sentence.
+            sigval: the signal.
+        """
+        super().__init__(msg)
+        self.sigval = sigval
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.sigval)
+
+
 class User:
     """Whoever wants handlers: one for each start. It is only known weakly: one that is forgotten wants none."""
 

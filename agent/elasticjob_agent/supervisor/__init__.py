@@ -7,7 +7,12 @@
     await supervisor.close()
 
 Every child is stopped or swept once, also one that has ended: only then is it certain that nothing of its tree is left.
+
+What is there for function workers is loaded at its first use: it needs multiprocessing, an agent of commands does not.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from elasticjob_agent.supervisor.background import Background, background
 from elasticjob_agent.supervisor.channel import Outcome
@@ -20,15 +25,17 @@ from elasticjob_agent.supervisor.errors import (
     StartError,
     SupervisorError,
 )
-from elasticjob_agent.supervisor.functions import (
-    START_METHODS,
-    Function,
-    FunctionChild,
-    spawn_functions,
-    stop_functions,
-)
 from elasticjob_agent.supervisor.records import Command, Exit, Inherit, Lines, Null, Sink, ToFile
 from elasticjob_agent.supervisor.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from elasticjob_agent.supervisor.functions import (
+        START_METHODS,
+        Function,
+        FunctionChild,
+        spawn_functions,
+        stop_functions,
+    )
 
 __all__ = [
     "START_METHODS",
@@ -55,3 +62,9 @@ __all__ = [
     "spawn_functions",
     "stop_functions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.functions"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,14 +46,22 @@ class Supervisor:
     async def create(cls, *, reap_s: float = 5.0, launch: Launch | None = None) -> "Supervisor":
         """Start the starter and return when it takes commands; StarterLost if it does not come up.
 
-        Best called early: it forks this process, which is cheapest while it is small.
-
         Args:
             reap_s: seconds after SIGKILL until what still lives counts as wedged.
             launch: how the starter comes to be; by default it is exec'ed.
         """
         self = cls(reap_s=reap_s, launch=launch or ExecStarter())
         self._link = await self._start_link()
+        return self
+
+    @classmethod
+    def begin(cls, *, reap_s: float = 5.0) -> "Supervisor":
+        """Like `create`, inside a running loop, but the first `spawn` waits for the starter to come up, not this.
+
+        Best called early: it forks this process, which is cheapest while it is small.
+        """
+        self = cls(reap_s=reap_s, launch=ExecStarter())
+        self._link = StarterLink(self._launch, self._on_event, self._on_end)
         return self
 
     @property
@@ -114,6 +122,7 @@ class Supervisor:
                 raise SupervisorError(_CLOSED)
             if self._link.lost:
                 self._link = await self._start_link()
+            await self._link.wait_ready()
             return self._link
 
     async def _start_link(self) -> StarterLink:

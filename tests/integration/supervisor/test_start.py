@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.supervisor import Inherit, Null, StartError, Supervisor, ToFile
+from elasticjob_agent.supervisor import Inherit, Null, StartError, Supervisor, SupervisorError, ToFile
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
 
@@ -52,6 +52,22 @@ async def test_it_leads_a_session_and_a_group_under_the_starter(supervisor: Supe
     [child] = await supervisor.spawn([build.python(script, stdout=out.sink())])
     await child.drained
     assert out.lines == [f"{child.pid} {child.pid} {child.group} {supervisor.starter_pid}"]
+
+
+async def test_one_that_has_only_begun_starts_workers_when_its_starter_is_up(build: Builder) -> None:
+    supervisor = Supervisor.begin()
+    try:
+        [child] = await supervisor.spawn([build("true")])
+        assert (await child.exit).code == 0
+    finally:
+        await supervisor.close()
+
+
+async def test_one_that_has_only_begun_can_be_closed_at_once(build: Builder) -> None:
+    supervisor = Supervisor.begin()
+    await supervisor.close()
+    with pytest.raises(SupervisorError, match="closed"):
+        await supervisor.spawn([build("true")])
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ folder's other modules must not shadow anyone's.
 """
 
 import importlib
+import os
 import sys
-from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[1])
+sys.path[0] = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib is a tenth of its start
 main = importlib.import_module("starter.loop").main
 del sys.path[0]
 main()

@@ -1,0 +1,40 @@
+"""What an agent has imported when it begins: nothing that costs start-up time and memory and is used by few."""
+
+import subprocess
+import sys
+
+import pytest
+
+_UNUSED = {
+    "ssl": "gRPC brings its own TLS",
+    "multiprocessing": "only function workers need it",
+    "decimal": "only error files need it",
+    "tempfile": "only an agent without a folder for logs needs it",
+    "importlib.metadata": "only --version needs it",
+}
+
+
+@pytest.fixture(scope="module")
+def imported() -> set[str]:
+    """The names of all modules in a process that is about to run the agent."""
+    code = "import sys; from elasticjob_agent import cli; cli.load(); print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize("name", _UNUSED)
+def test_an_agent_begins_without(name: str, imported: set[str]) -> None:
+    assert name not in imported, _UNUSED[name]
+
+
+def test_the_agent_is_there(imported: set[str]) -> None:
+    assert {"elasticjob_agent.command", "grpc"} <= imported
+
+
+def test_whoever_imports_asyncio_first_keeps_its_tls() -> None:
+    code = "import asyncio, ssl, sys; from elasticjob_agent import cli; cli.load(); assert sys.modules['ssl'] is ssl"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tls_can_be_imported_afterwards() -> None:
+    code = "from elasticjob_agent import cli; cli.load(); import ssl; ssl.create_default_context()"
+    subprocess.run([sys.executable, "-c", code], check=True)
