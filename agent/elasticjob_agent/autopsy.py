@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent import oom
 from elasticjob_agent.error_file import Tail, Told
+from elasticjob_agent.last_words import last_words
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.oom import OomCounter
 from elasticjob_agent.rendezvous.ranks import Assignment
@@ -63,7 +64,7 @@ class Autopsy:
     def of(self, remains: Remains) -> Failure:
         """The record of one that ended."""
         end, said = remains.end, remains.told.message
-        words = said or (remains.tail.last_words() if end.code > 0 else "")
+        words = said or (last_words(remains.tail.text) if end.code > 0 else "")
         return Failure(
             incarnation="",
             rank=remains.rank,

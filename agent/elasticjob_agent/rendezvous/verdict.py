@@ -9,11 +9,11 @@ memory, or MASTER_PORT taken; ended with words of its own; crashed, or told of a
 already; and last whoever speaks of a connection that a peer has closed: that is what happens to the others.
 """
 
-import re
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous import backoff, budget
 from elasticjob_agent.rendezvous.budget import Tally
+from elasticjob_agent.rendezvous.victims import speaks_of_a_peer
 from elasticjob_agent.rendezvous.view import FailureAt, View
 from elasticjob_api import exit_codes
 from elasticjob_api.records import Failure, FailureRule, GoneReason, Slots
@@ -28,12 +28,7 @@ _ABORT = -6
 _LAST_WORDS = 500
 _CRASHES = {-4, _ABORT, -7, -8, -11}
 """SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: never what we send to stop a worker."""
-_VICTIM = re.compile(
-    r"connection (was |has been )?(likely )?(reset|closed|refused|aborted|lost|broken)|closed by (the )?(remote )?peer"
-    r"|broken ?pipe|Connection(Reset|Refused|Aborted)Error|ECONNRESET|ECONNREFUSED|EPIPE|socket closed"
-    r"|remote (process|host|peer) (exited|closed|has)|ncclRemoteError|end of file|EOFError",
-    re.IGNORECASE,
-)
+_STACK = "what():"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +116,23 @@ def told_by_itself(failure: Failure) -> bool:
 def _class(failure: Failure) -> int:
     if failure.oom or failure.port_taken:
         return 0
-    if failure.exit_code not in _CRASHES - {_ABORT} and _speaks_of_a_peer(failure):
+    if failure.exit_code not in _CRASHES - {_ABORT} and _is_victim(failure):
         return 3
     if failure.killed_by_us:
         return 2
     return 0 if failure.exit_code < 0 else 1
 
 
-def _speaks_of_a_peer(failure: Failure) -> bool:
+def _is_victim(failure: Failure) -> bool:
     """A victim; also one that aborts, as a C++ library does over an exception that nobody caught."""
-    said = failure.stderr[-_LAST_WORDS:] if failure.exit_code == _ABORT else ""
-    return _VICTIM.search(f"{failure.message}\n{said}") is not None
+    said = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
+    return speaks_of_a_peer(f"{failure.message}\n{said}")
+
+
+def _uncaught(stderr: str) -> str:
+    """What a C++ library says of the exception that nobody caught, before its stack; else the last words."""
+    at = stderr.rfind(_STACK)
+    return stderr[-_LAST_WORDS:] if at < 0 else stderr[at : at + _LAST_WORDS]
 
 
 def describe(failure: FailureAt) -> str:

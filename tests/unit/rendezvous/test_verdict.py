@@ -1,5 +1,6 @@
 """What the end of a round counts as."""
 
+import random
 from typing import Any
 
 import pytest
@@ -236,19 +237,91 @@ def test_a_crash_after_our_signal_is_never_charged() -> None:
     assert judge(a_round().failure(1, 0, exit_code=-11, killed_by_us=True)).restarts == 0
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:36413",
-        "DistNetworkError: failed to recv, got 0 bytes. Connection was likely closed. Did the server crash?",
-        "DistBackendError: NCCL error, ncclRemoteError: A call failed possibly due to a network error",
-        "BrokenPipeError: [Errno 32] Broken pipe",
-        "EOFError",
-        "grpc: Socket closed",
-    ],
+VICTIMS = (
+    "ConnectionResetError: [Errno 104] Connection reset by peer",
+    "BrokenPipeError: [Errno 32] Broken pipe",
+    "EOFError",
+    "grpc: Socket closed",
+    "RuntimeError: lost the connection to rank 3",
+    "TimeoutError: [Errno 110] Connection timed out",
+    # gloo
+    "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:36413",
+    "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Read error [10.0.0.1]:3: Host is down",
+    "RuntimeError: Application timeout caused pair closure",
+    "RuntimeError: Timed out waiting 1800000ms for recv operation to complete",
+    "RuntimeError: Rank 0 timed out in monitoredBarrier after 30000 ms.",
+    # the store
+    "DistNetworkError: failed to recv, got 0 bytes. Connection was likely closed. Did the server crash?",
+    "torch.distributed.DistNetworkError: Remote peer closed the connection.",
+    "torch.distributed.DistStoreError: Socket Timeout",
+    "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0",
+    "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
+    "DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.1, 29500).",
+    "DistNetworkError: The client socket has failed to connect to any network address of (10.0.0.1, 29500).",
+    # NCCL
+    "DistBackendError: NCCL error, ncclRemoteError: A call failed possibly due to a network error",
+    "DistBackendError: NCCL error in: NCCLUtils.hpp:268, remote process exited or there was a network error, NCCL",
+    "socketProgress: Connection closed by remote peer node-1<41234>",
+    "DistBackendError: NCCL communicator was aborted on rank 1.",
+    "RuntimeError: [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran",
+    "[PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal due to a collective timeout from this local rank",
+    # JAX
+    "JAX distributed service detected fatal errors. This most likely indicates that another task died; see the other",
 )
-def test_words_of_victims(said: str) -> None:
-    root = judge(a_round().failure(1, 0, message=said).failure(1, 1, message="ValueError: mine")).root
+OWN = (
+    "OSError: [Errno 28] No space left on device",
+    "[rank3]: OSError: [Errno 28] No space left on device: '/ckpt/step-1000.pt'",
+    "RuntimeError: [enforce fail at inline_container.cc:664] . unexpected pos 704 vs 598",
+    "Error while creating shared memory segment /dev/shm/nccl-1Z (size 9637888), error: No space left on device (28)",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    "RuntimeError: CUDA error: an illegal memory access was encountered",
+    "RuntimeError: DataLoader worker (pid 71) is killed by signal: Killed.",
+    "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:91] rp != nullptr. Unable to resolve address for: n",
+    "ValueError: loss is nan",
+    "ValueError: socket timeout must be positive",
+    "EOFError: Ran out of input",
+    "EOFError: Compressed file ended before the end-of-stream marker was reached",
+    "ModuleNotFoundError: No module named 'peer'",
+    "KeyError: 'connection'",
+    "",
+)
+
+
+@pytest.mark.parametrize("said", VICTIMS)
+def test_who_says_so_is_a_victim_though_it_was_first(said: str) -> None:
+    root = judge(a_round().failure(1, 0, message=said).failure(1, 1, message="OSError: [Errno 28] No space left")).root
+    assert root is not None
+    assert root.slot == 1
+
+
+@pytest.mark.parametrize("said", OWN)
+def test_who_says_so_is_the_cause_though_all_others_were_first(said: str) -> None:
+    job = a_round().failure(1, 0, message=PEER).failure(1, 2, message=VICTIMS[-4]).failure(1, 1, message=said)
+    root = judge(job).root
+    assert root is not None
+    assert root.slot == 1
+
+
+def test_a_full_disk_is_the_cause_in_every_order_of_the_ends() -> None:
+    dice = random.Random(28)
+    for _ in range(100):
+        job = a_round()
+        for slot in dice.sample(range(3), 3):
+            job = job.failure(1, slot, message=OWN[0] if slot == 1 else dice.choice(VICTIMS))
+        root = judge(job).root
+        assert root is not None
+        assert (root.slot, root.failure.message) == (1, OWN[0])
+
+
+def test_what_a_library_aborts_of_stands_before_its_stack() -> None:
+    frames = "".join(
+        f"frame #{n}: c10d::ProcessGroupNCCL::watchdogHandler() + 0x{n:x} (libtorch_cuda.so)\n" for n in range(20)
+    )
+    stderr = (
+        f"terminate called after throwing\n  what():  [Rank 0] Watchdog caught collective operation timeout\n{frames}"
+    )
+    abort: dict[str, Any] = {"exit_code": -6, "signal": "SIGABRT", "stderr": stderr}
+    root = judge(a_round().failure(1, 0, **abort).failure(1, 1, message=OWN[0])).root
     assert root is not None
     assert root.slot == 1
 

@@ -1,0 +1,33 @@
+"""PURE: whether the words of a failure are those of a victim, whose peer was gone, or late, before it.
+
+A rank that is cut off says so within milliseconds, often before the cause has ended; one that gives up waiting is no
+more to blame. What a program says of its own (a full disk, no memory, a bug) must never match: a victim is the root
+cause only if nobody else failed. Texts are those of the kernel, Python, gRPC, PyTorch 2 (store, gloo, NCCL) and JAX.
+"""
+
+import re
+
+_WORDS = (
+    # the kernel's and Python's
+    r"connection (was |has been )?(likely )?(reset|closed|refused|aborted|lost|broken|timed out)",
+    r"lost (the |its )?connection|closed by (the )?(remote )?peer|peer closed|broken ?pipe",
+    r"Connection(Reset|Refused|Aborted)Error|ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT",
+    r"remote (process|host|peer) (exited|closed|has)|end of file",
+    r"EOFError(?!: \w)",  # with a text of its own it is about a file
+    # gRPC, and the store of PyTorch
+    r"socket (unexpectedly )?closed|(?-i:Socket Timeout)|client socket has (timed out|failed to connect)",
+    r"wait timeout after \d+ms|waiting for clients",
+    # gloo
+    r"gloo/transport/tcp/pair|pair closure|Timed out waiting \d+ms for (send|recv)|monitoredBarrier",
+    # NCCL
+    r"ncclRemoteError|NCCL communicator was aborted|NCCL timeout",
+    r"collective operation timeout|due to a collective timeout",
+    # JAX
+    r"another task died",
+)
+_VICTIM = re.compile("|".join(_WORDS), re.IGNORECASE)
+
+
+def speaks_of_a_peer(said: str) -> bool:
+    """It failed because of another, by its own account."""
+    return _VICTIM.search(said) is not None
