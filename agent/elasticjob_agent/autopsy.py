@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent import oom
 from elasticjob_agent.error_file import Tail, Told
-from elasticjob_agent.last_words import last_words
+from elasticjob_agent.last_words import last_words, uncaught
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.oom import OomCounter
 from elasticjob_agent.rendezvous.ranks import Assignment
@@ -20,6 +20,8 @@ from elasticjob_api.records import Failure
 
 STARTUP_S = 10.0
 """Who ends so soon, and has told of no progress, counts as having failed to start."""
+DYING_S = 10.0
+"""From a traceback to the end of its process; older ones are of exceptions that were caught and logged."""
 
 _NEVER_STARTED = re.compile(r"\b(ImportError|ModuleNotFoundError|SyntaxError)\b")
 _IN_USE = re.compile(r"EADDRINUSE|address (is )?already in use", re.IGNORECASE)
@@ -64,7 +66,7 @@ class Autopsy:
     def of(self, remains: Remains) -> Failure:
         """The record of one that ended."""
         end, said = remains.end, remains.told.message
-        words = said or (last_words(remains.tail.text) if end.code > 0 else "")
+        words = said or self._words(remains)
         return Failure(
             incarnation="",
             rank=remains.rank,
@@ -94,6 +96,15 @@ class Autopsy:
             time_ns=time_ns,
             startup=True,
         )
+
+    @staticmethod
+    def _words(remains: Remains) -> str:
+        """The end of its stderr: of what it exited, or what it was dying of already when we signalled it."""
+        end, tail = remains.end, remains.tail
+        if end.code > 0:
+            return last_words(tail.text)
+        is_fresh = end.at_s - tail.at_s < DYING_S
+        return uncaught(tail.text) if end.code < 0 and end.stopped_by_us and is_fresh else ""
 
     def _is_startup(self, end: Exit, words: str) -> bool:
         if self._progress() is not self._progress_before:

@@ -7,6 +7,8 @@ links, without blocking, and only the beginning of a regular file is read.
 import json
 import os
 import stat
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,12 +81,16 @@ def _time_ns(value: Any) -> int:
 class Tail:
     """The end of a stream that passes by, prefixes taken off."""
 
-    def __init__(self, prefix: bytes) -> None:
+    def __init__(self, prefix: bytes, clock: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix
+        self._clock = clock
         self._kept = b""
+        self.at_s = 0.0
+        """When something came last (monotonic seconds)."""
 
     def add(self, data: bytes) -> None:
         """Take in whole prefixed lines."""
+        self.at_s = self._clock()
         lines = data[-_LOOK_BACK:].split(b"\n")
         self._kept = (self._kept + b"\n".join(line.removeprefix(self._prefix) for line in lines))[-TAIL_BYTES:]
 
@@ -92,10 +98,3 @@ class Tail:
     def text(self) -> str:
         """The end of what was said, 4 KiB at most; bytes that are no text are left out."""
         return self._kept.decode(errors="ignore").strip("\n")
-
-    def last_words(self) -> str:
-        """The last line that says something: of a Python traceback that is the exception."""
-        for line in reversed(self._kept.split(b"\n")):
-            if line.strip():
-                return line[:_MOST_TEXT].decode(errors="replace").strip()
-        return ""

@@ -3,6 +3,9 @@
 Python writes the exception last; but at its exit torch warns of a process group that was not destroyed, and
 multiprocessing of semaphores that leaked. Who fails because of a peer is known by its last words, so these must not be
 taken for them. Only lines that are surely no more than a warning are passed over.
+
+Who is signalled while it dies of an exception ends by the signal; that it was dying is told by a traceback at the very
+end: SIGTERM makes no program write one, unless it was told to.
 """
 
 import re
@@ -16,8 +19,23 @@ _WARNING = re.compile(
 )
 
 
+_RANK = re.compile(r"\[rank\d+\]: ?")
+_TRACEBACK = "Traceback (most recent call last):"
+
+
 def last_words(text: str) -> str:
     """The last line that is no warning, cut; else the last one that says something; else nothing."""
     lines = [line for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not _WARNING.match(line)]
-    return (telling or lines or [""])[-1].strip()[:MOST_CHARACTERS]
+    return (_telling(lines) or lines or [""])[-1].strip()[:MOST_CHARACTERS]
+
+
+def uncaught(text: str) -> str:
+    """The exception whose traceback is the end of all that was said, in one line; empty if it ends otherwise."""
+    lines = [_RANK.sub("", line, count=1) for line in _telling(text.splitlines())]
+    after = next((lines[-at:] for at in range(1, len(lines) + 1) if lines[-at] == _TRACEBACK), [])
+    below = [line for line in after[1:] if not line.startswith(" ")]
+    return below[0][:MOST_CHARACTERS] if len(below) == 1 else ""
+
+
+def _telling(lines: list[str]) -> list[str]:
+    return [line for line in lines if not _WARNING.match(line)]

@@ -5,8 +5,8 @@
 It notes "running" in the trace and looks for orders of its own round: ORDERS/<round>.json is `{"<rank>": {...}}`,
 `"*"` for every rank; `{"after_s": 0.003, "say": "boom", "exit": 1}` or `{"signal": 11}`. ORDERS/finish means exit 0.
 With --save it answers that signal by "told", waits for ORDERS/go, notes "saved" and exits 0. Stubborn: SIGTERM is
-noted as "told" and that is all. Doomed: who is ordered to crash crashes, also if SIGTERM comes first: it stands for
-a process that is dying already.
+noted as "told" and that is all. Doomed: who is ordered to crash crashes, and who is ordered to say something
+says it, also if SIGTERM comes first: it stands for a process that is dying already.
 """
 
 import contextlib
@@ -49,9 +49,12 @@ def save(_number: int, _frame: FrameType | None) -> None:
 
 
 def crash_all_the_same(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM while an order to crash is there, or without one."""
-    if "signal" in (mine := orders()):
+    """SIGTERM while an order to crash is there, or without one; what is said before a crash has been said by then."""
+    mine = orders()
+    if "signal" in mine:
         obey({"signal": mine["signal"]})
+    if "say" in mine:
+        os.write(2, f"{mine['say']}\n".encode())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""One of eight ranks segfaults, seven say "connection reset" within milliseconds of it: the segfault is named."""
+"""One of eight ranks has a reason, seven say "connection reset" within milliseconds of it: the reason is named."""
 
 import random
 import signal
@@ -13,35 +13,42 @@ from tests.faults.drill import Drill, drill
 pytestmark = pytest.mark.etcd
 
 PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
+FULL = "OSError: [Errno 28] No space left on device"
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    torch.save(x)\n'
 SPREAD_S = 0.006
 OPTIONS = ("--progress", "--doomed")
 
 
-def misfortune(dice: random.Random, victim: int) -> dict[str, dict[str, Any]]:
+SEGFAULT = {"signal": int(signal.SIGSEGV)}
+FULL_DISK = {"say": TRACEBACK + FULL, "exit": 1}
+
+
+def misfortune(dice: random.Random, victim: int, reason: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Who does what, after how many of a few milliseconds: any order is possible."""
     orders = {str(rank): {"after_s": dice.uniform(0, SPREAD_S), "say": PEER, "exit": 1} for rank in range(8)}
-    orders[str(victim)] = {"after_s": dice.uniform(0, SPREAD_S), "signal": int(signal.SIGSEGV)}
+    orders[str(victim)] = {"after_s": dice.uniform(0, SPREAD_S), **reason}
     return orders
 
 
-def segfaults(job: Drill, rounds: int, dice: random.Random) -> list[tuple[int, str, int]]:
-    """So many rounds end so; (rank that crashed, signal named, rank named) of each."""
+def rounds_end(job: Drill, rounds: int, dice: random.Random, reason: dict[str, Any]) -> list[tuple[int, str, int]]:
+    """So many rounds end so; (rank that had the reason, what is named, rank named) of each."""
     told = []
     for round_ in range(1, rounds + 1):
         job.await_round(round_, 8)
         victim = dice.randrange(8)
-        job.order(round_, misfortune(dice, victim))
+        job.order(round_, misfortune(dice, victim, reason))
         job.await_round(round_ + 1, 8)
         root = job.root(round_)
-        told.append((victim, root.signal, root.rank))
+        told.append((victim, root.message or root.signal, root.rank))
     return told
 
 
-def all_are_named(endpoint: str, folder: Path, agents: int, rounds: int) -> None:
+def all_are_named(endpoint: str, folder: Path, agents: int, rounds: int, reason: dict[str, Any] = SEGFAULT) -> None:
+    named = FULL if reason is FULL_DISK else "SIGSEGV"
     with drill(endpoint, folder, str(agents), 8 // agents, max_restarts=rounds, options=OPTIONS) as job:
         job.begin(agents)
-        told = segfaults(job, rounds, random.Random(agents))
-        assert told == [(victim, "SIGSEGV", victim) for victim, _, _ in told]
+        told = rounds_end(job, rounds, random.Random(agents), reason)
+        assert told == [(victim, named, victim) for victim, _, _ in told]
         assert job.restarts(rounds + 1) == {str(rounds)}, "each is charged once"
         job.all_finish()
 
@@ -49,6 +56,16 @@ def all_are_named(endpoint: str, folder: Path, agents: int, rounds: int) -> None
 @pytest.mark.parametrize("agents", [1, 4])
 def test_the_segfault_is_the_root_cause_in_every_run(agents: int, etcd_server: EtcdServer, tmp_path: Path) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, agents, 5)
+
+
+def test_a_full_disk_is_the_root_cause_in_every_run(etcd_server: EtcdServer, tmp_path: Path) -> None:
+    all_are_named(etcd_server.endpoint.targets[0], tmp_path, 4, 5, FULL_DISK)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_full_disk_is_the_root_cause_in_100_of_100_runs(etcd_server: EtcdServer, tmp_path: Path) -> None:
+    all_are_named(etcd_server.endpoint.targets[0], tmp_path, 2, 100, FULL_DISK)
 
 
 @pytest.mark.nightly

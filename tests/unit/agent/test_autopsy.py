@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.autopsy import STARTUP_S, Autopsy, Remains
+from elasticjob_agent.autopsy import DYING_S, STARTUP_S, Autopsy, Remains
 from elasticjob_agent.error_file import Tail, Told
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.oom import OomCounter
+from elasticjob_agent.rendezvous import verdict
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.supervisor import CommandNotFound, Exit
 from elasticjob_api.records import Failure
@@ -59,14 +60,16 @@ class Case:
         """What the cgroup counts."""
         (self.folder / "memory.events").write_text(f"oom_kill {count}\n")
 
-    def failure(self, code: int, *, after_s: float = 1.0, stderr: bytes = b"", rank: int = 0, **fields: Any) -> Failure:
+    def failure(
+        self, code: int, *, after_s: float = 1.0, stderr: bytes = b"", quiet_s: float = 0.0, **fields: Any
+    ) -> Failure:
         """The record of a worker that ended so."""
         by_us, dumped = fields.pop("stopped_by_us", False), fields.pop("core_dumped", False)
         at_ns = START_NS + int(after_s * 1e9)
         end = Exit(code=code, at_s=100 + after_s, wall_ns=at_ns, stopped_by_us=by_us, core_dumped=dumped)
-        tail = Tail(b"")
+        tail = Tail(b"", clock=lambda: end.at_s - quiet_s)
         tail.add(stderr)
-        plain = Remains(rank=rank, pid=7, end=end, started_at_ns=START_NS, told=Told(), tail=tail)
+        plain = Remains(rank=0, pid=7, end=end, started_at_ns=START_NS, told=Told(), tail=tail)
         return self.autopsy.of(replace(plain, **fields))
 
 
@@ -168,3 +171,27 @@ def test_another_rank_or_another_trouble_is_not_the_master_ports(case: Case) -> 
         case.autopsy.begin(replace(PLACE, master_port=port), 100.0)
         assert not case.failure(1, stderr=IN_USE, rank=1).port_taken
         assert not case.failure(1, stderr=b"ValueError: x\n").port_taken
+
+
+FULL_DISK = (
+    b'Traceback (most recent call last):\n  File "train.py", line 7\nOSError: [Errno 28] No space left on device\n'
+)
+
+
+def test_who_was_dying_of_an_exception_when_we_signalled_it_has_told_of_it(case: Case) -> None:
+    failure = case.failure(-15, stderr=FULL_DISK, stopped_by_us=True)
+    assert (failure.message, failure.killed_by_us) == ("OSError: [Errno 28] No space left on device", True)
+    assert verdict.told_by_itself(failure)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "quiet_s"),
+    [
+        pytest.param(FULL_DISK + b"retrying\n", 0.0, id="it went on after the exception"),
+        pytest.param(FULL_DISK, DYING_S, id="the exception was caught long ago"),
+        pytest.param(b"saving\n", 0.0, id="it said something else"),
+    ],
+)
+def test_who_was_well_when_we_signalled_it_has_told_of_nothing(case: Case, stderr: bytes, quiet_s: float) -> None:
+    failure = case.failure(-15, stderr=stderr, quiet_s=quiet_s, stopped_by_us=True)
+    assert not verdict.told_by_itself(failure)

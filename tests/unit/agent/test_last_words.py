@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticjob_agent.last_words import MOST_CHARACTERS, last_words
+from elasticjob_agent.last_words import MOST_CHARACTERS, last_words, uncaught
 
 ENDED = """[rank1]: Traceback (most recent call last):
 [rank1]:   File "train.py", line 7, in <module>
@@ -45,3 +45,18 @@ def test_a_warning_is_better_than_nothing() -> None:
 
 def test_a_long_line_is_cut() -> None:
     assert last_words("y" * 5000) == "y" * MOST_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(f"step 7\n{ENDED}\n", SAYS.removeprefix("[rank1]: "), id="a traceback at the very end"),
+        pytest.param(f"{ENDED}\nx.py:3: UserWarning: leaked\n", SAYS.removeprefix("[rank1]: "), id="but for a warning"),
+        pytest.param(f"{ENDED}\nstep 8\n", "", id="it went on"),
+        pytest.param("Traceback (most recent call last):\n  File", "", id="cut off before the exception"),
+        pytest.param("saving\n", "", id="no traceback"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_an_exception_that_nobody_caught_is_the_end_of_all_that_was_said(text: str, words: str) -> None:
+    assert uncaught(text) == words
