@@ -176,8 +176,10 @@ def prepare(arguments: Sequence[str]) -> tuple[Endpoint, str, int, int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # As many processes have it: a connection for each member. Channels of one process would share one.
     channel.OPTIONS = (*channel.OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-    gc.freeze()  # what has been imported is no garbage of any member
     endpoint, prefix, first, count = arguments
+    # As in processes of their own: what was imported is no garbage of any member, and none looks through another's.
+    gc.freeze()
+    gc.set_threshold(gc.get_threshold()[0] * max(1, int(count)), *gc.get_threshold()[1:])
     said = json.loads(endpoint)
     return Endpoint(**{**said, "targets": tuple(said["targets"])}), prefix, int(first), int(count)
 

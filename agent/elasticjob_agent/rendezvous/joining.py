@@ -1,8 +1,9 @@
 """Entering a job: lease, slot, node key; and coming back after a lost lease.
 
-Few round trips: read how long a lease is to live; grant it; one transaction that creates the node key and reads
-what is watched from then on; the watch from that revision. The incarnation is drawn anew at every join, so that
-whoever judges a round sees a new stay, never an old one come back.
+Few round trips: read the spec, which says whether this node is wanted and how long a lease is to live; grant it; one
+transaction that creates the node key if that is still the spec, and reads what is watched from then on; the watch from
+that revision. The incarnation is drawn anew at every join, so that whoever judges a round sees a new stay, never an
+old one come back.
 """
 
 import logging
@@ -89,35 +90,44 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears
 
 async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined | None:
     keys = profile.keys
+    found = await _wanted(etcd, profile)
+    if found is None:
+        return None
+    spec, spec_revision = found
     slot = profile.slot if profile.slot is not None else await _free_slot(etcd, keys)
-    keep_alive_s = await _keep_alive_s(etcd, profile)
-    lease = await etcd.lease_grant(keep_alive_s)
+    lease = await etcd.lease_grant(spec.keep_alive_s)
     me = Identity(keys, Member(slot, draw()), lease.id)
     node = _node(profile, me, master_port)
-    result = await etcd.txn(txns.join(me, node, slot_is_given=profile.slot is not None))
-    view = parse_view(keys, _flat(result))
-    refusal = _refusal(view, profile)
-    is_mine = profile.slot is not None or _is_oldest(view, me.member)
-    if result.succeeded and view.spec is not None and not refusal and is_mine:
+    is_given = profile.slot is not None
+    result = await etcd.txn(txns.join(me, node, spec_revision=spec_revision, slot_is_given=is_given))
+    if result.succeeded and (is_given or _is_oldest(parse_view(keys, result.reads[1]), me.member)):
         ctl = Range(result.reads[0], result.revision)
-        return Joined(me, NodeAt(node, result.revision), view.spec, ctl, Lease(lease.id, keep_alive_s))
-    # Another took the slot in between (it is older), the drawn incarnation exists, or the last of an older run has
-    # just cleared everything away: leave no trace, try again.
+        return Joined(me, NodeAt(node, result.revision), spec, ctl, Lease(lease.id, spec.keep_alive_s))
+    # Another took the slot in between (it is older), the drawn incarnation exists, what is wanted has changed, or the
+    # last of an older run has just cleared everything away: leave no trace, try again.
     await etcd.lease_revoke(lease.id)
-    if refusal:
-        raise Superseded(refusal)
     return None
 
 
-async def _keep_alive_s(etcd: Etcd, profile: Profile) -> float:
-    """Asked beforehand: a key that is created and revoked for a wrong lease would look like a node come and gone."""
+async def _wanted(etcd: Etcd, profile: Profile) -> tuple[Slots, int] | None:
+    """The spec, and its revision; None if the one that this node wrote has just been cleared away.
+
+    Asked beforehand: a key that is created and revoked, by one that is not wanted or for a wrong lease, would look
+    like a node come and gone. Raises Superseded, NothingWanted.
+    """
     found = await etcd.get(profile.keys.spec)
-    if found is None and profile.slot is not None and profile.own_spec is None:
-        raise NothingWanted(_nothing_is_wanted(profile.keys))
+    if found is None:
+        if profile.own_spec is not None:
+            return None
+        kind = Superseded if profile.slot is None else NothingWanted
+        raise kind(_nothing_is_wanted(profile.keys))
     try:
-        return profile.lease_ttl_s if found is None else decode_slots(found.value).keep_alive_s
-    except RecordError:  # the join itself says that nothing can be read
-        return profile.lease_ttl_s
+        spec = decode_slots(found.value)
+    except RecordError as error:
+        raise Superseded(_nothing_is_wanted(profile.keys)) from error
+    if refusal := _refusal(spec, profile):
+        raise Superseded(refusal)
+    return spec, found.mod_revision
 
 
 def _node(profile: Profile, me: Identity, master_port: int) -> Node:
@@ -150,15 +160,11 @@ def _is_oldest(view: View, member: Member) -> bool:
     return min(same, key=lambda node: node.create_revision).member == member
 
 
-def _refusal(view: View, profile: Profile) -> str:
+def _refusal(spec: Slots, profile: Profile) -> str:
     """Why this node has no place in the job, in a sentence; empty if it has one."""
-    if view.spec is None:
-        if profile.own_spec is not None and not view.spec_revision:
-            return ""
-        return _nothing_is_wanted(profile.keys)
-    if view.spec.operator is None or profile.slot is None:
+    if spec.operator is None or profile.slot is None:
         return ""
-    owner = view.spec.owner(profile.slot)
+    owner = spec.owner(profile.slot)
     if owner is not None and owner.pod == profile.pod:
         return ""
     now = "nobody" if owner is None else owner.pod

@@ -72,15 +72,16 @@ def create_spec(keys: Keys, spec: Slots) -> Txn:
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
-def join(me: Identity, node: Node, *, slot_is_given: bool = False) -> Txn:
-    """Create the node key, and read what is watched from then on, the spec, and the nodes if a slot was looked for.
+def join(me: Identity, node: Node, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
+    """Create the node key under the spec as it was read, and read what is watched from then on.
 
-    N joiners that read all nodes would read N²/2 of them.
+    And the nodes, if a slot was looked for: N joiners that read them all, or the spec's map a second time, would read
+    N² of them.
     """
     nodes = () if slot_is_given else (Get(me.keys.nodes, prefix=True),)
-    reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.spec), *nodes)
     gone = me.keys.gone(me.member.slot, me.member.incarnation)
-    return Txn((absent(me.node_key), absent(gone)), (me.put_node(node), *reads), reads)
+    fences = (absent(me.node_key), absent(gone), unchanged(me.keys.spec, spec_revision))
+    return Txn(fences, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
 
 
 def put_back(me: Identity, node: Node, world_revision: int) -> Txn:

@@ -56,7 +56,7 @@ class Node:
         self.workers = SimWorkers(_forget)
         me = Identity(KEYS, ME, self.store.grant(6.0).id)
         node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
-        joined = self.store.txn(txns.join(me, node))
+        joined = self.store.txn(txns.join(me, node, spec_revision=0))
         last = NodeAt(node, joined.revision)
         self.stay = Stay(me=me, last=last, spec=spec, ctl=Range((), 1), keeper=cast("LeaseKeeper", None))
         drawn = iter("abcdefgh")

@@ -11,7 +11,7 @@ from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.protocol import Lease, Put, Txn
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2)
@@ -50,4 +50,46 @@ async def test_an_unreadable_spec_is_told_and_leaves_no_lease_behind(spec: bytes
     store.txn(Txn((), (Put(KEYS.spec, spec),)))
     with pytest.raises(Superseded):
         await join(store, replace(PROFILE, slot=1))
+    assert store.range(KEYS.nodes).kvs == ()
+
+
+async def test_one_whose_slot_is_anothers_writes_nothing_at_all() -> None:
+    store = MemoryStore()
+    written = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-9")})
+    at = store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),))).revision
+    with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
+        await join(store, replace(PROFILE, slot=1))
+    assert store.range(KEYS.all).revision == at
+
+
+class ChangesItsMind(MemoryEtcd):
+    """What is wanted changes once, between its reading and the join."""
+
+    def __init__(self, store: MemoryStore, wanted: Slots) -> None:
+        super().__init__(store)
+        self._store, self._wanted = store, [wanted]
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        while self._wanted:
+            self._store.txn(Txn((), (Put(KEYS.spec, records.encode(self._wanted.pop())),)))
+        return await super().lease_grant(ttl_s)
+
+
+async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
+    store = MemoryStore()
+    before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={"0001": SlotOwner("pod-0")})
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
+    etcd = ChangesItsMind(store, replace(before, keep_alive_s=20.0))
+    joined = await joining.join(etcd, replace(PROFILE, slot=1), master_port=1, draw=lambda: "0000000a")
+    assert (joined.spec.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
+    assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
+
+
+async def test_a_slot_that_was_taken_away_while_a_node_joined_is_not_entered() -> None:
+    store = MemoryStore()
+    before = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")})
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
+    etcd = ChangesItsMind(store, replace(before, slots={"0001": SlotOwner("pod-9")}))
+    with pytest.raises(Superseded):
+        await joining.join(etcd, replace(PROFILE, slot=1), master_port=1, draw=lambda: "0000000a")
     assert store.range(KEYS.nodes).kvs == ()

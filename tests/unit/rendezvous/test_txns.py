@@ -34,7 +34,7 @@ class Scene:
         store = MemoryStore()
         scene = cls(store, Identity(KEYS, ME, store.grant(6.0).id))
         store.txn(txns.create_spec(KEYS, SPEC))
-        store.txn(txns.join(scene.me, scene.node()))
+        store.txn(txns.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))
         scene.put(KEYS.world, world.encode_world(ACTIVE))
         store.txn(txns.elect(scene.me, "10.0.0.1:7"))
         return scene
@@ -173,18 +173,35 @@ def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> 
 def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_slot_needs() -> None:
     scene = Scene.make()
     newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
-    result = scene.store.txn(txns.join(newcomer, a_node(2)))
+    result = scene.store.txn(txns.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec)))
     read = {kv.key for kv in reads_of(result)}
     assert result.succeeded
-    assert read == {KEYS.closer, KEYS.world, KEYS.spec, scene.me.node_key, newcomer.node_key}
+    assert read == {KEYS.closer, KEYS.world, scene.me.node_key, newcomer.node_key}
 
 
-@pytest.mark.parametrize("key", [KEYS.node(2, "0000000c"), KEYS.gone(2, "0000000c")])
-def test_join_is_refused_where_the_incarnation_has_been_before(key: str) -> None:
+def test_one_whose_slot_was_given_reads_no_nodes() -> None:
     scene = Scene.make()
-    scene.put(key, b"")
     newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
-    assert not scene.store.txn(txns.join(newcomer, a_node(2))).succeeded
+    spec = scene.revision_of(KEYS.spec)
+    result = scene.store.txn(txns.join(newcomer, a_node(2), spec_revision=spec, slot_is_given=True))
+    assert {kv.key for kv in reads_of(result)} == {KEYS.closer, KEYS.world}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(KEYS.node(2, "0000000c"), id="the incarnation is there already"),
+        pytest.param(KEYS.gone(2, "0000000c"), id="the incarnation has been there before"),
+        pytest.param(KEYS.spec, id="what is wanted has changed since it was read"),
+    ],
+)
+def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
+    scene = Scene.make()
+    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    txn = txns.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec))
+    scene.put(key, b"")
+    assert not scene.store.txn(txn).succeeded
+    assert key == newcomer.node_key or not scene.revision_of(newcomer.node_key)
 
 
 @pytest.mark.parametrize(
