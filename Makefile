@@ -7,6 +7,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?=
 WORKERS ?= 4
 MINUTES ?= 20
+SECONDS_EACH ?= 120
 
 ##@ First steps
 .PHONY: help quickstart
@@ -17,7 +18,7 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
 
 ##@ Tests
-.PHONY: test lint unit integration test-torch test-frameworks e2e soak images nightly
+.PHONY: test lint unit integration test-torch test-frameworks e2e soak images nightly fuzz
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
 lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
 	$(BIN)/ruff check .
@@ -44,12 +45,14 @@ e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through 
 soak: .venv/dev ## 5 jobs under random faults for MINUTES=20: every result right, nothing stuck, nothing left behind
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (atheris): link, records, error files; SECONDS_EACH=120
+	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
 	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/cli tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
-	$(MAKE) test-torch test-frameworks
+	$(MAKE) test-torch test-frameworks fuzz
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
 
@@ -87,6 +90,7 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/docs.in -o requirements/docs.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/frameworks.in -o requirements/frameworks.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/audit.in -o requirements/audit.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/fuzz.in -o requirements/fuzz.txt
 sbom: .venv-audit/done ## what the images hold of Python packages, with hashes, as CycloneDX: dist/sbom/*.json
 	mkdir -p dist/sbom
 	for image in agent operator digits; do \
@@ -120,6 +124,9 @@ clean: ## remove .venv, caches and runs
 .venv-audit/done: requirements/audit.txt
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	@touch $@
+.venv/fuzz/done: requirements/fuzz.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target .venv/fuzz -r requirements/fuzz.txt
 	@touch $@
 .venv/dev: requirements/dev.txt .venv/run
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt

@@ -1,0 +1,120 @@
+"""What is fuzzed with coverage: one function a reader of bytes from strangers, with bytes to begin from.
+
+A target returns for anything that its reader takes or refuses as it should; whatever it raises is a find.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_agent.error_file import read_error_file
+from elasticjob_agent.progress import parse_progress
+from elasticjob_agent.rendezvous.link_hello import Hello, Seal, Side, decode, decode_challenge, encode, encode_challenge
+from elasticjob_api import records, world
+from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import Keys
+from elasticjob_api.link_key import decode_link_key, encode_link_key
+from elasticjob_api.records import Done, Expected, Failure, Gone, GoneReason, Node, Progress, Report, Slots
+from elasticjob_api.terms import decode_terms
+from elasticjob_api.world import Member, State, World
+from elasticjob_operator.cluster.plausible import require_plausible, require_size
+
+_SEAL = Seal(b"k" * 32, Side.DIALS, "f" * 16)
+_HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
+_KEYS = Keys("/elasticjob/c/n/j/u")
+_KINDS = (Slots, Expected, Node, Failure, Done, Gone, Report)
+_RECORDS = (
+    Slots(min=1, max=2, desired=2, slots={"0000": records.SlotOwner("j-0-abcde")}),
+    Expected((1, 2)),
+    Node(pod="p", pod_uid="u", lease=7, host="h", address="a", nproc=2),
+    Failure(incarnation="0000000a", rank=0, exit_code=-9, message="boom", stderr="Traceback"),
+    Done("0000000a"),
+    Gone(GoneReason.POD_FAILED, "OOMKilled"),
+    Report(pod="p", pod_uid="u", round=1, progress=Progress(3, 10, {"loss": "0.1"})),
+)
+_WORLD = World(state=State.ACTIVE, round=3, nonce="n", charges="1:0,5", nprocs="2x2", members=(Member(0, "0000000a"),))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader, and bytes that it takes."""
+
+    read: Callable[[bytes], None]
+    seeds: Sequence[bytes]
+
+
+def link(data: bytes) -> None:
+    """Both lines of a link; a hello that is taken is sealed, so it is ours, byte for byte."""
+    for reader in (lambda: decode_challenge(data), lambda: decode(data, _SEAL)):
+        try:
+            found = reader()
+        except RecordError:
+            continue
+        said = encode(found, _SEAL) if isinstance(found, Hello) else encode_challenge(found)
+        assert said == data
+
+
+def stored(data: bytes) -> None:
+    """Keys, and records of every kind: what is taken is written as it was read, and judged by the operator."""
+    _KEYS.parse(_KEYS.all + data.decode(errors="replace"))
+    for kind in _KINDS:
+        try:
+            require_size(data, kind.__name__.lower())
+            record = records.decode(kind, data)
+        except RecordError:
+            continue
+        assert records.decode(kind, records.encode(record)) == record
+        _judge(record)
+    for reader in (world.decode_world, world.decode_membership, world.decode_closer, decode_terms, decode_link_key):
+        try:
+            record = reader(data)
+        except RecordError:
+            continue
+        _judge(record)
+
+
+def _judge(record: object) -> None:
+    try:
+        require_plausible(record, job="j")
+    except RecordError:
+        return
+
+
+def told(data: bytes) -> None:
+    """An error file and a line of progress: what is kept is short, and can be stored."""
+    with tempfile.TemporaryDirectory(dir=_quick()) as folder:
+        path = Path(folder, "error.json")
+        path.write_bytes(data)
+        found = read_error_file(path)
+    assert len(found.message) <= 1024
+    assert 0 <= found.time_ns < 2**63
+    report = Report(pod="p", pod_uid="u", round=1, progress=parse_progress(data))
+    assert records.decode(Report, records.encode(report)) == report
+
+
+def _quick() -> str | None:
+    """Memory, if files can be had there."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+TARGETS = {
+    "link": Target(link, (encode(_HELLO, _SEAL), encode_challenge(_HELLO.nonce))),
+    "stored": Target(
+        stored,
+        (
+            *(records.encode(record) for record in _RECORDS),
+            world.encode_world(_WORLD),
+            encode_link_key(b"k" * 32),
+            b"c/failures/1/0000.0",
+        ),
+    ),
+    "told": Target(
+        told,
+        (
+            b'{"message": {"message": "boom", "extraInfo": {"timestamp": "1700000000.5"}}}',
+            b'{"step": 3, "total": 10, "metrics": {"loss": 0.5}}',
+        ),
+    ),
+}
