@@ -4,7 +4,7 @@ An agent reads the spec once, when it joins: with a thousand slots that is too m
 agents. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
 """
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from signal import Signals
 
 from elasticjob_api.errors import RecordError
@@ -26,7 +26,7 @@ class Terms:
 
     def apply(self, spec: Slots) -> Slots:
         """`spec` with these."""
-        return replace(spec, **asdict(self))
+        return replace(spec, **{each.name: getattr(self, each.name) for each in fields(self)})
 
 
 def terms_of(spec: Slots) -> Terms:
