@@ -8,6 +8,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 WORKERS ?= 4
 MINUTES ?= 20
 SECONDS_EACH ?= 120
+AUDIT ?= --vulnerability-service pypi
 
 ##@ First steps
 .PHONY: help quickstart
@@ -32,6 +33,7 @@ unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	$(BIN)/pytest -n 2 tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four at once (WORKERS=4), since they mostly wait
 	hack/kube-tools >/dev/null
+	hack/kube-tools helm >/dev/null
 	hack/rendezvous-etcd >/dev/null
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal tests/integration --ignore=tests/integration/payload
 test-torch: .venv/dev ## an unmodified DDP script under our agent and under torchrun (3 minutes; installs torch, 4.7 GB, the first time)
@@ -51,7 +53,7 @@ images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
 nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
-	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/cli tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
+	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/cli tests/integration/docs tests/integration/rendezvous tests/integration/server tests/integration/kube tests/integration/ui
 	$(MAKE) test-torch test-frameworks fuzz
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
@@ -78,7 +80,7 @@ bench-processes: .venv/dev ## starting, watching and teeing processes beside tor
 	$(BIN)/python -m benchmarks.processes
 
 ##@ Upkeep
-.PHONY: requirements reference docs format clean sbom audit
+.PHONY: requirements reference docs format clean sbom audit audit-python audit-go
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra operator --extra examples --extra dev pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
@@ -98,8 +100,17 @@ sbom: .venv-audit/done ## what the images hold of Python packages, with hashes, 
 	    --of JSON -o "dist/sbom/$$image.json" "images/requirements/$$image.txt"; \
 	done
 	ls -l dist/sbom
-audit: .venv-audit/done ## known vulnerabilities of all pinned packages; fails on one, and on one that cannot be looked up
-	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,requirements/dev.txt requirements/audit.txt $(wildcard images/requirements/*.txt),-r $(file))
+audit: audit-python audit-go ## known vulnerabilities of all pinned packages and of etcd; fails on one, on one that cannot be looked up, without a database
+audit-python: .venv-audit/done
+	@said=$$(.venv-audit/bin/pip-audit $(AUDIT) --no-deps --disable-pip -r requirements/canary.in 2>&1 || true); \
+	if [[ ! $$said =~ (PYSEC|CVE|GHSA)-[0-9] ]]; then \
+	  echo "audit: nothing was audited: the database of vulnerabilities does not answer, or does not know the one of $$(tail -1 requirements/canary.in)." >&2; \
+	  echo "audit: AUDIT='--vulnerability-service osv' asks another one. pip-audit said: $${said##*$$'\n'}" >&2; \
+	  exit 1; \
+	fi
+	.venv-audit/bin/pip-audit $(AUDIT) --strict --require-hashes --disable-pip $(foreach file,requirements/dev.txt requirements/audit.txt requirements/fuzz.txt $(wildcard images/requirements/*.txt),-r $(file))
+audit-go:
+	etcd=$$(hack/rendezvous-etcd) && go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 -mode=binary "$$etcd"
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
 	$(BIN)/python hack/crd-reference
 	$(BIN)/python hack/python-reference

@@ -2,16 +2,16 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.launch.port import free_port
 from elasticjob_etcd.server import EtcdServer
-from tests.unit.docs.commands import ROOT, commands
+from tests.integration.docs.typed import said, typed
+from tests.unit.docs.commands import ROOT
 
-LONGEST_S = 90.0
 TRAIN = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
 JOB = """
 apiVersion: elasticjob.io/v1alpha1
@@ -33,32 +33,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def typed(command: str, folder: Path, **values: str) -> "subprocess.Popen[str]":
-    """Start a command that a page has."""
-    assert command in {told for _, told in commands()}
-    for name, value in values.items():
-        command = command.replace(name, value)
-    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    return subprocess.Popen(
-        ("bash", "-c", f"exec {command}"),
-        cwd=folder,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def said(process: "subprocess.Popen[str]") -> str:
-    """What it printed; it ended well."""
-    try:
-        text, _ = process.communicate(timeout=LONGEST_S)
-    finally:
-        process.kill()
-    assert process.returncode == 0, text
-    return text
-
-
 def ranks(text: str) -> list[int]:
     """Those of four that said that they ran."""
     return [int(rank) for rank in re.findall(r"\brank (\d) of 4\b", text)]
@@ -68,10 +42,32 @@ def test_make_help() -> None:
     assert "quickstart" in said(typed("make help", ROOT))
 
 
-def test_a_manifest_runs_on_this_machine(folder: Path) -> None:
+def test_a_manifest_runs_on_this_machine_and_its_rounds_are_told_afterwards(folder: Path) -> None:
     text = said(typed(".venv/bin/elasticjob run job.yaml", folder))
     assert "rank 1 of 2" in text
     assert "Succeeded" in text
+    (kept,) = (f"runs/{path.name}" for path in (folder / "runs").iterdir())
+    for page in ("runs/digits-20261121T112415Z-31f5", "runs/digits-20261121T114212Z-7c1e --trace"):
+        told = said(typed(f"elasticjob timeline {page}", folder, **{page.partition(" ")[0]: kept}))
+        assert "round 1" in told
+
+
+def test_two_nodes_as_torchrun_has_them(folder: Path) -> None:
+    command = (
+        "elasticjob-agent --nnodes 2:4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint node0:29400 "
+        "--rdzv-id job1 train.py"
+    )
+    here = f"127.0.0.1:{free_port()}"
+    nodes = [typed(command, folder, **{"node0:29400": here}) for _ in range(2)]
+    found = [int(rank) for node in nodes for rank in re.findall(r"\brank (\d+) of 16\b", said(node))]
+    assert sorted(found) == list(range(16))
+
+
+@pytest.mark.nightly
+def test_make_quickstart_shows_a_killed_worker_and_a_job_that_goes_on() -> None:
+    text = said(typed("make quickstart", ROOT))
+    assert "was killed by SIGKILL in round 1" in text
+    assert "Succeeded: 1 restart, 0 node losses, 2 rounds" in text
 
 
 def test_one_node_without_a_manifest(folder: Path) -> None:

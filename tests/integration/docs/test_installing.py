@@ -1,0 +1,74 @@
+"""What the pages tell an administrator to type, on an API server of its own: all of the cluster is changed.
+
+No controller runs, so nothing that is applied becomes a pod; e2e has that. Of a namespace that is deleted the test
+says what its controller would say.
+"""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.apiserver import ApiServer, Programs
+from tests.faults.waiting import eventually
+from tests.integration.docs.conftest import with_cluster
+from tests.integration.docs.typed import said, typed
+from tests.unit.docs.commands import ROOT
+
+pytestmark = pytest.mark.kube
+SYSTEM = "elasticjob-system"
+CRD = "elasticjobs.elasticjob.io"
+Type = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def type_(own_server: ApiServer, programs: Programs) -> Type:
+    """An administrator in the project's folder."""
+    found = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, text=True, check=True)
+    helm = Path(found.stdout.strip().removeprefix("HELM="))
+    environ = dict(with_cluster(programs, own_server.kubeconfig()))
+    environ["PATH"] = f"{helm.parent}:{environ['PATH']}"
+    return lambda command, **values: typed(command, ROOT, environ, **values)
+
+
+@pytest.fixture
+def system(own_server: ApiServer) -> None:
+    """Its namespace."""
+    assert own_server.kubectl("create", "namespace", SYSTEM).returncode == 0
+
+
+def finalized(server: ApiServer) -> bool:
+    """As the controller of namespaces does with one that is being deleted, when all in it is gone."""
+    found = server.kubectl("get", "namespace", SYSTEM, "-o", "jsonpath={.status.phase}").stdout
+    if found == "Terminating":
+        empty = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}, "spec": {"finalizers": []}}
+        path = f"/api/v1/namespaces/{SYSTEM}/finalize"
+        return server.kubectl("replace", "--raw", path, "-f", "-", stdin=empty).returncode == 0
+    return False
+
+
+def test_the_manifests_are_applied_kept_restricted_and_removed(own_server: ApiServer, type_: Type) -> None:
+    said(type_("kubectl apply --server-side -f crds"))
+    assert "deployment.apps/elasticjob-operator serverside-applied" in said(
+        type_("kubectl apply --server-side -f crds -f deploy")
+    )
+    label = f"kubectl label namespace {SYSTEM} pod-security.kubernetes.io/enforce=restricted"
+    assert "would violate" not in said(type_(label))
+    removing = type_("kubectl delete -f deploy -f crds")
+    eventually(lambda: finalized(own_server), within_s=60, what=f"the namespace {SYSTEM} being deleted")
+    assert f'customresourcedefinition.apiextensions.k8s.io "{CRD}" deleted' in said(removing)
+
+
+@pytest.mark.usefixtures("system")
+def test_the_chart_is_upgraded_with_a_page_and_with_tls_used_and_removed(own_server: ApiServer, type_: Type) -> None:
+    chart = "helm upgrade --install elasticjob charts/elasticjob"
+    said(type_(f"{chart} --namespace {SYSTEM} --set ui.enabled=true"))
+    assert "8081" in own_server.kubectl("get", "deploy", "-o", "yaml", namespace=SYSTEM).stdout
+    said(type_(f"{chart} -n {SYSTEM} --set etcd.tls.enabled=true"))
+    said(type_("helm upgrade … --set etcd.tls.enabled=true --set etcd.tls.caSecret=elasticjob-ca",
+               **{"helm upgrade …": f"{chart} -n {SYSTEM}"}))  # fmt: skip
+    assert "elasticjob.elasticjob.io/digits created" in said(type_("kubectl apply -f examples/digits/job.yaml"))
+    assert 'elasticjob.elasticjob.io "digits" deleted' in said(type_("kubectl delete ejob --all --all-namespaces"))
+    assert 'release "elasticjob" uninstalled' in said(type_(f"helm uninstall elasticjob --namespace {SYSTEM}"))
+    assert f'"{CRD}" deleted' in said(type_(f"kubectl delete crd {CRD}"))

@@ -1,0 +1,51 @@
+"""docs/operations.md and docs/cli.md, typed beside a real operator with a job that runs."""
+
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.apiserver import Programs
+from tests.integration.docs.conftest import with_cluster
+from tests.integration.docs.typed import said, typed
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+Type = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def type_(rig: Rig, programs: Programs) -> Type:
+    """Somebody who may type, beside the job `j` that runs with one node."""
+    rig.start_node()
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, replicas=1, minReplicas=1, maxReplicas=2))
+    rig.running(1, 1)
+    environ = with_cluster(programs, rig.namespace.server.kubeconfig(namespace=rig.namespace.name))
+    return lambda command, **values: typed(command, rig.folder, environ, **values)
+
+
+def test_what_the_pages_look_at_is_there(rig: Rig, type_: Type) -> None:
+    assert said(type_("kubectl get ejob -o wide")).splitlines()[1].split()[:2] == ["j", "Running"]
+    assert said(type_("kubectl get pdb")).splitlines()[1].split()[:3] == ["j", "1", "N/A"]
+    assert said(type_("kubectl get ejob j -o jsonpath={.status.lastFailure}")) == ""
+    events = (
+        "kubectl get events --sort-by=.lastTimestamp -o custom-columns=REASON:.reason,COUNT:.count,MESSAGE:.message"
+    )
+    rig.until("the first round's event", lambda: "RendezvousCompleted" in said(type_(events)))
+    assert "j is running" in said(type_("elasticjob describe digits", digits="j"))
+    assert "CRD               elasticjobs.elasticjob.io/v1alpha1" in said(type_("elasticjob doctor"), code=1)
+
+
+def test_a_job_is_restarted_suspended_and_resumed_with_another_template_as_written(rig: Rig, type_: Type) -> None:
+    said(type_("kubectl annotate ejob j elasticjob.io/restart=$(date +%s) --overwrite"))
+    rig.running(1, 2)
+    said(type_("""kubectl patch ejob j --type=merge -p '{"spec":{"suspend":true}}'"""))
+    said(type_("kubectl wait ejob/j --for=condition=Suspended --timeout=10m"))
+    selector = '"template":{"spec":{"nodeSelector":{"pool":"b"}}}'
+    said(type_("kubectl patch ejob j --type=merge -p '" + '{"spec":{"suspend":false,' + selector + "}}'"))
+    rig.running(1, 3)
+    (pod,) = rig.pod_names()
+    assert json.loads(rig.namespace.kubectl("get", "pod", pod, "-o", "json"))["spec"]["nodeSelector"] == {"pool": "b"}
