@@ -48,7 +48,7 @@ def test_a_manifest_runs_on_this_machine_and_its_rounds_are_told_afterwards(fold
     assert "Succeeded" in text
     (kept,) = (f"runs/{path.name}" for path in (folder / "runs").iterdir())
     for page in ("runs/digits-20261121T112415Z-31f5", "runs/digits-20261121T114212Z-7c1e --trace"):
-        told = said(typed(f"elasticjob timeline {page}", folder, **{page.partition(" ")[0]: kept}))
+        told = said(typed(f"elasticjob timeline {page}", folder, {page.partition(" ")[0]: kept}))
         assert "round 1" in told
 
 
@@ -58,7 +58,7 @@ def test_two_nodes_as_torchrun_has_them(folder: Path) -> None:
         "--rdzv-id job1 train.py"
     )
     here = f"127.0.0.1:{free_port()}"
-    nodes = [typed(command, folder, **{"node0:29400": here}) for _ in range(2)]
+    nodes = [typed(command, folder, {"node0:29400": here}) for _ in range(2)]
     found = [int(rank) for node in nodes for rank in re.findall(r"\brank (\d+) of 16\b", said(node))]
     assert sorted(found) == list(range(16))
 

@@ -29,7 +29,7 @@ def type_(own_server: ApiServer, programs: Programs) -> Type:
     helm = Path(found.stdout.strip().removeprefix("HELM="))
     environ = dict(with_cluster(programs, own_server.kubeconfig()))
     environ["PATH"] = f"{helm.parent}:{environ['PATH']}"
-    return lambda command, **values: typed(command, ROOT, environ, **values)
+    return lambda command, **values: typed(command, ROOT, values, environ=environ)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def type_(rig: Rig, programs: Programs) -> Type:
     rig.create_job(waiting_job(rig, replicas=1, minReplicas=1, maxReplicas=2))
     rig.running(1, 1)
     environ = with_cluster(programs, rig.namespace.server.kubeconfig(namespace=rig.namespace.name))
-    return lambda command, **values: typed(command, rig.folder, environ, **values)
+    return lambda command, **values: typed(command, rig.folder, values, environ=environ)
 
 
 def test_what_the_pages_look_at_is_there(rig: Rig, type_: Type) -> None:

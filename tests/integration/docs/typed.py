@@ -14,7 +14,9 @@ PROGRAMS = Path(sys.executable).parent
 EMPTY: Mapping[str, str] = {}
 
 
-def typed(command: str, folder: Path, environ: Mapping[str, str] = EMPTY, **values: str) -> "subprocess.Popen[str]":
+def typed(
+    command: str, folder: Path, values: Mapping[str, str] = EMPTY, *, environ: Mapping[str, str] = EMPTY
+) -> "subprocess.Popen[str]":
     """Start a command of a page; `values` are put where the page has a name of the reader's own."""
     assert command in {told for _, told in commands()}
     for name, value in values.items():
