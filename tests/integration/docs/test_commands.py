@@ -80,6 +80,6 @@ def test_two_nodes_over_etcd(folder: Path, etcd_server: EtcdServer) -> None:
         ".venv/bin/elasticjob-agent --nnodes 2:4 --nproc-per-node 2 --rdzv-backend etcd --rdzv-endpoint HOST:2379 "
         "--rdzv-id job1 --max-restarts 3 train.py"
     )
-    host = etcd_server.endpoint.targets[0]
-    nodes = [typed(command, folder, **{"HOST:2379": host, "job1": f"docs-{os.getpid()}"}) for _ in range(2)]
+    values = {"HOST:2379": etcd_server.endpoint.targets[0], "job1": f"docs-{os.getpid()}"}
+    nodes = [typed(command, folder, values) for _ in range(2)]
     assert sorted(rank for node in nodes for rank in ranks(said(node))) == [0, 1, 2, 3]
