@@ -84,6 +84,10 @@ class MemoryEtcd:
                 changed.clear()
                 if self._is_reachable():
                     self._judge(since)
+                    if not next_revision:
+                        next_revision = self.store.revision + 1
+                        yield WatchBatch((), next_revision - 1)
+                        continue
                     self._require_reached(next_revision - 1)
                     if events := self.store.events_since(next_revision, prefix):
                         next_revision = events[-1].kv.mod_revision + 1

@@ -1,4 +1,4 @@
-"""A prefix of etcd held in memory and kept current: list, then watch from the next revision, for ever.
+"""A prefix of etcd held in memory and kept current: watch from now on, then list, and follow, for ever.
 
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from elasticjob_etcd.backoff import Backoff, Random
-from elasticjob_etcd.errors import Compacted, EtcdError, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
 
 
@@ -43,6 +43,8 @@ class Mirror:
         self._backoff = Backoff(rng)
         self._initial = initial
         self.failure: Exception | None = None
+        self._is_wiped = False
+        """A wipe was met, and the new store has not been listed yet."""
         self._untold_wipe = False
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -92,41 +94,30 @@ class Mirror:
             await self._changed.wait()
 
     async def _follow(self) -> None:
-        listed, after_wipe = self._initial is not None, False
         try:
             while True:
                 try:
-                    if not listed:
-                        self._take(await self._etcd.range(self.prefix), after_wipe=after_wipe)
-                        listed, after_wipe = True, False
                     await self._watch()
                 except Unavailable:
                     await self._backoff.pause()
                 except Compacted:
-                    listed = False
+                    continue
                 except Wiped:
-                    listed, after_wipe = False, True
+                    self._is_wiped = True
         except Exception as error:  # noqa: BLE001  # told to the owner, who waits for changes, not for this task
             self.failure = error
             self._tell()
 
     async def _watch(self) -> None:
-        watch = self._etcd.watch(self.prefix, start_revision=self.revision + 1)
-        hurry = asyncio.create_task(self._overtake(), name=f"list beside the watch of {self.prefix}")
-        try:
-            async with contextlib.aclosing(watch):
-                async for batch in watch:
-                    self._apply(batch)
-        finally:
-            hurry.cancel()
-            await asyncio.wait({hurry})
-
-    async def _overtake(self) -> None:
-        """List once beside a new watch: one that begins behind the store is caught up by etcd only every 100 ms."""
-        with contextlib.suppress(EtcdError):  # the watch meets the same trouble, and deals with it
-            listed = await self._etcd.range(self.prefix)
-            if listed.revision > self.revision:
-                self._take(listed)
+        """Watch from now on, and list if anything may have happened before: a watch that begins behind lags."""
+        watch = self._etcd.watch(self.prefix, start_revision=0)
+        async with contextlib.aclosing(watch):
+            begun = await anext(watch)
+            if self._is_wiped or begun.revision != self.revision:
+                self._take(await self._etcd.range(self.prefix), after_wipe=self._is_wiped)
+                self._is_wiped = False
+            async for batch in watch:
+                self._apply(batch)
 
     def _apply(self, batch: WatchBatch) -> None:
         if batch.revision <= self.revision:

@@ -177,7 +177,9 @@ class Etcd(Protocol):
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change of keys under `prefix` from `start_revision` on, each once, in order.
 
-        `start_revision` is 1 + that of an answer; a store that is not that far raises `Wiped`. Survives
+        `start_revision` is 1 + that of an answer; a store that is not that far raises `Wiped`. With 0 it begins now:
+        the first batch then has no events, and its `revision` is the last one that this watch will not tell of. Etcd
+        tells such a watch of changes at once, but one that begins behind the store up to 100 ms late. Survives
         reconnects (resumes after the last batch, back-off 0.1 to 2 s). Ends only by `aclose`, or by
         `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
         """

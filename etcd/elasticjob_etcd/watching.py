@@ -24,10 +24,14 @@ async def watch(
     """`Etcd.watch` over one connection; `since` is the store that `start_revision` is of."""
     backoff = Backoff(rng)
     attempt = _Attempt(connection, prefix, start_revision, since)
+    is_told = start_revision > 0
     while True:
         try:
             await attempt.begin()
             backoff.reset()
+            if not is_told:
+                is_told = True
+                yield WatchBatch((), attempt.position)
             while True:
                 if batch := await attempt.next_batch():
                     yield batch
@@ -60,8 +64,15 @@ class _Attempt:
         )
         await self._stream.send(rpc.WatchRequest(create_request=request))
         created = self._judged(await self._stream.receive())
-        if created.header.revision < max(known.revision, self._next_revision - 1):
+        if not self._next_revision:
+            self._next_revision = created.header.revision + 1
+        elif created.header.revision < max(known.revision, self._next_revision - 1):
             await self._confirm_position()
+
+    @property
+    def position(self) -> int:
+        """The last revision that is told, or was before it began."""
+        return self._next_revision - 1
 
     async def next_batch(self) -> WatchBatch | None:
         """What etcd says next; None for a progress note."""

@@ -54,6 +54,16 @@ async def test_a_watch_tells_what_happened_since_its_revision(store: Etcd, prefi
     assert (events[2].kv.key, events[2].kv.mod_revision) == (prefix + "a", last)
 
 
+async def test_a_watch_without_a_revision_begins_now_and_says_where_that_is(store: Etcd, prefix: str) -> None:
+    before = await put(store, prefix + "before")
+    async with asyncio.timeout(15), contextlib.aclosing(store.watch(prefix, start_revision=0)) as watch:
+        begun = await anext(watch)
+        assert (begun.events, begun.revision >= before) == ((), True)
+        later = await put(store, prefix + "later")
+        told = await anext(watch)
+    assert [(event.kv.key, event.kv.mod_revision) for event in told.events] == [(prefix + "later", later)]
+
+
 async def test_a_watch_tells_what_happens_later(store: Etcd, prefix: str) -> None:
     start = (await store.range(prefix)).revision + 1
     watching = asyncio.create_task(take(store, prefix, start, 2))

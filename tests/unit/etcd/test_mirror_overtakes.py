@@ -1,45 +1,65 @@
-"""A list beside a new watch may be ahead of it: what the watch then brings of the past changes nothing."""
+"""A list made after a watch has begun may be ahead of it: what the watch then brings of the past changes nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Put, Txn, WatchBatch
+from elasticjob_etcd.protocol import Delete, Put, Range, Txn, WatchBatch
 from tests.faults.waiting import aeventually
 
 
 class LateWatch(MemoryEtcd):
-    """Its watches deliver nothing before `go` is set, as those of an etcd that has yet to catch them up."""
+    """Its watches begin, and tell nothing before `go` is set; it counts the lists."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
         self.go = asyncio.Event()
+        self.began = asyncio.Event()
+        self.lists = 0
+
+    async def range(self, prefix: str) -> Range:
+        self.lists += 1
+        return await super().range(prefix)
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
-        await self.go.wait()
         async for batch in super().watch(prefix, start_revision=start_revision):
+            if batch.events:
+                await self.go.wait()
             yield batch
+            self.began.set()
 
 
-async def test_a_change_between_list_and_watch_is_seen_before_the_watch_has_caught_up() -> None:
+async def test_a_change_between_the_given_list_and_the_watch_is_seen_at_once() -> None:
     store = MemoryStore()
     etcd, other = LateWatch(store), MemoryEtcd(store)
-    initial = await etcd.range("/p/")
+    initial = await other.range("/p/")
     await other.txn(Txn((), (Put("/p/a", b"1"),)))
     async with Mirror(etcd, "/p/", initial) as mirror:
         await aeventually(lambda: "/p/a" in mirror.items, what="the change")
 
 
+async def test_what_was_given_is_not_listed_again_if_nothing_has_happened_since() -> None:
+    store = MemoryStore()
+    etcd = LateWatch(store)
+    async with Mirror(etcd, "/p/", store.range("/p/")):
+        await aeventually(etcd.began.is_set, what="the watch's beginning")
+    assert etcd.lists == 0
+
+
 async def test_what_the_watch_brings_of_the_past_never_undoes_the_list() -> None:
     store = MemoryStore()
     etcd, other = LateWatch(store), MemoryEtcd(store)
-    await other.txn(Txn((), (Put("/p/start", b""),)))
-    initial = await etcd.range("/p/")
-    await other.txn(Txn((), (Put("/p/a", b"1"),)))
-    await other.txn(Txn((), (Delete("/p/a"), Put("/p/b", b"2"))))
-    async with Mirror(etcd, "/p/", initial) as mirror:
-        await aeventually(lambda: "/p/b" in mirror.items, what="the list beside the watch")
+
+    async def meanwhile(prefix: str) -> Range:
+        """Between the watch's beginning and the list."""
+        await other.txn(Txn((), (Put("/p/a", b"1"),)))
+        await other.txn(Txn((), (Delete("/p/a"), Put("/p/b", b"2"))))
+        return await other.range(prefix)
+
+    etcd.range = meanwhile  # type: ignore[method-assign]
+    async with Mirror(etcd, "/p/") as mirror:
+        assert "/p/b" in mirror.items
         seen: list[set[str]] = []
         mirror.on_change = lambda: seen.append(set(mirror.items))
         etcd.go.set()
