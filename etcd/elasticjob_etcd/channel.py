@@ -30,15 +30,24 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-def open_channel(endpoint: Endpoint) -> grpc.aio.Channel:
-    """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`."""
-    target = target_of(endpoint.targets)
+def open_channel(endpoint: Endpoint, *, turn: int = 0) -> grpc.aio.Channel:
+    """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`.
+
+    Each `turn` begins with another address of several.
+    """
+    target = target_of(turned(endpoint.targets, turn))
     credentials = _credentials(endpoint)
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=OPTIONS)
     # The name that the certificate is checked against; by default that would be the whole list of targets.
     authority = ("grpc.default_authority", endpoint.targets[0])
     return grpc.aio.secure_channel(target, credentials, options=(*OPTIONS, authority))
+
+
+def turned(targets: tuple[str, ...], turn: int) -> tuple[str, ...]:
+    """The same targets, each `turn` beginning with the next one."""
+    first = turn % max(1, len(targets))
+    return targets[first:] + targets[:first]
 
 
 def target_of(targets: tuple[str, ...]) -> str:

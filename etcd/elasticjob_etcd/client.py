@@ -13,6 +13,7 @@ from elasticjob_etcd.accounts import EtcdAccounts
 from elasticjob_etcd.backoff import Random
 from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.convert import encode_key, key_value, prefix_range, range_of, rpc, txn_request, txn_result
+from elasticjob_etcd.detour import Detour
 from elasticjob_etcd.errors import LeaseNotFound
 from elasticjob_etcd.leases import KeepAliveStream
 from elasticjob_etcd.protocol import Endpoint, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
@@ -31,7 +32,8 @@ class EtcdClient:
         self.endpoint = endpoint
         self._rng = rng
         self._connection = Connection(endpoint)
-        self._keep_alive = KeepAliveStream(self._connection)
+        self._detour = Detour(self._connection, rng)
+        self._keep_alive = KeepAliveStream(self._connection, self._detour)
         self.accounts = EtcdAccounts(self._connection)
         """Users and roles; for an administrator."""
         self._renewal: asyncio.Task[None] | None = None
@@ -42,7 +44,8 @@ class EtcdClient:
     async def get(self, key: str) -> KeyValue | None:
         """Read one key (linearizable)."""
         request = rpc.RangeRequest(key=encode_key(key))
-        response = await self._connection.call(self._connection.kv.Range, request, tried=f"read of {key}")
+        with self._detour.asked():
+            response = await self._connection.call(self._connection.kv.Range, request, tried=f"read of {key}")
         return key_value(response.kvs[0]) if response.kvs else None
 
     async def range(self, prefix: str) -> Range:
@@ -85,4 +88,5 @@ class EtcdClient:
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.wait({self._renewal})
+        await self._detour.close()
         await self._connection.close()

@@ -59,23 +59,48 @@ class Connection:
         self.require_open()
         channel = open_channel(self._endpoint)
         try:
-            await self._try_out(channel)
+            await self._try_out(channel, within_s=self.timeout_s)
         except BaseException:
             await channel.close(None)
             raise
-        self._replace(channel)
+        self._replace(channel, grace_s=self.timeout_s)
 
-    def _replace(self, channel: aio.Channel) -> None:
+    async def replace(self, silent: aio.Channel, *, turn: int, within_s: float) -> bool:
+        """Go on over a new channel at once if it answers; raises as a call does, then as before.
+
+        It begins with another address than the `turn` before. Calls under way on the silent one end as unknown. False
+        if somebody else has replaced it meanwhile.
+        """
+        channel = open_channel(self._endpoint, turn=turn)
+        try:
+            await self._try_out(channel, within_s=within_s, wait_for_ready=True)
+            self.require_open()
+        except BaseException:
+            await channel.close(None)
+            raise
+        if self.channel is not silent:
+            await channel.close(None)
+            return False
+        self._replace(channel, grace_s=None)
+        return True
+
+    @property
+    def is_proven(self) -> bool:
+        """Something has answered before: not a cold start, which may take its time."""
+        return self._answered
+
+    def _replace(self, channel: aio.Channel, *, grace_s: float | None) -> None:
         old = self.channel
         self._use(channel)
-        task = asyncio.create_task(old.close(self.timeout_s), name="end of the channel before")
+        task = asyncio.create_task(old.close(grace_s), name="end of the channel before")
         self._retired.add(task)
         task.add_done_callback(self._retired.discard)
 
-    async def _try_out(self, channel: aio.Channel) -> None:
+    async def _try_out(self, channel: aio.Channel, *, within_s: float, wait_for_ready: bool = False) -> None:
         """Any answer will do, a refusal of this user too: the certificates of both sides are good then."""
+        question = rpc.RangeRequest(key=b"health")
         try:
-            await rpc.KVStub(channel).Range(rpc.RangeRequest(key=b"health"), timeout=self.timeout_s)
+            await rpc.KVStub(channel).Range(question, timeout=within_s, wait_for_ready=wait_for_ready)
         except grpc.RpcError as error:
             if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
                 raise translate(error, tried="dialing again", where=self.where) from error
@@ -115,7 +140,7 @@ class Connection:
         lead anywhere. So that connection is given up, and the next call dials.
         """
         if is_stranger(error.details()) and channel is self.channel and not self._closed:
-            self._replace(open_channel(self._endpoint))
+            self._replace(open_channel(self._endpoint), grace_s=self.timeout_s)
         return translate(error, tried=tried, where=self.where, known=self._answered)
 
     def reraise_if_ended(self, channel: aio.Channel) -> None:
@@ -151,16 +176,31 @@ class Stream:
         self._channel = connection.channel
         self._call = call
         self._tried = tried
+        self._ended = asyncio.Event()
+        call.add_done_callback(lambda _call: self._ended.set())
 
     async def send(self, message: Any) -> None:
         """Send one message; `Unavailable` when the stream has ended."""
         try:
-            await self._call.write(message)
+            await self._write(message)
         except asyncio.InvalidStateError:
             await self.receive()  # tells why the stream has ended
         except BaseException as error:
             self._explain(error)
             raise
+
+    async def _write(self, message: Any) -> None:
+        # By itself it waits for ever if the channel is closed before the stream has begun.
+        write = asyncio.create_task(self._call.write(message))
+        end = asyncio.create_task(self._ended.wait())
+        try:
+            await asyncio.wait({write, end}, return_when=asyncio.FIRST_COMPLETED)
+            if not write.done():
+                raise asyncio.InvalidStateError
+            write.result()
+        finally:
+            write.cancel()
+            end.cancel()
 
     async def receive(self) -> Any:
         """The next message, whenever it comes; `Unavailable` when the stream has ended."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection, Stream
 from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.detour import Detour
 from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.protocol import Etcd, Lease
 
@@ -26,8 +27,9 @@ class KeepAliveStream:
     late answer can never be taken for that of a later question.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, detour: Detour) -> None:
         self._connection = connection
+        self._detour = detour
         self._turn = asyncio.Lock()
         self._stream: Stream | None = None
 
@@ -47,8 +49,9 @@ class KeepAliveStream:
         )
         self._stream = None
         try:
-            await stream.send(rpc.LeaseKeepAliveRequest(ID=lease_id))
-            response = await stream.receive()
+            with self._detour.asked():
+                await stream.send(rpc.LeaseKeepAliveRequest(ID=lease_id))
+                response = await stream.receive()
         except BaseException:
             stream.cancel()
             raise

@@ -127,9 +127,7 @@ class OwnEtcd:
 
     def freeze(self) -> None:
         """It stands still from now on: connections stay, nothing is answered."""
-        os.kill(self._server.pid, signal.SIGSTOP)
-        process = psutil.Process(self._server.pid)
-        eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_PATIENCE_S, what="etcd stands still")
+        _freeze(self._server.pid)
 
     def thaw(self) -> None:
         """It goes on."""
@@ -223,10 +221,25 @@ class ThreeEtcds:
         self._members[number].kill()
         self._members[number].wait()
 
+    @contextlib.contextmanager
+    def stalled(self, number: int) -> Iterator[None]:
+        """One stands still meanwhile: connections to it stay and can be made, nothing is answered."""
+        _freeze(self._members[number].pid)
+        try:
+            yield
+        finally:
+            os.kill(self._members[number].pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """The end of all."""
         for number in range(3):
             self.kill(number)
+
+
+def _freeze(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    process = psutil.Process(pid)
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_PATIENCE_S, what="etcd stands still")
 
 
 def _status(endpoint: str) -> dict[str, Any] | None:

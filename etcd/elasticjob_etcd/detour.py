@@ -1,0 +1,141 @@
+"""Another way to etcd when the member at the end of the connection falls silent, long before gRPC gives it up.
+
+gRPC takes up to 13 s to notice, a lease lasts 6. So a small question that is overdue (the refresh of a lease is one
+each 2 s, so nothing is sent for this) begins a search: one more connection at a time, until one of them answers a
+read that only a member with a leader answers. Whichever answers first is gone on with, the one before by preference.
+A cluster with a single member has no other way: that is asked once, after its first stall, and then never searched.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from elasticjob_etcd.backoff import Backoff, Random
+from elasticjob_etcd.connection import Connection
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.errors import EtcdError
+
+SILENT_S = 1.0
+"""Without an answer for so long, a small question is overdue: a healthy etcd takes milliseconds."""
+
+FIRST_TRY_S = 0.7
+"""For one more connection to stand and to answer: a balancer may lead it to the silent member again."""
+
+LONGER = 1.5
+"""So many times as long as the one before may each next try take, up to the time limit of a call."""
+
+MOST_S = 10.0
+"""For a search: by then gRPC has given the connection up, and dials by itself."""
+
+_LATE_S = 0.25
+"""So late the event loop is busy itself: the answer may have come long ago."""
+
+log = logging.getLogger(__name__)
+
+
+class Detour:
+    """Watches over the small questions of one connection; in one event loop. Close it before the connection."""
+
+    def __init__(self, connection: Connection, rng: Random) -> None:
+        self._connection = connection
+        self._rng = rng
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._search: asyncio.Task[None] | None = None
+        self._alone: bool | None = None
+        """The cluster has no other member; None: nobody has asked, or it does not tell."""
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """Around a small question; only its answer ends a search, not that it was given up."""
+        timer = _Overdue(self._begin)
+        try:
+            yield
+        finally:
+            timer.cancel()
+        self._relieve()
+
+    async def close(self) -> None:
+        """End a search; idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self) -> None:
+        if self._search is None and not self._alone and self._connection.is_proven:
+            self._search = self._spawn(self._go_elsewhere(self._connection.channel))
+            self._search.add_done_callback(self._has_ended)
+
+    def _relieve(self) -> None:
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+            self._spawn(self._count_members())
+
+    def _has_ended(self, search: asyncio.Task[None]) -> None:
+        if self._search is search:
+            self._search = None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name="another way to etcd")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _go_elsewhere(self, silent: aio.Channel) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MOST_S):
+                await self._find(silent)
+                await self._count_members()
+
+    async def _find(self, silent: aio.Channel) -> None:
+        backoff, within_s, number = Backoff(self._rng), FIRST_TRY_S, 1
+        while not await self._try(silent, number, within_s):
+            within_s = min(within_s * LONGER, self._connection.timeout_s)
+            number += 1
+            await backoff.pause()
+
+    async def _try(self, silent: aio.Channel, number: int, within_s: float) -> bool:
+        """Whether the search is over."""
+        try:
+            replaced = await self._connection.replace(silent, turn=number, within_s=within_s)
+        except EtcdError:
+            return False
+        if replaced:
+            where = self._connection.where
+            log.warning("etcd at %s: no answer for more than %g s; went on over another connection", where, SILENT_S)
+        return True
+
+    async def _count_members(self) -> None:
+        if self._alone is not None:
+            return
+        stub = rpc.ClusterStub(self._connection.channel)
+        with contextlib.suppress(grpc.RpcError):  # it does not tell everybody, and may be gone again
+            answer = await stub.MemberList(rpc.MemberListRequest(), timeout=self._connection.timeout_s)
+            self._alone = len(answer.members) == 1
+
+
+class _Overdue:
+    """Calls back once when `SILENT_S` have passed, unless the loop was too busy to know."""
+
+    def __init__(self, tell: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tell = tell
+        self._wait()
+
+    def _wait(self) -> None:
+        self._handle = self._loop.call_later(SILENT_S, self._ring)
+
+    def _ring(self) -> None:
+        if self._loop.time() - self._handle.when() > _LATE_S:
+            self._wait()
+        else:
+            self._tell()
+
+    def cancel(self) -> None:
+        """Do not call back."""
+        self._handle.cancel()

@@ -1,0 +1,71 @@
+"""One address before several servers, as a Service of Kubernetes: each connection goes to one that the test names.
+
+In the test's own event loop. What it leads to may stand still; it knows nothing of that, as kube-proxy does not.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
+_HOST = "127.0.0.1"
+_READ_BYTES = 65536
+
+
+class Balancer:
+    """`route` are the servers of the connections to come, in turn; the last one's stays."""
+
+    def __init__(self, route: Iterable[str]) -> None:
+        self.route = list(route)
+        self.met = 0
+        """Connections that were made."""
+        self.port = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> asyncio.Server:
+        """Take connections."""
+        server = await asyncio.start_server(self._accept, _HOST, 0)
+        self.port = int(server.sockets[0].getsockname()[1])
+        return server
+
+    async def close(self) -> None:
+        """End every connection."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.met += 1
+        where = self.route.pop(0) if len(self.route) > 1 else self.route[0]
+        task = asyncio.get_running_loop().create_task(self._carry(where, reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, where: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = where.rpartition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        try:
+            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        except OSError:
+            pass  # one of the two ends is gone, so is the other
+        finally:
+            far_writer.transport.abort()
+            writer.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_READ_BYTES):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()
+
+
+@contextlib.asynccontextmanager
+async def balancer(*route: str) -> AsyncIterator[Balancer]:
+    """One that is closed at the end."""
+    made = Balancer(route)
+    server = await made.listen()
+    try:
+        yield made
+    finally:
+        server.close()
+        await made.close()

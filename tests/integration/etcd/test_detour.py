@@ -1,0 +1,146 @@
+"""A member that stands still costs nobody a lease: each client goes on with another one long before gRPC notices."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.leases import LeaseKeeper
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.protocol import Endpoint, Put, Txn
+from tests.faults.balancer import balancer
+from tests.faults.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
+from tests.faults.waiting import aeventually
+
+pytestmark = pytest.mark.etcd
+
+TTL_S = 9.0
+"""gRPC notices after 10 to 13 s."""
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[ThreeEtcds]:
+    with three_etcds(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Iterator[OwnEtcd]:
+    with own_etcd(tmp_path) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def a_client(*endpoints: str) -> AsyncIterator[EtcdClient]:
+    client = EtcdClient(Endpoint(endpoints))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@contextlib.asynccontextmanager
+async def kept(client: EtcdClient) -> AsyncIterator[LeaseKeeper]:
+    keeper = LeaseKeeper(client, await client.lease_grant(TTL_S))
+    try:
+        await client.lease_keep_alive(keeper.lease.id)
+        yield keeper
+    finally:
+        await keeper.close()
+
+
+async def hears_of_a_write(mirror: Mirror, other: EtcdClient) -> None:
+    """Written over another way, and seen over that of the mirror."""
+    while True:
+        with contextlib.suppress(Unavailable):
+            await other.txn(Txn((), (Put("watched/key", b""),)))
+            break
+    await aeventually(lambda: "watched/key" in mirror.items, within_s=60, what="the write is seen")
+
+
+async def is_refreshed(client: EtcdClient, keeper: LeaseKeeper) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(Unavailable):
+                assert await client.lease_keep_alive(keeper.lease.id) > 0
+                return
+            await asyncio.sleep(0.01)
+
+
+def after(etcds: ThreeEtcds, number: int) -> list[str]:
+    """All endpoints, that one first."""
+    return etcds.endpoints[number:] + etcds.endpoints[:number]
+
+
+async def settle(client: EtcdClient, other: EtcdClient) -> None:
+    """No ping of gRPC's own is under way any more: without an answer to that it would notice within 3 s by chance."""
+    await client.get("anything")
+    for _ in range(100):
+        await other.get("anything")
+
+
+@pytest.mark.parametrize(
+    ("connected", "frozen"), [("leader", "leader"), ("follower", "follower"), ("follower", "leader")]
+)
+async def test_no_lease_is_lost_and_the_watch_goes_on_while_a_member_stands_still(
+    three: ThreeEtcds, connected: str, frozen: str
+) -> None:
+    leader = three.leader
+    assert leader is not None
+    number = {"leader": leader, "follower": (leader + 1) % 3}
+    async with (
+        a_client(*after(three, number[connected])) as client,
+        a_client(three.endpoints[(leader + 2) % 3]) as other,
+        kept(client) as keeper,
+        Mirror(client, "watched/") as mirror,
+    ):
+        await settle(client, other)
+        with three.stalled(number[frozen]):
+            await hears_of_a_write(mirror, other)
+            await is_refreshed(client, keeper)
+            assert not keeper.lost.is_set(), keeper.reason
+
+
+async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answers(three: ThreeEtcds) -> None:
+    dead, living, *_ = three.endpoints
+    async with (
+        balancer(dead, dead, living) as way,
+        a_client(f"127.0.0.1:{way.port}") as client,
+        a_client(living) as other,
+        kept(client) as keeper,
+        Mirror(client, "watched/") as mirror,
+    ):
+        await settle(client, other)
+        with three.stalled(0):
+            await hears_of_a_write(mirror, other)
+            assert not keeper.lost.is_set(), keeper.reason
+        assert way.met == 3
+
+
+async def test_a_watch_that_begins_on_a_silent_connection_goes_on_over_the_next(three: ThreeEtcds) -> None:
+    dead, living, *_ = three.endpoints
+    async with balancer(dead, living) as way, a_client(f"127.0.0.1:{way.port}") as client, kept(client):
+        listed = await client.range("watched/")
+        with three.stalled(0):
+            async with Mirror(client, "watched/", listed) as mirror, a_client(living) as other:
+                await hears_of_a_write(mirror, other)
+
+
+async def test_a_single_member_that_stands_still_is_dialed_beside_once_and_never_again(single: OwnEtcd) -> None:
+    async with balancer(single.endpoint) as way, a_client(f"127.0.0.1:{way.port}") as client, kept(client) as keeper:
+        with single.stalled(), pytest.raises(Unavailable):
+            await client.lease_keep_alive(keeper.lease.id)
+        assert way.met > 1
+        await client.lease_keep_alive(keeper.lease.id)
+        await aeventually(lambda: client._detour._alone, what="it knows that there is no other member")
+        await client.lease_keep_alive(keeper.lease.id)
+        known = way.met
+        with single.stalled(), pytest.raises(Unavailable):
+            await client.lease_keep_alive(keeper.lease.id)
+        await client.lease_keep_alive(keeper.lease.id)
+        assert way.met == known
+        assert not keeper.lost.is_set(), keeper.reason
