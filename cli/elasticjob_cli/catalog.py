@@ -34,7 +34,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("scale", "change", "change the number of nodes while the job runs"),
         Entry("suspend", "change", "give the pods back; counters and history stay"),
         Entry("resume", "change", "let a suspended job go on"),
-        Entry("restart", "change", "restart all workers once, in order; nothing is charged"),
+        Entry("restart", "change", "restart all workers once, gracefully; nothing is charged"),
     ),
     "set up": (
         Entry("doctor", "doctor", "check cluster, CRD, rights, operator, etcd, clocks, versions, images"),

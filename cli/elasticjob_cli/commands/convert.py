@@ -63,7 +63,7 @@ PAGES = {
             ("convert pytorchjob.yaml > job.yaml", ""),
             ("convert pytorchjob.yaml 2>/dev/null | kubectl apply -f -", ""),
             ("convert --image IMAGE -- torchrun --nnodes 2:4 --nproc-per-node 8 train.py", ""),
-            ("kubectl get pytorchjob mnist -o yaml | elasticjob convert -", "one that runs already"),
+            ("convert <(kubectl get pytorchjob mnist -o yaml)", "one that runs already"),
         ),
         notes=_NOTES,
         configure=_configure,
