@@ -151,6 +151,15 @@ def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
         goes_on(job)
 
 
+def test_a_worker_fails_while_the_etcd_member_of_its_node_stands_still(tmp_path: Path) -> None:
+    with three_etcds(tmp_path) as etcds, drill(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=9) as job:
+        begin(job)
+        job.endpoint = etcds.endpoints[1]
+        with etcds.stalled(0):  # all three nodes speak to the first of the list
+            goes_on(job)
+        assert not any(job.said(agent, LOST) for agent in range(3))
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_etcd_stands_still_for_30_seconds(tmp_path: Path) -> None:

@@ -121,15 +121,6 @@ async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answ
         assert way.met == 3
 
 
-async def test_a_watch_that_begins_on_a_silent_connection_goes_on_over_the_next(three: ThreeEtcds) -> None:
-    dead, living, *_ = three.endpoints
-    async with balancer(dead, living) as way, a_client(f"127.0.0.1:{way.port}") as client, kept(client):
-        listed = await client.range("watched/")
-        with three.stalled(0):
-            async with Mirror(client, "watched/", listed) as mirror, a_client(living) as other:
-                await hears_of_a_write(mirror, other)
-
-
 async def test_a_single_member_that_stands_still_is_dialed_beside_once_and_never_again(single: OwnEtcd) -> None:
     async with balancer(single.endpoint) as way, a_client(f"127.0.0.1:{way.port}") as client, kept(client) as keeper:
         with single.stalled(), pytest.raises(Unavailable):
