@@ -243,8 +243,7 @@ class PContext(ABC):
 
 def _pause(changed: threading.Event | None, left_s: float, period: float) -> None:
     if changed:
-        # An upper bound: some systems take no longer wait than this.
-        changed.wait(min(left_s, threading.TIMEOUT_MAX))
+        changed.wait(min(left_s, signals.longest_wait_s()))
     else:
         time.sleep(min(left_s, period))
 

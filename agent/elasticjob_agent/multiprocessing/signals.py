@@ -13,6 +13,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+LOOK_S = 0.5
+"""The longest that a signal can go unnoticed in a wait of the main thread."""
+
 Handler = Any
 """What signal.signal returns and takes."""
 
@@ -42,6 +45,15 @@ class SignalException(Exception):
 
 class User:
     """Whoever wants handlers: one for each start. It is only known weakly: one that is forgotten wants none."""
+
+
+def longest_wait_s() -> float:
+    """How long one wait of this thread may last, in seconds; who has more time waits again.
+
+    The main thread alone runs Python's signal handlers, between two instructions. A signal that comes a moment before
+    it blocks, or that the kernel gives to another thread, does not wake it: without a bound it would wait on.
+    """
+    return LOOK_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
 
 
 def remember(signum: int, original: Handler, user: User, ours: Handler) -> None:

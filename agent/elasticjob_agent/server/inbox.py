@@ -4,10 +4,14 @@ Everything here may be called from a signal handler: a SimpleQueue is re-entrant
 first signal decides how the agent ends; each further one means "at once".
 """
 
+import contextlib
+import math
 import queue
 import signal
-import threading
+import time
 from collections.abc import Callable
+
+from elasticjob_agent.multiprocessing import signals
 
 
 class Inbox:
@@ -37,9 +41,20 @@ class Inbox:
 
     def wait(self, timeout_s: float | None) -> None:
         """Sleep until something comes, at most `timeout_s`; a look that was due is not lost."""
-        try:
-            self._queue.get(timeout=None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
+        end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        with contextlib.suppress(queue.Empty):
+            while self._is_empty(end_s - time.monotonic()):
+                pass
             while True:
                 self._queue.get_nowait()
+
+    def _is_empty(self, left_s: float) -> bool:
+        """Nothing has come within the longest wait at a time; raises queue.Empty at the end of the time."""
+        longest_s = signals.longest_wait_s()
+        try:
+            self._queue.get(timeout=max(0.0, min(left_s, longest_s)))
         except queue.Empty:
-            pass
+            if left_s <= longest_s:
+                raise
+            return True
+        return False

@@ -61,6 +61,13 @@ def test_b_000_28_a_result_is_final(start: Start) -> None:
         context.start()
 
 
+def test_a_signal_that_the_kernel_gives_to_another_thread_ends_a_wait_too(start: Start) -> None:
+    context = start("sleep", {0: ("600",)})
+    threading.Timer(0.1, signal.raise_signal, (signal.SIGTERM,)).start()
+    with pytest.raises(SignalException):
+        context.wait()
+
+
 def test_a_failure_is_told_before_the_others_are_stopped(start: Start, tmp_path: Path) -> None:
     up, told = tmp_path / "up", tmp_path / "told"
     stubborn = f"trap '' TERM; touch {up}; while ! [ -e {told} ]; do sleep 0.02; done"

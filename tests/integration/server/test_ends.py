@@ -41,6 +41,15 @@ def test_b_004_28_worker_that_ignores_sigterm_is_killed_after_the_shutdown_time_
     agents.await_none()
 
 
+def test_b_004_29_signal_while_a_failed_worker_s_sibling_takes_its_time_leaves_nobody(agents: Fleet) -> None:
+    agent = agents.start("first_fails_and_the_other_takes_its_time", nproc=2, spec={"max_restarts": 3})
+    eventually(lambda: "stopping the worker group" in agent.log.read_text(), within_s=WITHIN_S, what="the stop")
+    agent.signal(signal.SIGTERM)
+    assert agent.result()["sigval"] == signal.SIGTERM
+    assert list(agents.said.glob("1.*")) == []
+    agents.await_none()
+
+
 def test_b_004_34_second_signal_kills_at_once(agents: Fleet) -> None:
     agent = agents.start("stubborn", agent={"shutdown_timeout": 3600})
     agents.await_running(1)

@@ -13,7 +13,7 @@ import pytest
 
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.waiting import eventually
-from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, fleet
+from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, alive, fleet
 
 pytestmark = pytest.mark.etcd
 
@@ -133,10 +133,13 @@ def kill_and_replace_one(
 ) -> None:
     """One of the two dies, or leaves, and comes back; afterwards ranks are contiguous, and nobody of before lives."""
     at = draw.randrange(2)
+    stale = [int(w["pid"]) for w in agents.running(0) if w["ROLE_NAME"] == ROLES[1 - at]]
     living[at].signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
-    agents.await_running(1)
+    (alone,) = agents.await_running(1)
+    assert not any(map(alive, stale)), "the survivor has started a worker beside one of the round before"
     living[at] = start(agents, server, run_id, low=1, role=ROLES[at])
     told = agents.await_running(2)
+    assert not alive(int(alone["pid"]))
     assert [worker["RANK"] for worker in told] == ["0", "1"]
     assert {worker["ROLE_NAME"]: worker["ROLE_RANK"] for worker in told} == {"ps": "0", "trainer": "0"}
     eventually(lambda: len(agents.running(0)) == 2, within_s=WITHIN_S, what="nobody of an older round")

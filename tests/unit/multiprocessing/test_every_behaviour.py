@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[2]
-COUNTS = {"b_000": 58, "k_000": 16, "b_001": 25, "k_001": 7, "b_002": 25, "k_002": 10, "b_003": 33, "k_003": 9}
-"""Behaviours (b) and faults (k) of the process layer (000, 001), `launch` (002) and `spawn` (003)."""
+PROCESSES = {"b_000": 58, "k_000": 16, "b_001": 25, "k_001": 7}
+LAUNCHERS = {"b_002": 25, "k_002": 10, "b_003": 33, "k_003": 9}
+AGENT = {"b_004": 46, "k_004": 16}
+COUNTS = {**PROCESSES, **LAUNCHERS, **AGENT}
+"""Behaviours (b) and faults (k) of the process layer (000, 001), `launch` (002), `spawn` (003) and the agent (004)."""
 _NAME = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
 _NUMBER = re.compile(r"[bk]_\d{3}_\d{2}")
 

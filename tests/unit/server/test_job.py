@@ -165,7 +165,7 @@ def _cannot_start(step: str) -> None:
         raise FileNotFoundError("no such command: trian.sh")
 
 
-def test_b_004_25_and_33_stop_while_waiting_for_the_others_leaves_at_once(team: Team) -> None:
+def test_b_004_25_and_b_004_33_stop_while_waiting_for_the_others_leaves_at_once(team: Team) -> None:
     team.start(1)
     eventually(lambda: team.agents[0].get_worker_group().spec.rdzv_handler._life, within_s=30)  # type: ignore[union-attr]
     team.agents[0].stop()

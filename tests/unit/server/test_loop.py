@@ -11,6 +11,8 @@ from elasticjob_agent.rendezvous import (
     RendezvousGracefulExitError,
     RendezvousTimeoutError,
 )
+from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
+from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import SimpleElasticAgent, WorkerState
 from tests.unit.server.agents import (
     FAILED,
@@ -89,13 +91,19 @@ def test_error_of_a_restart_propagates_and_the_group_is_unknown() -> None:
     assert (agent.get_worker_group().state, len(agent.shutdowns)) == (UNKNOWN, 1)
 
 
-def test_b_004_16_three_restarts_in_a_row_give_fresh_ids_and_ranks_each_time() -> None:
-    agent = ScriptedAgent(spec())
+def test_b_004_16_three_restarts_in_a_row_give_fresh_ids_and_ranks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Moving(Rounds):
+        def next_rendezvous(self) -> RendezvousInfo:
+            self.rounds += 1
+            return RendezvousInfo(InMemoryStore(), self.rounds - 1, 3, RendezvousStoreInfo("host", 29500))
+
+    monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")
+    agent = ScriptedAgent(spec(Moving()))
     group, seen = agent.get_worker_group(), []
     for _ in range(3):
         agent._restart_workers(group)
         seen.append([(worker.id, worker.global_rank) for worker in group.workers])
-    assert seen == [[("id 1", 0), ("id 2", 1)], [("id 3", 0), ("id 4", 1)], [("id 5", 0), ("id 6", 1)]]
+    assert seen == [[("id 1", 0), ("id 2", 1)], [("id 3", 2), ("id 4", 3)], [("id 5", 4), ("id 6", 5)]]
     assert agent.did == ["stop", "start"] * 3
 
 

@@ -25,9 +25,13 @@ class Node(Rounds):
 
 
 def meet(size: int = 2, info: RendezvousStoreInfo | None = None, **fields: Any) -> list[ScriptedAgent]:
-    """Agents after their rendezvous."""
+    """Agents after their rendezvous; of a list each takes the field at its own place."""
     store = InMemoryStore()
-    agents = [ScriptedAgent(spec(Node(store, rank, size, info), **fields)) for rank in range(size)]
+    own = [
+        {name: value[rank] if isinstance(value, list) else value for name, value in fields.items()}
+        for rank in range(size)
+    ]
+    agents = [ScriptedAgent(spec(Node(store, rank, size, info), **own[rank])) for rank in range(size)]
     with ThreadPoolExecutor(size) as pool:
         list(pool.map(lambda agent: agent._rendezvous(agent.get_worker_group()), agents))
     return agents
@@ -49,7 +53,7 @@ def test_b_004_08_triple_and_info_give_the_same_ranks() -> None:
     ("fields", "address"),
     [
         pytest.param({"master_addr": "spec", "local_addr": "local"}, "spec", id="of the spec"),
-        pytest.param({"local_addr": "local"}, "local", id="local address"),
+        pytest.param({"local_addr": ["first", "second"]}, "first", id="local address of rank 0"),
         pytest.param({}, "own-host", id="host name"),
     ],
 )
@@ -146,7 +150,7 @@ def test_b_004_38_and_k_004_04_failed_run_waits_at_no_barrier() -> None:
 
 
 @pytest.mark.parametrize("which", ["exit_barrier_timeout", "shutdown_timeout"])
-def test_b_004_37_and_43_time_limits_are_explicit_or_of_the_environment_or_defaults(
+def test_b_004_37_and_b_004_43_time_limits_are_explicit_or_of_the_environment_or_defaults(
     which: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def limit(**given: Any) -> object:

@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import Worker
-from elasticjob_agent.server.ranks import _RoleInstanceInfo, get_ranks, sorted_by_role
+from elasticjob_agent.server.ranks import _RoleInstanceInfo, sorted_by_role
 from tests.unit.server.agents import ScriptedAgent, spec
 
 
@@ -81,8 +81,15 @@ def test_b_004_07_one_agent_alone() -> None:
 
 def test_b_004_07_a_thousand_agents_compute_their_ranks_in_memory() -> None:
     infos = [_RoleInstanceInfo("ab"[rank % 2], rank, 8) for rank in range(1000)]
+
+    class Told(ScriptedAgent):
+        def _share_and_gather(self, *_: object) -> list[_RoleInstanceInfo]:
+            return list(infos)
+
+    agents = [(rank, Told(spec(role="ab"[rank % 2], local_world_size=8))) for rank in range(1000)]
     begin_s = time.process_time()
-    got = [get_ranks(infos, rank) for rank in range(1000)]
-    assert time.process_time() - begin_s < 5  # a second on a machine of its own
-    assert [ranks for _, ranks in got] == [list(range(8 * rank, 8 * rank + 8)) for rank in range(1000)]
-    assert {total for total, _ in got} == {8000}
+    workers = [agent._assign_worker_ranks(None, rank, 1000, agent.get_worker_group().spec) for rank, agent in agents]
+    assert time.process_time() - begin_s < 10  # a second on a machine of its own
+    of_roles = [list(range(8 * (rank // 2), 8 * (rank // 2) + 8)) for rank in range(1000)]
+    assert ranks_of(workers) == [(list(range(8 * rank, 8 * rank + 8)), of_roles[rank]) for rank in range(1000)]
+    assert {(w.world_size, w.role_world_size) for node in workers for w in node} == {(8000, 4000)}

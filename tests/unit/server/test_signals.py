@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from elasticjob_agent.multiprocessing import SignalException
+from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
+from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server.interrupts import signals_to_handle
 from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, Rounds, ScriptedAgent, Seen, spec, watched
@@ -47,7 +49,7 @@ def ends_by(agent: ScriptedAgent, number: signal.Signals = signal.SIGTERM) -> No
 
 
 @pytest.mark.parametrize("round_", [1, 2])
-def test_b_004_25_and_30_signal_ends_a_rendezvous_that_does_not_answer(round_: int) -> None:
+def test_b_004_25_and_b_004_30_signal_ends_a_rendezvous_that_does_not_answer(round_: int) -> None:
     handler = Rounds()
     handler.gates[round_] = threading.Event()
     handler.on_round = lambda number: raise_now() if number == round_ else None
@@ -97,13 +99,30 @@ def test_b_004_29_signal_while_a_failed_group_is_stopped_is_followed_by_no_resta
     assert agent.did == ["start", "look", "stop", "shutdown"]
 
 
-def test_b_004_31_signal_in_the_exit_barrier_ends_it_and_the_success_is_told(seen: Seen) -> None:
-    class Waits(ScriptedAgent):
-        def _exit_barrier(self) -> None:
-            raise_now()
-            self._interruptibly(threading.Event().wait)
+class OneOfTwo(Rounds):
+    """The other node never ends."""
 
-    ends_by(Waits(spec(event_log_handler="signals"), [SUCCEEDED]))
+    store: InMemoryStore
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        return RendezvousInfo(self.store, 0, 2, RendezvousStoreInfo("host", 29500))
+
+
+def test_b_004_31_signal_in_the_exit_barrier_ends_it_and_the_success_is_told(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")
+    handler = OneOfTwo()
+    handler.store = InMemoryStore()
+
+    def signal_once_it_waits() -> None:
+        handler.store.get("torchelastic/agent/terminal_state/num_members")
+        raise_now()
+
+    thread = threading.Thread(target=signal_once_it_waits)
+    thread.start()
+    ends_by(ScriptedAgent(spec(handler, event_log_handler="signals"), [SUCCEEDED], exit_barrier_timeout=3600))
+    thread.join(30)
     assert seen.states("WORKER") == ["START", "START", "SUCCEEDED", "SUCCEEDED"]
 
 
@@ -124,6 +143,16 @@ def test_b_004_33_other_signals_end_the_agent_with_their_own_number(number: sign
     agent = ScriptedAgent(spec(), [HEALTHY])
     agent.on_step = at("look", lambda: raise_now(number), count=2)
     ends_by(agent, number)
+
+
+def test_signal_that_the_kernel_gives_to_another_thread_ends_the_wait_too() -> None:
+    handler = Rounds()
+    handler.gates[1] = threading.Event()
+    there = threading.Timer(0.2, signal.raise_signal, (signal.SIGTERM,))
+    handler.on_round = lambda _: there.start()
+    ends_by(ScriptedAgent(spec(handler)))
+    there.join(30)
+    handler.gates[1].set()
 
 
 def test_b_004_33_stop_from_another_thread_is_like_the_signal() -> None:
@@ -156,7 +185,8 @@ def test_b_004_36_run_off_the_main_thread_works_with_one_warning_and_no_handlers
     thread.join(30)
     assert results == [WorkerState.SUCCEEDED]
     assert set(during) == {before}
-    assert [r.getMessage() for r in caplog.records if "main thread" in r.getMessage()] != []
+    (warning,) = [record for record in caplog.records if "main thread" in record.getMessage()]
+    assert warning.levelname == "WARNING"
 
 
 def test_k_004_08_handlers_stand_before_the_first_rendezvous_and_the_old_ones_are_back_after_the_run() -> None:
