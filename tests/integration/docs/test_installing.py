@@ -4,16 +4,18 @@ No controller runs, so nothing that is applied becomes a pod; e2e has that. Of a
 says what its controller would say.
 """
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from e2e.walkthrough import steps
 from tests.faults.apiserver import ApiServer, Programs
 from tests.faults.waiting import eventually
 from tests.integration.docs.conftest import with_cluster
-from tests.integration.docs.typed import said, typed
+from tests.integration.docs.typed import EMPTY, said, typed
 from tests.unit.docs.commands import ROOT
 
 pytestmark = pytest.mark.kube
@@ -29,7 +31,7 @@ def type_(own_server: ApiServer, programs: Programs) -> Type:
     helm = Path(found.stdout.strip().removeprefix("HELM="))
     environ = dict(with_cluster(programs, own_server.kubeconfig()))
     environ["PATH"] = f"{helm.parent}:{environ['PATH']}"
-    return lambda command, **values: typed(command, ROOT, values, environ=environ)
+    return lambda command, values=EMPTY: typed(command, ROOT, values, environ=environ)
 
 
 @pytest.fixture
@@ -60,6 +62,22 @@ def test_the_manifests_are_applied_kept_restricted_and_removed(own_server: ApiSe
     assert f'customresourcedefinition.apiextensions.k8s.io "{CRD}" deleted' in said(removing)
 
 
+def test_the_manifests_are_applied_with_images_of_a_registry_of_ones_own(own_server: ApiServer, type_: Type) -> None:
+    page = (ROOT / "docs" / "quickstart-kubernetes.md").read_text()
+    told = steps(page[page.index("### With your cluster and registry") : page.index("### With kind")])
+    registry, push, crds, apply = (step.command for step in told)
+    assert "docker push" in push  # there is no registry to push to
+    said(type_("REGISTRY=registry.example.com/team", {"team": f"team\n{crds}\n{apply}"}))
+    assert registry == "REGISTRY=registry.example.com/team"
+    images = re.findall(
+        r"image[:=] ?(\S+)", own_server.kubectl("get", "deploy,sts", "-o", "yaml", namespace=SYSTEM).stdout
+    )
+    named = {image.rpartition("/")[2]: image for image in images}
+    assert named["operator:dev"] == "registry.example.com/team/operator:dev"
+    assert named["agent:dev"] == "registry.example.com/team/agent:dev"
+    assert "elasticjob/etcd" not in " ".join(images)
+
+
 @pytest.mark.usefixtures("system")
 def test_the_chart_is_upgraded_with_a_page_and_with_tls_used_and_removed(own_server: ApiServer, type_: Type) -> None:
     chart = "helm upgrade --install elasticjob charts/elasticjob"
@@ -67,7 +85,7 @@ def test_the_chart_is_upgraded_with_a_page_and_with_tls_used_and_removed(own_ser
     assert "8081" in own_server.kubectl("get", "deploy", "-o", "yaml", namespace=SYSTEM).stdout
     said(type_(f"{chart} -n {SYSTEM} --set etcd.tls.enabled=true"))
     said(type_("helm upgrade … --set etcd.tls.enabled=true --set etcd.tls.caSecret=elasticjob-ca",
-               **{"helm upgrade …": f"{chart} -n {SYSTEM}"}))  # fmt: skip
+               {"helm upgrade …": f"{chart} -n {SYSTEM}"}))  # fmt: skip
     assert "elasticjob.elasticjob.io/digits created" in said(type_("kubectl apply -f examples/digits/job.yaml"))
     assert 'elasticjob.elasticjob.io "digits" deleted' in said(type_("kubectl delete ejob --all --all-namespaces"))
     assert 'release "elasticjob" uninstalled' in said(type_(f"helm uninstall elasticjob --namespace {SYSTEM}"))
