@@ -18,7 +18,6 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <
 SPREAD_S = 0.006
 OPTIONS = ("--progress", "--doomed")
 
-
 SEGFAULT = {"signal": int(signal.SIGSEGV)}
 FULL_DISK = {"say": TRACEBACK + FULL, "exit": 1}
 
@@ -39,7 +38,7 @@ def rounds_end(job: Drill, rounds: int, dice: random.Random, reason: dict[str, A
         job.order(round_, misfortune(dice, victim, reason))
         job.await_round(round_ + 1, 8)
         root = job.root(round_)
-        told.append((victim, root.message or root.signal, root.rank))
+        told.append((victim, root.signal if "signal" in reason else root.message, root.rank))
     return told
 
 
