@@ -23,7 +23,8 @@ AT_ONCE = 32
 _FIRST_ERROR = 400
 _GONE = frozenset({404, 409})
 _WRITE = re.compile(r"apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\d+)")
-_READS = ('verb="GET"', 'verb="LIST"', 'verb="WATCH"')
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_READS = frozenset({"GET", "LIST", "WATCH"})
 JOBS = "/apis/elasticjob.io/v1alpha1"
 
 
@@ -82,14 +83,17 @@ class Api:
                 for line in lines:
                     yield json.loads(line)
 
-    async def writes(self) -> int:
-        """Requests that change something, whoever made them, since the API server's start."""
+    async def writes(self) -> Counter[str]:
+        """Requests that change something, by resource, whoever made them, since the API server's start."""
         async with self._open.get(f"{self._url}/metrics") as answer:
             text = await answer.text()
-        counts: Counter[bool] = Counter()
+        counts: Counter[str] = Counter()
         for match in _WRITE.finditer(text):
-            counts[any(verb in match["labels"] for verb in _READS)] += int(match["count"])
-        return counts[False]
+            labels = dict(_LABEL.findall(match["labels"]))
+            if labels.get("verb") not in _READS:
+                what = "/".join(filter(None, (labels.get("resource"), labels.get("subresource"))))
+                counts[f"{what} {labels.get('verb', '').lower()}"] += int(match["count"])
+        return counts
 
     @property
     def _open(self) -> aiohttp.ClientSession:

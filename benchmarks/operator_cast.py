@@ -6,6 +6,7 @@ samples, rank 0 with progress; a round is active as soon as every slot has its a
 that would cost etcd and nobody else. Answers to orders on stdin are lines of JSON.
 
     state             {"created": pods ever, "running": …, "created_at_s": last, "running_at_s": last, "active": jobs}
+    hold, release     agents wait, or go on: on a cluster their work is done by other machines than the API server's
     since NAMESPACE/JOB   {"at_s": when its last pod was created, "pods": how many}
 """
 
@@ -138,7 +139,8 @@ class Agents:
         self.mirror = Mirror(self._tap, f"{ROOT}/{cluster}/", on_change=self.look)
         self.jobs: dict[str, Job] = {}
         self.kubelet: Kubelet | None = None
-        self._wake = asyncio.Event()
+        self._wake, self.may_work = asyncio.Event(), asyncio.Event()
+        self.may_work.set()
         self._dirty: set[str] = set()
         self._due: list[tuple[float, int, str, int, str]] = []
         self._count = itertools.count()
@@ -165,6 +167,7 @@ class Agents:
             tasks.create_task(self._report())
             while True:
                 await self._wake.wait()
+                await self.may_work.wait()
                 self._wake.clear()
                 await asyncio.sleep(0.02)
                 self._read()
@@ -324,6 +327,9 @@ async def orders(kubelet: Kubelet, agents: Agents) -> None:
         if word == "state":
             known = {"created": len(kubelet.known), "running": kubelet.running, "active": agents.active}
             say({**known, "created_at_s": kubelet.created_at_s, "running_at_s": kubelet.running_at_s})
+        elif word in {"hold", "release"}:
+            (agents.may_work.clear if word == "hold" else agents.may_work.set)()
+            say({})
         elif word == "since":
             at_s, pods = kubelet.by_job.get(rest, (0.0, 0))
             say({"at_s": at_s, "pods": pods})

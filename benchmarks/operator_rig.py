@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,49 @@ class Cast:
         return heard
 
 
+_PARTS: dict[str, Callable[[str], bool]] = {
+    "API server": lambda line: "kube-apiserver" in line,
+    "its etcd": lambda line: "etcd" in line and "/kube/" in line,
+    "jobs' etcd": lambda line: "etcd" in line and "/etcd/" in line,
+    "operator": lambda line: "elasticjob_operator.main" in line,
+    "kubelets, agents": lambda line: "operator_cast" in line,
+}
+
+
+class Spent:
+    """Processor seconds of every part of the stage from now on: what an overfull machine was busy with."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._before = _spent()
+
+    def __str__(self) -> str:
+        took_s = time.monotonic() - self._began_s
+        spent = {part: now_s - self._before.get(part, 0.0) for part, now_s in _spent().items()}
+        share = 100 * sum(spent.values()) / took_s / (os.cpu_count() or 1)
+        shown = ", ".join(f"{part} {of_it_s:.1f}" for part, of_it_s in spent.items() if of_it_s >= SHOWN_S)
+        return f"processor seconds: {shown}; {share:.0f} % of this machine in {took_s:.1f} s"
+
+
+SHOWN_S = 0.05
+
+
+def _spent() -> dict[str, float]:
+    own = psutil.Process()
+    spent = {"clients": _cpu_s(own)}
+    for process in own.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            line = " ".join(process.cmdline())
+            part = next((part for part, is_it in _PARTS.items() if is_it(line)), "others")
+            spent[part] = spent.get(part, 0.0) + _cpu_s(process)
+    return spent
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
 class OperatorProcess:
     """The operator as its Deployment runs it, and what it costs."""
 
@@ -76,8 +119,7 @@ class OperatorProcess:
     @property
     def cpu_s(self) -> float:
         """Processor time so far."""
-        times = self._watched.cpu_times()
-        return float(times.user + times.system)
+        return _cpu_s(self._watched)
 
     def answers(self, path: str) -> bool:
         """200 from `/readyz` or the like."""

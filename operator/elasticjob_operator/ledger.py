@@ -64,6 +64,8 @@ class Ledger:
     status: JobStatus | None = None
     """As last written by this process: newer than what the job's cache says."""
     status_written_s: float = float("-inf")
+    said_softly: bool = False
+    """That write told of progress and samples alone: whoever sees it come back has nothing to do."""
     node_looked_s: dict[str, float] = field(default_factory=dict)
     """Uid of a pod that is stuck → when its node was last looked at."""
     told: dict[Event, tuple[float, int]] = field(default_factory=dict)

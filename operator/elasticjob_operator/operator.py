@@ -53,10 +53,10 @@ class Operator:
         self._meter = meter or Meter()
         self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
         self._watched = onlooker is not None
-        self._soft_period_s = settings.soft_status_period_s
+        self._settings = settings
         self._softly_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
-        self._jobs = JobCache(self._queue.add)
+        self._jobs = JobCache(self._queue.add, self._is_said)
         self._pods = PodCache(self._queue.add, self._pod_deleted)
         self._rendezvous = Rendezvous(
             etcd,
@@ -129,6 +129,9 @@ class Operator:
             self._meter.turned(took_s=time.monotonic() - began_s, failed=failed)
         return delay_s
 
+    def _is_said(self, key: JobKey, status: object) -> bool:
+        return self._reconciler.is_said(key, status)
+
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)
 
@@ -138,7 +141,7 @@ class Operator:
         looked_s = self._softly_s.get(key, float("-inf"))
         wanted = news is News.PROGRESS or self._watched
         if wanted and looked_s <= now_s:  # none is planned
-            self._softly_s[key] = max(now_s, looked_s + self._soft_period_s)
+            self._softly_s[key] = max(now_s, looked_s + self._settings.soft_period_s(len(self._jobs)))
             self._queue.add_after(key, self._softly_s[key] - now_s)
 
     def _look_at_everything(self) -> None:

@@ -76,13 +76,21 @@ class Reconciler:
         self._clock = clock
         self._ids = ids
         self._actor = Actor(cluster=cluster, etcd=etcd, clock=clock, credentials=credentials)
-        self._speaker = Speaker(cluster=cluster, settings=settings, clock=clock, meter=self._meter)
+        jobs = sources.jobs
+        self._speaker = Speaker(
+            cluster=cluster, settings=settings, clock=clock, meter=self._meter, jobs=lambda: len(jobs)
+        )
         self._ledgers: dict[JobKey, Ledger] = {}
 
     def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         """The watch told that a pod is gone: the only proof of it that needs no question."""
         if (ledger := self._ledgers.get(key)) is not None:
             ledger.missing(name, uid)
+
+    def is_said(self, key: JobKey, status: object) -> bool:
+        """It is the status that was written last, for progress alone: there is nothing more to say or do about it."""
+        ledger = self._ledgers.get(key)
+        return ledger is not None and ledger.said_softly and status == ledger.status_as_written
 
     async def reconcile(self, key: JobKey) -> float | None:
         """One turn; seconds until the next, if time alone calls for one. Raises what the queue should retry."""

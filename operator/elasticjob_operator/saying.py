@@ -1,20 +1,20 @@
 """Writes the status of a job, and after it the events that tell the same story. Nothing else writes either.
 
-At most one write a second per job, and for progress, cpu and memory alone one every thirty (`Settings`). A status
-that is not written yet is not lost: it is judged anew from the last one that was.
+At most one write a second per job, and for progress, cpu and memory alone one every thirty, and with many jobs fewer
+(`Settings`). A status that is not written yet is not lost: it is judged anew from the last one that was.
 """
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from elasticjob_api.job import status_to_dict
-from elasticjob_api.status import JobStatus
+from elasticjob_api.status import JobStatus, NodeStatus
 from elasticjob_operator.acceptance import read_status
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Object, Resource
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.event import Event
+from elasticjob_operator.fieldwise import all_but
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.meter import Meter
@@ -29,16 +29,28 @@ _REMEMBERED = 100
 log = logging.getLogger(__name__)
 
 
-def _without_samples(status: JobStatus) -> JobStatus:
-    """What is left is worth a write at once."""
-    nodes = tuple(replace(node, cpu_percent=None, memory_bytes=None) for node in status.nodes)
-    return replace(status, nodes=nodes, progress=None)
+_job_state = all_but(JobStatus, "nodes", "progress")
+_node_state = all_but(NodeStatus, "cpu_percent", "memory_bytes")
+
+
+def _same_but_samples(one: JobStatus, other: JobStatus) -> bool:
+    """What else would differ is worth a write at once."""
+    return _job_state(one) == _job_state(other) and [*map(_node_state, one.nodes)] == [*map(_node_state, other.nodes)]
 
 
 class Speaker:
     """The voice of the reconciler."""
 
-    def __init__(self, *, cluster: Cluster, settings: Settings, clock: Callable[[], float], meter: Meter) -> None:
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        settings: Settings,
+        clock: Callable[[], float],
+        meter: Meter,
+        jobs: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._jobs = jobs
         self._meter = meter
         self._settings = settings
         self._cluster = cluster
@@ -49,12 +61,13 @@ class Speaker:
         before = ledger.status or read_status(obj)
         if status == before:
             return await self._correct(key, obj, ledger, status)
-        soft = _without_samples(status) == _without_samples(before)
-        period_s = self._settings.soft_status_period_s if soft else self._settings.status_period_s
+        soft = _same_but_samples(status, before)
+        period_s = self._settings.soft_period_s(self._jobs()) if soft else self._settings.status_period_s
         wait_s = ledger.status_written_s + period_s - self._clock()
         if wait_s > 0:
             return wait_s
         await self._write(key, ledger, status)
+        ledger.said_softly = soft
         self._measure(key, obj, before, status)
         await self._tell(key, obj, ledger, before, status)
         return None

@@ -6,6 +6,7 @@ may be older than the watch was. Only a DELETED event is, and it is told to `on_
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from elasticjob_api.names import Phase
 from elasticjob_operator import jobkey
@@ -14,14 +15,27 @@ from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.pods import Pod, parse_pod
 
+IsSaid = Callable[[JobKey, Any], bool]
+"""Whether this is the status that was written last, and nobody has to look at the job for it."""
+
+
+def _nobody_spoke(_key: JobKey, _status: Any) -> bool:
+    return False
+
+
+def _without_status(obj: Object) -> Object:
+    metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata, "status": None}
+
 
 class JobCache:
     """Jobs by key."""
 
-    def __init__(self, on_change: Callable[[JobKey], None]) -> None:
+    def __init__(self, on_change: Callable[[JobKey], None], is_said: IsSaid = _nobody_spoke) -> None:
         self._jobs: dict[JobKey, Object] = {}
         self._listed: set[JobKey] = set()
         self._on_change = on_change
+        self._is_said = is_said
 
     def apply(self, event: ObjectEvent) -> None:
         """Take one event of the watch."""
@@ -29,13 +43,17 @@ class JobCache:
             self._drop_unlisted()
             return
         key = jobkey.of_job(event.object)
-        if event.change is Change.DELETED:
-            self._jobs.pop(key, None)
-        else:
+        before = self._jobs.pop(key, None)
+        if event.change is not Change.DELETED:
             self._jobs[key] = event.object
         if event.change is Change.LISTED:
             self._listed.add(key)
-        self._on_change(key)
+        if event.change is not Change.MODIFIED or before is None or not self._is_echo(key, before, event.object):
+            self._on_change(key)
+
+    def _is_echo(self, key: JobKey, before: Object, after: Object) -> bool:
+        """Nothing else than a status of ours has come back."""
+        return self._is_said(key, after.get("status")) and _without_status(before) == _without_status(after)
 
     def _drop_unlisted(self) -> None:
         for key in set(self._jobs) - self._listed:
@@ -55,6 +73,9 @@ class JobCache:
     def keys(self) -> set[JobKey]:
         """Every job there is."""
         return set(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
 
 
 class PodCache:

@@ -6,17 +6,18 @@ absent: nothing in etcd may crash the operator.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 from elasticjob_api import records, world
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, Kind, ParsedKey
-from elasticjob_api.records import Report
+from elasticjob_api.records import Report, WorkerReport
 from elasticjob_api.world import Member
 from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.cluster.plausible import require_plausible, require_size
+from elasticjob_operator.fieldwise import all_but
 from elasticjob_operator.view import LiveNode, View
 
 log = logging.getLogger(__name__)
@@ -145,14 +146,17 @@ class JobRecords:
 
 
 def _news(before: Report, after: Report) -> News:
-    if _without_samples(before) != _without_samples(after):
+    if _state(before) != _state(after) or _states(before) != _states(after):
         return News.STATE
     return News.PROGRESS if before.progress != after.progress else News.SAMPLES
 
 
-def _without_samples(report: Report) -> Report:
-    workers = tuple(replace(worker, cpu_percent=None, memory_bytes=None) for worker in report.workers)
-    return replace(report, workers=workers, progress=None, time_ns=0)
+_state = all_but(Report, "workers", "progress", "time_ns")
+_worker_state = all_but(WorkerReport, "cpu_percent", "memory_bytes")
+
+
+def _states(report: Report) -> list[Any]:
+    return [_worker_state(worker) for worker in report.workers]
 
 
 def _member(item: _Item) -> Member:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import time
+import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,9 +40,10 @@ _FIRST_LIST_AGAIN_S = 10.0
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
-_ACTING, _TELLING = 24, 8
-"""Requests on their way at the same time: those that jobs wait for; statuses and events, which never hold them up."""
-_TOLD = frozenset({Resource.JOB, Resource.EVENT})
+_ACTING, _TELLING = 28, 4
+"""Requests on their way at the same time: those that jobs wait for; what never may hold them up, nor take much of what
+an API server at its limit can do: statuses, events, and budgets, which no pod needs to begin."""
+_TOLD = frozenset({Resource.JOB, Resource.EVENT, Resource.DISRUPTION_BUDGET})
 _WATCH_S = 300
 """After so long the API server ends a watch, and another one is begun."""
 _SILENT_S = 150.0
@@ -104,6 +106,7 @@ class KubeCluster:
         self._page = page
         self._clock = clock
         self._acting, self._telling = asyncio.Semaphore(_ACTING), asyncio.Semaphore(_TELLING)
+        self._whispering = asyncio.Lock()
         self._undeclared = Undeclared()
         """What the CRD does not know; asked again after each list, it may be a new one."""
 
@@ -112,6 +115,8 @@ class KubeCluster:
         """As $KUBECONFIG says, else with the pod's service account, else as kubectl would. Nothing is asked yet."""
         settings = client.Configuration()
         await _load(settings)
+        # Else the library looks for ~/.netrc before each request, in a thread of its own.
+        settings.client_session_kwargs = {"trust_env": bool(urllib.request.getproxies())}
         return cls(client.ApiClient(settings), feed, namespaces, **options)
 
     async def close(self) -> None:
@@ -140,7 +145,8 @@ class KubeCluster:
     async def apply(self, resource: Resource, body: Object) -> Object:
         """Server-side apply; Conflict when somebody else has said something about the same fields."""
         path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
-        return await self._apply(resource, path, body, force=False)
+        found: Object = json.loads(await self._apply(resource, path, body, force=False))
+        return found
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
         """Overwrite an object; None when it is not there."""
@@ -174,10 +180,10 @@ class KubeCluster:
         except NotFound:
             log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
 
-    async def _apply(self, resource: Resource, path: str, body: Object, *, force: bool) -> Object:
+    async def _apply(self, resource: Resource, path: str, body: Object, *, force: bool) -> bytes:
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         kind = "application/apply-patch+yaml"
-        return await self._call("PATCH", path, resource, query=query, body=body, content_type=kind)
+        return await self._send("PATCH", path, resource, query=query, body=body, content_type=kind)
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
@@ -189,14 +195,14 @@ class KubeCluster:
         if grace_s is not None:
             body["gracePeriodSeconds"] = int(grace_s)
         try:
-            await self._call("DELETE", _path(resource, namespace, name), resource, body=body)
+            await self._send("DELETE", _path(resource, namespace, name), resource, body=body)
         except NotFound:
             log.debug("%s %s/%s was gone already", resource.value, namespace, name)
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
         """Delete all objects that have these labels."""
         labels = ",".join(f"{name}={value}" for name, value in selector.items())
-        await self._call("DELETE", _path(resource, namespace), query={"labelSelector": labels})
+        await self._send("DELETE", _path(resource, namespace), query={"labelSelector": labels})
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Read one object, by quorum."""
@@ -253,6 +259,19 @@ class KubeCluster:
                 if event["type"] == "ERROR":
                     raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
                 yield event["type"], slim(resource, told)
+
+    @contextlib.asynccontextmanager
+    async def _room(self, resource: Resource | None) -> AsyncIterator[None]:
+        """Wait until a request may go. In the library's own queue a thousand jobs would run out of time.
+
+        While what jobs wait for takes all its room, what is only told goes one by one.
+        """
+        if resource not in _TOLD:
+            async with self._acting:
+                yield
+            return
+        async with self._telling, self._whispering if self._acting.locked() else contextlib.nullcontext():
+            yield
 
     @contextlib.asynccontextmanager
     async def _asked(
@@ -317,14 +336,16 @@ class KubeCluster:
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
     async def _call(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> Object:
-        # Without a room of our own a thousand jobs would wait in the library's, and their time would run out there.
-        async with self._telling if resource in _TOLD else self._acting:  # noqa: SIM117 -- the room first
-            async with self._asked(method, path, **asked) as answer:
-                data = await answer.read()
+        found: Object = json.loads(await self._send(method, path, resource, **asked))
+        return found
+
+    async def _send(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> bytes:
+        """The answer as text: that to a status has the whole job in it, and nobody reads it."""
+        async with self._room(resource), self._asked(method, path, **asked) as answer:
+            data = await answer.read()
         if answer.status >= FIRST_ERROR:
             raise refusal(answer.status, f"{method} {path}", data)
-        found: Object = json.loads(data)
-        return found
+        return data
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

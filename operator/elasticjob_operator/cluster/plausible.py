@@ -5,10 +5,10 @@ allocates or repeats it. The limits are far beyond all that an agent writes; wit
 about its own job, and the plan bounds what comes of that.
 """
 
+import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
 from typing import Any
 
 from elasticjob_api.errors import RecordError
@@ -40,8 +40,7 @@ def require_size(data: bytes, kind: str) -> None:
 
 def require_plausible(record: Any, *, job: str) -> None:
     """Raise RecordError if a record of the job of this name cannot be an agent's or an operator's."""
-    for name, value in _leaves(record):
-        _require_leaf(name, value)
+    _require("", record)
     if isinstance(record, Slots):
         _require_slots(record, job)
     if isinstance(record, World):
@@ -50,32 +49,40 @@ def require_plausible(record: Any, *, job: str) -> None:
         raise RecordError(f"{len(record.progress.metrics)} metrics are more than {_METRICS_LIMIT}")
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every number and text in a record, with the name of its field."""
-    if is_dataclass(value):
-        for each in fields(value):
-            if each.name != "members":  # of fixed form already, and as many as there are nodes
-                yield from _leaves(getattr(value, each.name), each.name)
+def _require(name: str, value: Any) -> None:
+    """Look at every number and text in it; `name` is the field that has it. It is asked of every report there is."""
+    kind: type = type(value)
+    if kind is str:
+        _require_text(name, value)
+    elif kind is int:
+        _require_number(name, value)
+    elif kind is tuple:
+        for item in value:
+            _require(name, item)
+    elif names := _looked_at(kind):
+        for field in names:
+            _require(field, getattr(value, field))
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield name, key
-            yield from _leaves(item, name)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _leaves(item, name)
-    else:
-        yield name, value
+            _require(name, key)
+            _require(name, item)
 
 
-def _require_leaf(name: str, value: Any) -> None:
-    if isinstance(value, Enum | bool) or value is None:
-        return
-    if isinstance(value, str) and len(value) > _LONG_TEXTS.get(name, _TEXT_LIMIT):
+@functools.cache
+def _looked_at(kind: type) -> tuple[str, ...]:
+    """Fields of a record; those of `members` are of fixed form already, and as many as there are nodes."""
+    return tuple(each.name for each in fields(kind) if each.name != "members") if is_dataclass(kind) else ()
+
+
+def _require_text(name: str, value: str) -> None:
+    if len(value) > _LONG_TEXTS.get(name, _TEXT_LIMIT):
         raise RecordError(f"{name} has {len(value)} characters")
-    if isinstance(value, int):
-        limit, lowest = (1 << 63, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
-        if not lowest <= value < limit:
-            raise RecordError(f"{name} is {value}")
+
+
+def _require_number(name: str, value: int) -> None:
+    limit, lowest = (1 << 63, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
+    if not lowest <= value < limit:
+        raise RecordError(f"{name} is {value}")
 
 
 def _require_slots(record: Slots, job: str) -> None:

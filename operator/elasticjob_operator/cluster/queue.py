@@ -17,8 +17,10 @@ from elasticjob_operator.errors import OperatorError
 
 K = TypeVar("K", bound=Hashable)
 
-COALESCE_S = 0.005
+COALESCE_S, _MOST_COALESCE_S = 0.005, 0.2
 """Changes come in bursts (a round of many agents): they are waited for this long, and handled as one."""
+_AT_REST = 5
+"""So many busy keys are nothing special; of more, changes are gathered longer, and the work does not grow with them."""
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 30.0
 _STUBBORN = 3
@@ -38,6 +40,11 @@ class _Entry:
     """Event loop's clock."""
 
 
+def coalesce_s(busy: int) -> float:
+    """For how long changes of a key are gathered while so many keys are busy."""
+    return min(_MOST_COALESCE_S, COALESCE_S * max(1.0, busy / _AT_REST))
+
+
 class WorkQueue(Generic[K]):
     """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next time."""
 
@@ -45,6 +52,8 @@ class WorkQueue(Generic[K]):
         self._handle = handle
         self._entries: dict[K, _Entry] = {}
         self._open = False
+        self._busy = 0
+        """Keys that are worked on."""
 
     def add(self, key: K) -> None:
         """Handle `key` soon, also if it is being handled now."""
@@ -57,6 +66,7 @@ class WorkQueue(Generic[K]):
         if pause_s > 0:
             self.add_after(key, pause_s)
         else:
+            self._busy += 1
             entry.task = loop.create_task(self._work(key, entry), name=f"work on {key}")
 
     def add_after(self, key: K, delay_s: float) -> None:
@@ -91,6 +101,7 @@ class WorkQueue(Generic[K]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._busy = 0
 
     def _ring(self, key: K, entry: _Entry) -> None:
         entry.timer = None
@@ -98,13 +109,14 @@ class WorkQueue(Generic[K]):
 
     async def _work(self, key: K, entry: _Entry) -> None:
         while entry.dirty:
-            await asyncio.sleep(COALESCE_S)
+            await asyncio.sleep(coalesce_s(self._busy))
             entry.dirty = False
             delay_s = await self._try(key, entry)
             if delay_s is not None:
                 self.add_after(key, delay_s)
         # No await between the last look at `dirty` and this: an add in between cannot be lost.
         entry.task = None
+        self._busy -= 1
         if entry.timer is None:
             self._entries.pop(key, None)
 

@@ -65,13 +65,10 @@ class History:
         slots = 0 if self.suspended else self.replicas
         return {"pods": slots, "dead": 0, "slots": Counter(map(str, range(slots))), "counted": self.failed}
 
-    def stands(self) -> bool:
-        """It does."""
-        return self.standing() == self.expected
-
     def standing(self) -> dict[str, Any]:
         """How it stands."""
-        pods, live = self.pods(), self.live_pods()
+        pods = self.pods()
+        live = [pod for pod in pods if is_live(pod)]
         return {
             "pods": len(live),
             "dead": len(pods) - len(live),

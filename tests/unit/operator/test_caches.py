@@ -34,6 +34,33 @@ class Jobs:
             self.cache.apply(event)
 
 
+SAID = {"progress": {"step": 1}}
+
+
+def echoing(*events: ObjectEvent) -> list[JobKey]:
+    """What a cache tells of these after a first event, when `SAID` was written last, for progress alone."""
+    changed: list[JobKey] = []
+    cache = JobCache(changed.append, lambda _key, status: status == SAID)
+    cache.apply(ObjectEvent(Change.ADDED, job(status={}, spec={"replicas": 1})))
+    changed.clear()
+    for event in events:
+        cache.apply(event)
+    return changed
+
+
+def test_what_was_said_of_a_jobs_progress_comes_back_and_is_no_change() -> None:
+    assert echoing(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 1}))) == []
+
+
+def test_another_status_or_spec_is_a_change() -> None:
+    assert echoing(ObjectEvent(Change.MODIFIED, job(status={"a": 1}, spec={"replicas": 1}))) == [JOB]
+    assert echoing(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 2}))) == [JOB]
+
+
+def test_a_deletion_is_a_change_whatever_was_said() -> None:
+    assert echoing(ObjectEvent(Change.DELETED, job(status=SAID, spec={"replicas": 1}))) == [JOB]
+
+
 class Pods:
     """A cache of pods, the keys of which it told a change, and the deletions that it told."""
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_operator.cluster.queue import WorkQueue
+from elasticjob_operator.cluster.queue import COALESCE_S, WorkQueue, coalesce_s
 from elasticjob_operator.errors import ClusterError
 from tests.faults.waiting import aeventually
 
@@ -177,3 +177,8 @@ async def test_closing_cancels_what_runs_and_what_would_come() -> None:
     await work.queue.close()
     await work.queue.close()
     assert (work.at_once["a"], work.ended["a"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("busy", "gathered_s"), [(0, COALESCE_S), (1, COALESCE_S), (50, 0.05), (10_000, 0.2)])
+def test_the_more_keys_are_busy_the_longer_changes_are_gathered(busy: int, gathered_s: float) -> None:
+    assert coalesce_s(busy) == pytest.approx(gathered_s)

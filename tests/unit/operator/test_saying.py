@@ -43,3 +43,12 @@ async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> Non
     soft = JobStatus(nodes=(replace(node, cpu_percent=90),), progress=ProgressStatus(step=1))
     wait_s = await speaker(MemoryCluster()).say(KEY, JOB, ledger, soft)
     assert wait_s == SETTINGS.soft_status_period_s - 2 * SETTINGS.status_period_s
+
+
+async def test_it_is_known_whether_the_last_write_told_of_progress_alone() -> None:
+    cluster, ledger, said = MemoryCluster(), Ledger(), JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
+    await speaker(cluster).say(KEY, JOB, ledger, said)
+    assert not ledger.said_softly
+    ledger.status_written_s = float("-inf")
+    await speaker(cluster).say(KEY, JOB, ledger, replace(said, progress=ProgressStatus(step=1)))
+    assert ledger.said_softly

@@ -1,0 +1,10 @@
+"""How often progress alone is written: by each job at its period, and by all of them together within a fixed budget."""
+
+import pytest
+
+from tests.unit.operator.builders import SETTINGS
+
+
+@pytest.mark.parametrize(("jobs", "period_s"), [(0, 30.0), (1, 30.0), (120, 30.0), (240, 60.0), (1000, 250.0)])
+def test_with_many_jobs_each_writes_its_progress_less_often(jobs: int, period_s: float) -> None:
+    assert SETTINGS.soft_period_s(jobs) == period_s
