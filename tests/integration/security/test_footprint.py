@@ -50,6 +50,11 @@ def most_bytes(nodes: int, ranks: int, left: int = 0) -> int:
     return 64 * KIB + 32 * KIB * nodes + 80 * KIB * ranks + KIB * left
 
 
+def most_writes(rounds: int, nodes: int, ranks: int) -> int:
+    """Of a job that joins and then runs so many rounds, in which every worker fails."""
+    return 8 + 4 * nodes + rounds * (4 + 3 * nodes + ranks)
+
+
 @pytest.fixture
 def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Fleet]:
     """Two agents whose workers do their worst."""
@@ -68,6 +73,7 @@ async def footprint(etcd: EtcdClient, keys: Keys) -> tuple[KeyValue, ...]:
 
 async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(etcd: EtcdClient, job: Fleet) -> None:
     keys = Keys(cli_prefix(job.run_id))
+    before = (await etcd.range(keys.all)).revision
     for _ in range(NODES):
         job.start_agent(sys.executable, "-S", "-c", WORST)
     rounds: set[int] = set()
@@ -83,6 +89,10 @@ async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(e
 
     often: bool = await aeventually(has_failed_often, within_s=90, what=f"failures of {ROUNDS} rounds")
     assert often
+    written = (await etcd.range(keys.all)).revision - before
+    assert written <= most_writes(max(rounds) + 1, NODES, NODES * NPROC), (
+        "progress and log lines are written one by one"
+    )
     assert largest["failure"] > 8 * KIB, "nothing was tried"
     assert largest["failure"] <= 40 * KIB, largest
     assert largest["report"] > 4 * KIB, "the metrics were not told"
@@ -92,5 +102,8 @@ async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(e
 def test_the_bound_is_the_one_in_the_documentation() -> None:
     said = re.sub(r"\s+", " ", DOCS.read_text())
     assert f"at most {most_keys(0, 0)} + 4·n + 2·w + g keys" in said
+    assert (
+        f"{most_writes(1, 0, 0) - most_writes(0, 0, 0)} for the job, 3 for each node and one for each failure" in said
+    )
     assert "64 KiB + 32 KiB·n + 80 KiB·w + 1 KiB·g" in said
     assert (most_bytes(0, 0), most_bytes(1, 0), most_bytes(0, 1)) == (64 * KIB, 96 * KIB, 144 * KIB)
