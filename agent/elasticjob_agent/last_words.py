@@ -5,7 +5,7 @@ multiprocessing of semaphores that leaked. Who fails because of a peer is known 
 taken for them. Only lines that are surely no more than a warning are passed over.
 
 Who is signalled while it dies of an exception ends by the signal; that it was dying is told by a traceback at the very
-end: SIGTERM makes no program write one, unless it was told to.
+end: SIGTERM makes no program write one by itself.
 """
 
 import re
@@ -17,10 +17,10 @@ _WARNING = re.compile(
     r"|\S+:\d+: \w*Warning: |\s+warnings\.warn\("  # as Python does, with the line of the program that it belongs to
     r"|\s*$"
 )
-
-
 _RANK = re.compile(r"\[rank\d+\]: ?")
 _TRACEBACK = "Traceback (most recent call last):"
+_TOLD_TO = "KeyboardInterrupt"
+"""Python's answer to SIGINT, which may be the signal that stops workers."""
 
 
 def last_words(text: str) -> str:
@@ -34,7 +34,7 @@ def uncaught(text: str) -> str:
     lines = [_RANK.sub("", line, count=1) for line in _telling(text.splitlines())]
     after = next((lines[-at:] for at in range(1, len(lines) + 1) if lines[-at] == _TRACEBACK), [])
     below = [line for line in after[1:] if not line.startswith(" ")]
-    return below[0][:MOST_CHARACTERS] if len(below) == 1 else ""
+    return below[0][:MOST_CHARACTERS] if len(below) == 1 and not below[0].startswith(_TOLD_TO) else ""
 
 
 def _telling(lines: list[str]) -> list[str]:

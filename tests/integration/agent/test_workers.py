@@ -75,8 +75,8 @@ async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
     await aeventually((folder / "ready").exists, within_s=30, what="the worker")
 
 
-async def stopped(workers: NodeWorkers, grace_s: float = 20.0) -> list[Failure]:
-    workers.stop(grace_s=grace_s, signal_name="SIGTERM")
+async def stopped(workers: NodeWorkers, grace_s: float = 20.0, signal_name: str = "SIGTERM") -> list[Failure]:
+    workers.stop(grace_s=grace_s, signal_name=signal_name)
     await aeventually(lambda: workers.phase is Workers.NONE, within_s=30, what="their end")
     return [failed.failure for failed in workers.failures]
 
@@ -107,6 +107,26 @@ async def test_an_error_that_was_told_before_our_signal_is_recorded(make: Make, 
     await started(workers, tmp_path)
     (failure,) = await stopped(workers)
     assert (failure.message, failure.killed_by_us) == ("boom", True)
+
+
+async def test_a_worker_that_dies_of_an_exception_when_our_signal_comes_has_told_of_it(
+    make: Make, tmp_path: Path
+) -> None:
+    slow_to_leave = (
+        f"import threading; threading.Thread(target=lambda: (threading.main_thread().join(), exec({READY!r}))).start()"
+    )
+    workers = make(f"{slow_to_leave}\nopen('/no/such/folder/checkpoint.pt')")
+    await started(workers, tmp_path)
+    (failure,) = await stopped(workers)
+    assert (failure.exit_code, failure.killed_by_us) == (-signal.SIGTERM, True)
+    assert failure.message.startswith("FileNotFoundError: [Errno 2] No such file or directory: '/no/such/folder/")
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+async def test_pythons_answer_to_our_signal_is_no_failure(make: Make, tmp_path: Path, name: str) -> None:
+    workers = make(READY)
+    await started(workers, tmp_path)
+    assert await stopped(workers, signal_name=name) == []
 
 
 async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:

@@ -55,6 +55,7 @@ def test_a_long_line_is_cut() -> None:
         pytest.param(f"{ENDED}\nstep 8\n", "", id="it went on"),
         pytest.param("Traceback (most recent call last):\n  File", "", id="cut off before the exception"),
         pytest.param("saving\n", "", id="no traceback"),
+        pytest.param(f"{ENDED.rpartition('[rank1]')[0]}KeyboardInterrupt\n", "", id="the answer to SIGINT"),
         pytest.param("", "", id="nothing"),
     ],
 )
