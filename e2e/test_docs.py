@@ -1,6 +1,7 @@
 """docs/quickstart-kubernetes.md is true: each of its commands is typed, and prints what stands there."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ def test_the_quickstart_from_the_first_job_to_its_end_is_as_written(own_space: S
     for step in steps(told):
         print("$", step.command)
         reader.follow(step)
+
+
+def test_whether_it_is_ready_is_seen_by_what_the_quickstart_says(own_space: Space, tmp_path: Path) -> None:
+    told = QUICKSTART[QUICKSTART.index("### Is it ready?") : QUICKSTART.index("\n## 2. ")]
+    environment = _environment(own_space, tmp_path / "kubeconfig")
+    for step in steps(told):
+        command = ["bash", "-o", "pipefail", "-c", step.command]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        assert (done.returncode, bool(done.stdout)) == (0, True), (step.command, done.stderr)
 
 
 def _environment(space: Space, file: Path) -> dict[str, str]:
