@@ -1,6 +1,6 @@
-"""The manifests for cert-manager in docs/security.md, held to cert-manager's own CRDs by a real API server.
+"""The manifests in docs/security.md, held to their schemas by a real API server.
 
-The CRDs come from the Go module proxy, pinned by their module's checksum.
+The CRDs of cert-manager come from the Go module proxy, pinned by their module's checksum.
 """
 
 import json
@@ -15,21 +15,22 @@ from typing import Any
 import pytest
 import yaml
 
+from elasticjob_api import names
 from tests.faults.apiserver import ROOT, ApiServer
 from tests.integration.kube.conftest import await_crd
 from tests.integration.kube.namespace import Namespace
 
-pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kube
 
 MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
 SUM = "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="
 KINDS = ("certificates", "issuers", "clusterissuers")
 
 
-def documented() -> list[dict[str, Any]]:
-    """Every manifest of cert-manager's on that page."""
+def documented(group: str) -> list[dict[str, Any]]:
+    """Every manifest of this API group on that page."""
     blocks = (ROOT / "docs" / "security.md").read_text().split("\n\n")
-    shown = [textwrap.dedent(block) for block in blocks if "    apiVersion: cert-manager.io/" in block]
+    shown = [textwrap.dedent(block) for block in blocks if f"    apiVersion: {group}/" in block]
     return [found for block in shown for found in yaml.safe_load_all(block) if found]
 
 
@@ -66,18 +67,33 @@ def tried(server: ApiServer, manifest: dict[str, Any], namespace: str) -> str:
     return done.stderr if done.returncode else ""
 
 
-def test_the_documented_manifests_are_an_issuer_and_an_authority() -> None:
-    assert [manifest["kind"] for manifest in documented()] == ["Issuer", "Certificate"]
+def test_the_network_policy_of_jobs_is_one(server: ApiServer, namespace: Namespace) -> None:
+    [policy] = documented("networking.k8s.io")
+    assert tried(server, policy, namespace.name) == ""
+    chosen = policy["spec"]["podSelector"]
+    assert chosen == {"matchExpressions": [{"key": names.LABEL_JOB_UID, "operator": "Exists"}]}
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": chosen}]}]
 
 
-@pytest.mark.parametrize("manifest", documented(), ids=lambda manifest: str(manifest["kind"]))
+AUTHORITY = documented("cert-manager.io")
+
+
+def test_an_issuer_and_an_authority_are_shown() -> None:
+    assert [manifest["kind"] for manifest in AUTHORITY] == ["Issuer", "Certificate"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("manifest", AUTHORITY, ids=lambda manifest: str(manifest["kind"]))
 def test_cert_managers_own_schema_takes_it(
     cert_manager: ApiServer, namespace: Namespace, manifest: dict[str, Any]
 ) -> None:
     assert tried(cert_manager, manifest, namespace.name) == ""
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
 def test_a_field_that_cert_manager_does_not_know_would_be_seen(cert_manager: ApiServer, namespace: Namespace) -> None:
-    [_, certificate] = documented()
+    [_, certificate] = AUTHORITY
     wrong = {**certificate, "spec": {**certificate["spec"], "isAuthority": True}}
     assert 'unknown field "spec.isAuthority"' in tried(cert_manager, wrong, namespace.name)
