@@ -99,12 +99,11 @@ class Autopsy:
 
     @staticmethod
     def _words(remains: Remains) -> str:
-        """The end of its stderr: of what it exited, or what it was dying of already when we signalled it."""
+        """Of the end of its stderr: why it exited; or, if we had signalled it, what it was dying of already."""
         end, tail = remains.end, remains.tail
-        if end.code > 0:
-            return last_words(tail.text)
-        is_fresh = end.at_s - tail.at_s < DYING_S
-        return uncaught(tail.text) if end.code < 0 and end.stopped_by_us and is_fresh else ""
+        if not end.stopped_by_us:
+            return last_words(tail.text) if end.code > 0 else ""
+        return uncaught(tail.text) if end.at_s - tail.at_s < DYING_S else ""
 
     def _is_startup(self, end: Exit, words: str) -> bool:
         if self._progress() is not self._progress_before:

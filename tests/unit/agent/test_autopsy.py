@@ -184,6 +184,11 @@ def test_who_was_dying_of_an_exception_when_we_signalled_it_has_told_of_it(case:
     assert verdict.told_by_itself(failure)
 
 
+def test_what_a_worker_says_as_it_obeys_our_signal_is_no_error_of_its_own(case: Case) -> None:
+    failure = case.failure(143, stderr=b"SIGTERM: saving\nsaved, bye\n", stopped_by_us=True)
+    assert not verdict.told_by_itself(failure)
+
+
 @pytest.mark.parametrize(
     ("stderr", "quiet_s"),
     [
