@@ -43,11 +43,14 @@ def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from elasticjob.errors import ClusterError, NoCluster, Unreachable  # noqa: PLC0415  # see `connection`
+    from elasticjob.errors import ClusterError, MissingExtra, NoCluster, Unreachable  # noqa: PLC0415  # see `connection`
     from elasticjob_cli.doctor import cluster, installation, jobs  # noqa: PLC0415  # the same
 
     try:
         patient = Patient(cluster=connect(arguments), version=version(), now_s=time.time)
+    except MissingExtra:
+        yield fail("cluster", "none can be asked from here", "pip install 'elasticjob[cli]'; --machine leaves it out")
+        return
     except NoCluster as error:
         yield fail("kubeconfig", str(error), "name one with --kubeconfig, and a context with --context")
         return

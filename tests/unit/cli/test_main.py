@@ -73,3 +73,11 @@ def test_the_plugin_calls_itself_by_its_own_name(
     monkeypatch.setattr(sys, "argv", ["/usr/bin/kubectl-elasticjob"])
     assert main(["--help"]) == 0
     assert "usage: kubectl elasticjob COMMAND" in capsys.readouterr().out
+
+
+def test_doctor_without_the_libraries_for_a_cluster_says_so_among_its_findings() -> None:
+    script = "import sys; sys.modules['kubernetes'] = None; from elasticjob_cli.main import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", script, "doctor"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "FAIL  cluster" in done.stdout
+    assert "-> pip install 'elasticjob[cli]'; --machine leaves it out" in done.stdout
