@@ -23,7 +23,7 @@ from elasticjob_etcd.errors import EtcdError
 SILENT_S = 1.0
 """Without an answer for so long, a small question is overdue: a healthy etcd takes milliseconds."""
 
-FIRST_TRY_S = 0.7
+FIRST_TRY_S = 0.5
 """For one more connection to stand and to answer: a balancer may lead it to the silent member again."""
 
 LONGER = 1.5

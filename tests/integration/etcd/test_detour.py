@@ -35,8 +35,8 @@ def single(tmp_path: Path) -> Iterator[OwnEtcd]:
 
 
 @contextlib.asynccontextmanager
-async def a_client(*endpoints: str) -> AsyncIterator[EtcdClient]:
-    client = EtcdClient(Endpoint(endpoints))
+async def a_client(*endpoints: str, timeout_s: float = 3.0) -> AsyncIterator[EtcdClient]:
+    client = EtcdClient(Endpoint(endpoints, timeout_s=timeout_s))
     try:
         yield client
     finally:
@@ -118,20 +118,29 @@ async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answ
         with three.stalled(0):
             await hears_of_a_write(mirror, other)
             assert not keeper.lost.is_set(), keeper.reason
-        assert way.met == 3
+        assert way.met >= 3
 
 
 async def test_a_single_member_that_stands_still_is_dialed_beside_once_and_never_again(single: OwnEtcd) -> None:
-    async with balancer(single.endpoint) as way, a_client(f"127.0.0.1:{way.port}") as client, kept(client) as keeper:
-        with single.stalled(), pytest.raises(Unavailable):
-            await client.lease_keep_alive(keeper.lease.id)
+    async with (
+        balancer(single.endpoint) as way,
+        a_client(f"127.0.0.1:{way.port}", timeout_s=2.0) as client,  # gRPC itself would dial after 3 s at the earliest
+        a_client(single.endpoint) as other,
+        kept(client) as keeper,
+    ):
+        await settle(client, other)
+        await stands_still_for_one_refresh(single, client, keeper)
         assert way.met > 1
-        await client.lease_keep_alive(keeper.lease.id)
+        await is_refreshed(client, keeper)
         await aeventually(lambda: client._detour._alone, what="it knows that there is no other member")
-        await client.lease_keep_alive(keeper.lease.id)
+        await settle(client, other)
         known = way.met
-        with single.stalled(), pytest.raises(Unavailable):
-            await client.lease_keep_alive(keeper.lease.id)
-        await client.lease_keep_alive(keeper.lease.id)
+        await stands_still_for_one_refresh(single, client, keeper)
+        await is_refreshed(client, keeper)
         assert way.met == known
         assert not keeper.lost.is_set(), keeper.reason
+
+
+async def stands_still_for_one_refresh(single: OwnEtcd, client: EtcdClient, keeper: LeaseKeeper) -> None:
+    with single.stalled(), pytest.raises(Unavailable):
+        await client.lease_keep_alive(keeper.lease.id)
