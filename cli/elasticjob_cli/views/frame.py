@@ -15,7 +15,8 @@ from elasticjob_cli.views.story import Moment, Story
 from elasticjob_cli.views.text import age, clock, counted, cut, duration, moment, one_line, size, wrapped
 from elasticjob_cli.views.usage import Usage, levels, outliers, usages
 
-_BAR = 30
+_BAR, _SHORT_BAR, _WIDE = 30, 16, 100
+"""Columns of the progress bar, and of a terminal that has room for the long one."""
 _MOST_MOMENTS = 6
 _LEAST_FOOT = 3
 """The rounds and the last event, however many nodes there are."""
@@ -82,7 +83,7 @@ def frame(seen: Seen, *, width: int, height: int, colour: bool) -> list[str]:
 def _head(seen: Seen, width: int) -> Iterator[Line]:
     status = seen.job.get("status") or {}
     yield _title(seen, status, width)
-    if (told := _progress(status, seen.now_s)) is not None:
+    if (told := _progress(status, seen.now_s, _BAR if width >= _WIDE else _SHORT_BAR)) is not None:
         yield told
     if status.get("reason") or status.get("message"):
         words = ": ".join(filter(None, (str(status.get("reason") or ""), one_line(str(status.get("message") or "")))))
@@ -123,15 +124,15 @@ def _title(seen: Seen, status: Mapping[str, Any], width: int) -> Line:
     return Line(((name, Style.BOLD), ("  ", Style.PLAIN), (phase, tone), ("  " + "  ".join(counts), Style.PLAIN)))
 
 
-def _progress(status: Mapping[str, Any], now_s: float) -> Line | None:
+def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> Line | None:
     told = status.get("progress") or {}
     if told.get("step") is None:
         return None
     share = told.get("percentage")
     pieces: list[tuple[str, Style]] = []
     if share is not None:
-        full = round(_BAR * int(share) / 100)
-        pieces = [("█" * full, Style.GOOD), ("░" * (_BAR - full), Style.DIM), (f" {share}%", Style.BOLD)]
+        full = round(bar * int(share) / 100)
+        pieces = [("█" * full, Style.GOOD), ("░" * (bar - full), Style.DIM), (f" {share}%", Style.BOLD)]
     of = f"/{told['total']}" if told.get("total") else ""
     metrics = "".join(f"  {name} {value}" for name, value in (told.get("metrics") or {}).items())
     at_s = moment(told.get("lastUpdatedTime"))

@@ -87,6 +87,13 @@ def test_of_many_nodes_that_do_not_run_the_failed_one_is_named_even_on_a_small_t
     assert "and 2 more nodes not running" in lines
 
 
+def test_on_eighty_columns_the_bar_is_shorter_and_the_progress_whole() -> None:
+    metrics = {"loss": "2.13", "tokens/s": "1.2e6"}
+    progress = {"step": 12345, "total": 20000, "percentage": 61, "metrics": metrics, "lastUpdatedTime": at(-5)}
+    line = shown(a_job(progress=progress), width=80)[1]
+    assert line == "██████████░░░░░░ 61%  step 12345/20000  loss 2.13  tokens/s 1.2e6  (5s ago)"
+
+
 def test_a_title_too_long_leaves_out_what_has_not_happened() -> None:
     title = shown(a_crowd(500), width=80)[0]
     assert title == "team/digits  Running  round 2  500/500 nodes  4 workers  1 restart  1 min 40 s"
