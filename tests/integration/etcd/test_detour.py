@@ -105,6 +105,18 @@ async def test_no_lease_is_lost_and_the_watch_goes_on_while_a_member_stands_stil
             assert not keeper.lost.is_set(), keeper.reason
 
 
+async def test_a_read_without_an_answer_leads_to_another_member_too(three: ThreeEtcds) -> None:
+    leader = three.leader
+    assert leader is not None
+    follower = (leader + 1) % 3
+    async with a_client(*after(three, follower)) as client, a_client(three.endpoints[leader]) as other:
+        await settle(client, other)
+        with three.stalled(follower):
+            with pytest.raises(Unavailable):
+                await client.get("anything")
+            assert await client.get("anything") is None
+
+
 async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answers(three: ThreeEtcds) -> None:
     dead, living, *_ = three.endpoints
     async with (
