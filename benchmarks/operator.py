@@ -104,13 +104,14 @@ class Bench:
         self.cast = cast
         self.scale = scale
 
-    def bare(self) -> float:
-        """Seconds from the first request to the last pod Running, of a bare client loop."""
+    def bare(self, jobs: int) -> float:
+        """Seconds from the first request to the last pod Running, of a bare client loop for so many jobs' pods."""
+        scale = Scale(jobs, self.scale.pods)
         asyncio.run(self._namespaces())
         before, spent = self.cast.ask("state"), Spent()
         began_s = time.time()
-        asyncio.run(self._create_bare())
-        wanted = int(before["running"]) + self.scale.jobs * self.scale.pods
+        asyncio.run(self._create_bare(scale))
+        wanted = int(before["running"]) + scale.jobs * scale.pods
         wait_until("bare pods run", lambda: self.cast.ask("state")["running"] >= wanted)
         print(f"                      {spent}", flush=True)
         return float(self.cast.ask("state")["running_at_s"]) - began_s
@@ -120,10 +121,10 @@ class Bench:
             for name in ("bare", *(f"team-{n}" for n in range(NAMESPACES))):
                 await api.post("/api/v1/namespaces", {"metadata": {"name": name}})
 
-    async def _create_bare(self) -> None:
+    async def _create_bare(self, scale: Scale) -> None:
         async with self._api() as api:
             path = "/api/v1/namespaces/bare/pods"
-            await side_by_side(functools.partial(api.post, path, body) for body in bare_pods(self.scale))
+            await side_by_side(functools.partial(api.post, path, body) for body in bare_pods(scale))
 
     def crowd(self, operator: OperatorProcess) -> tuple[float, float]:
         """Seconds from the first job applied to the last pod Running, and to the last job Running.
@@ -234,7 +235,8 @@ def run(options: argparse.Namespace, folder: Path) -> None:
     with stage(folder) as (server, etcd, cast):
         bench = Bench(server, cast, scale)
         targets = etcd.endpoint.targets[0]
-        bare_s = bench.bare()
+        bare_jobs = options.bare_jobs or scale.jobs
+        bare_s = bench.bare(bare_jobs) * scale.jobs / bare_jobs
         count = scale.jobs * scale.pods
         print(f"bare client loop      {bare_s:8.2f} s   {count / bare_s:.0f} pods/s", flush=True)
         operator = OperatorProcess(server, targets, folder, wrap)
@@ -283,6 +285,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=10)
+    parser.add_argument("--bare-jobs", type=int, help="make the bare pods of so many jobs only, and extrapolate [all]")
     parser.add_argument("--steady-seconds", type=float, default=120.0)
     parser.add_argument("--churn", type=float, default=0.0, metavar="SECONDS", help="make jobs come and go for so long")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,0 +1,75 @@
+"""How many requests go to the API server at once: what jobs wait for first, and meanwhile what is told one by one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import client
+
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.protocol import Resource
+from tests.faults.waiting import aeventually
+
+ANSWERS_AFTER_S = 0.05
+
+
+@dataclass
+class Server:
+    """Holds every creation of a pod until `go`, and counts statuses that are there at the same time."""
+
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    creating: int = 0
+    told: int = 0
+    telling: int = 0
+    most_telling: int = 0
+
+    async def create(self, _request: web.Request) -> web.Response:
+        self.creating += 1
+        await self.go.wait()
+        return web.json_response({})
+
+    async def tell(self, request: web.Request) -> web.Response:
+        self.telling += 1
+        self.most_telling = max(self.most_telling, self.telling)
+        await request.read()
+        await asyncio.sleep(ANSWERS_AFTER_S)  # as long as others need to come
+        self.telling -= 1
+        self.told += 1
+        return web.json_response({})
+
+
+@pytest.fixture
+async def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+async def cluster(server: Server) -> AsyncIterator[KubeCluster]:
+    app = web.Application()
+    app.router.add_post("/{path:.*}", server.create)
+    app.router.add_patch("/{path:.*}", server.tell)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    settings = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    made = KubeCluster(client.ApiClient(settings), Feed(), ())
+    yield made
+    await made.close()
+    await runner.cleanup()
+
+
+async def test_while_pods_take_all_the_room_statuses_go_one_by_one(cluster: KubeCluster, server: Server) -> None:
+    pods = [{"metadata": {"name": f"p{n}", "namespace": "ns"}} for n in range(40)]
+    async with asyncio.TaskGroup() as tasks:
+        for pod in pods:
+            tasks.create_task(cluster.create(Resource.POD, pod))
+        await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
+        for n in range(20):
+            tasks.create_task(cluster.patch_status(Resource.JOB, "ns", f"j{n}", {}))
+        await aeventually(lambda: server.told == 20, what="all told, though no pod is created")
+        assert (server.creating, server.most_telling) == (28, 1)
+        server.go.set()
+    assert server.creating == 40
