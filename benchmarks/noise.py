@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=20, help=f"each has {FAILURES} samples of every situation")
     parser.add_argument("--nodes", type=int, default=1, help="of job A")
-    parser.add_argument("--period", type=float, default=0.1, help="seconds between two failures of job A")
+    parser.add_argument("--period", type=float, default=0.09, help="seconds between two failures of job A")
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())
