@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elasticjob_agent.error_file import TAIL_BYTES, Tail, read_error_file
+from elasticjob_agent.last_words import MOST_CHARACTERS, last_words, uncaught
 from elasticjob_agent.progress import parse_progress
 from elasticjob_agent.supervisor.lines import ConsoleText, LinePrefixer
 from elasticjob_api import records
@@ -88,4 +89,5 @@ def test_any_bytes_as_log_lines(pieces: list[bytes]) -> None:
     shown.decode()
     tail.add(shown)
     assert len(tail.text.encode()) <= TAIL_BYTES
-    assert len(tail.last_words()) <= TAIL_BYTES
+    assert len(last_words(tail.text)) <= MOST_CHARACTERS
+    uncaught(tail.text)
