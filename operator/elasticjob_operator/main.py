@@ -92,7 +92,15 @@ async def run(options: argparse.Namespace) -> None:
         )
         meter, board = PrometheusMeter(), Board() if options.ui else None
         credentials = secured.credentials(cluster, etcd, options, settings)
-        operator = Operator(cluster, etcd, settings, meter=meter, onlooker=board, credentials=credentials)
+        operator = Operator(
+            cluster,
+            etcd,
+            settings,
+            meter=meter,
+            onlooker=board,
+            credentials=credentials,
+            crowded=cluster.crowded,
+        )
         meter.show(operator.phases, operator.depth)
         running = Running(lambda: _operate(operator, PodWatch(cluster, feed)), cluster.credentials, feed)
         async with _answering(options.liveness, running, operator, meter), _showing(options.ui, board):

@@ -47,6 +47,7 @@ class Operator:
         meter: Meter | None = None,
         onlooker: Onlooker | None = None,
         credentials: Credentials | None = None,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._cluster = cluster
         self._credentials = credentials
@@ -78,6 +79,7 @@ class Operator:
             meter=self._meter,
             onlooker=onlooker,
             credentials=credentials,
+            crowded=crowded,
         )
         self._etcd_known = asyncio.Event()
         self.ready = False

@@ -68,6 +68,7 @@ class Reconciler:
         meter: Meter | None = None,
         onlooker: Onlooker | None = None,
         credentials: Credentials | None = None,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._meter = meter or Meter()
         self._onlooker = onlooker or Onlooker()
@@ -78,7 +79,12 @@ class Reconciler:
         self._actor = Actor(cluster=cluster, etcd=etcd, clock=clock, credentials=credentials)
         jobs = sources.jobs
         self._speaker = Speaker(
-            cluster=cluster, settings=settings, clock=clock, meter=self._meter, jobs=lambda: len(jobs)
+            cluster=cluster,
+            settings=settings,
+            clock=clock,
+            meter=self._meter,
+            jobs=lambda: len(jobs),
+            crowded=crowded,
         )
         self._ledgers: dict[JobKey, Ledger] = {}
 

@@ -23,6 +23,8 @@ from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import from_rfc3339
 
+CROWDED_S = 5.0
+"""While the API server has all it can do, a job's turn does not wait to be heard: it goes on, and says it later."""
 _REMEMBERED = 100
 """Events of one job that are told again as the same object; an older one begins anew."""
 
@@ -49,8 +51,10 @@ class Speaker:
         clock: Callable[[], float],
         meter: Meter,
         jobs: Callable[[], int] = lambda: 1,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._jobs = jobs
+        self._crowded = crowded
         self._meter = meter
         self._settings = settings
         self._cluster = cluster
@@ -66,6 +70,8 @@ class Speaker:
         wait_s = ledger.status_written_s + period_s - self._clock()
         if wait_s > 0:
             return wait_s
+        if self._crowded():
+            return CROWDED_S
         await self._write(key, ledger, status)
         ledger.said_softly = soft
         self._measure(key, obj, before, status)

@@ -40,10 +40,10 @@ _FIRST_LIST_AGAIN_S = 10.0
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
-_ACTING, _TELLING = 28, 4
-"""Requests on their way at the same time: those that jobs wait for; what never may hold them up, nor take much of what
-an API server at its limit can do: statuses, events, and budgets, which no pod needs to begin."""
-_TOLD = frozenset({Resource.JOB, Resource.EVENT, Resource.DISRUPTION_BUDGET})
+_ACTING, _TELLING, _WHISPERING = 28, 4, 2
+"""Requests on their way at the same time: those that jobs wait for; statuses and events, which never may hold them up;
+of those so many while the others take all their room: an API server at its limit has better things to do."""
+_TOLD = frozenset({Resource.JOB, Resource.EVENT})
 _WATCH_S = 300
 """After so long the API server ends a watch, and another one is begun."""
 _SILENT_S = 150.0
@@ -106,7 +106,7 @@ class KubeCluster:
         self._page = page
         self._clock = clock
         self._acting, self._telling = asyncio.Semaphore(_ACTING), asyncio.Semaphore(_TELLING)
-        self._whispering = asyncio.Lock()
+        self._whispering = asyncio.Semaphore(_WHISPERING)
         self._undeclared = Undeclared()
         """What the CRD does not know; asked again after each list, it may be a new one."""
 
@@ -234,6 +234,10 @@ class KubeCluster:
 
     # Beside the protocol.
 
+    def crowded(self) -> bool:
+        """What would be told now would wait: whoever can say it later, and newer, should."""
+        return self._acting.locked() and self._whispering.locked()
+
     @property
     def namespaces(self) -> tuple[str, ...]:
         """Those it looks at; an empty name stands for all."""
@@ -264,7 +268,7 @@ class KubeCluster:
     async def _room(self, resource: Resource | None) -> AsyncIterator[None]:
         """Wait until a request may go. In the library's own queue a thousand jobs would run out of time.
 
-        While what jobs wait for takes all its room, what is only told goes one by one.
+        While what jobs wait for takes all its room, little is told.
         """
         if resource not in _TOLD:
             async with self._acting:

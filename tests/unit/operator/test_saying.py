@@ -10,7 +10,7 @@ from elasticjob_operator.event import Event
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.meter import Meter
-from elasticjob_operator.saying import Speaker
+from elasticjob_operator.saying import CROWDED_S, Speaker
 from tests.unit.operator.builders import NOW_S, SETTINGS
 
 JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
@@ -52,3 +52,12 @@ async def test_it_is_known_whether_the_last_write_told_of_progress_alone() -> No
     ledger.status_written_s = float("-inf")
     await speaker(cluster).say(KEY, JOB, ledger, replace(said, progress=ProgressStatus(step=1)))
     assert ledger.said_softly
+
+
+async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_can_do() -> None:
+    cluster, ledger, crowd = MemoryCluster(), Ledger(), [True]
+    busy = Speaker(cluster=cluster, settings=SETTINGS, clock=lambda: NOW_S, meter=Meter(), crowded=lambda: bool(crowd))
+    said = JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
+    assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (CROWDED_S, None)
+    crowd.clear()
+    assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (None, said)
