@@ -22,6 +22,9 @@ from elasticjob_api.records import Node
 from elasticjob_api.world import Cause, World
 from elasticjob_etcd.protocol import Etcd, Txn, TxnResult
 
+_MOST_FAILURES = 24
+"""Told with one write: each has 40 KB at worst, and etcd takes 1.5 MB and 128 operations. The others follow as late."""
+
 
 class Result(Enum):
     """How a step went."""
@@ -135,10 +138,11 @@ class Acts:
 
     async def _say_late_failures(self, scene: Scene, _step: Step) -> Result:
         stay, failures = scene.stay, list(self._workers.failures)
-        unsaid = [replace(f, failure=replace(f.failure, late=True)) for f in failures[stay.failures_said :]]
+        until = stay.failures_said + _MOST_FAILURES
+        unsaid = [replace(f, failure=replace(f.failure, late=True)) for f in failures[stay.failures_said : until]]
         result = await self._commit(scene, txns.late_failures(stay.me, _of(stay, unsaid)))
         if result is Result.DONE:
-            stay.failures_said = len(failures)
+            stay.failures_said += len(unsaid)
         return result
 
     async def _say_leaving(self, scene: Scene, _step: Step) -> Result:
@@ -150,7 +154,7 @@ class Acts:
     # -- rounds that this node opens -------------------------------------------------------------
 
     async def _open_failed(self, scene: Scene, _step: Step) -> Result:
-        world, stay, failures = scene.world, scene.stay, list(self._workers.failures)
+        world, stay, failures = scene.world, scene.stay, self._workers.failures[:_MOST_FAILURES]
         self._trace.note("failed", world.round, failures[0].failure.time_ns)
         self._trace.point("detected", world.round)
         # If the answer is lost, the nonce tells from the watch that it was this node that opened. A second try keeps

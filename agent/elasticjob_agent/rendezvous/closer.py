@@ -21,13 +21,15 @@ from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api.link_key import BYTES
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.world import Cause, Member, State
+from elasticjob_api.world import Cause, Member, State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 
 COALESCE_S = 0.005
 MOST_COALESCE_S = 0.05
+_MOST_PROOFS = 64
+"""Dropped with one write: etcd takes no more than 128 operations at once."""
 _RETRY_S = 0.2
 
 log = logging.getLogger(__name__)
@@ -111,7 +113,7 @@ class ClosingLoop:
 
     async def _write(self, view: View, decision: WriteWorld) -> None:
         world = decision.world
-        garbage = _old_rounds(self._me, view, world.round) if world.state is State.ACTIVE else []
+        garbage = self._garbage(view, world) if world.state is State.ACTIVE else []
         txn = txns.write_world(
             self._me,
             seen=view.world_revision,
@@ -126,6 +128,10 @@ class ClosingLoop:
             if world.cause is Cause.NODE_LOST and (view.world is None or view.world.round < world.round):
                 self._trace.point("opened for a loss", world.round)
             log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
+
+    def _garbage(self, view: View, world: World) -> list[str]:
+        spare = () if self._predecessor is None else (self._predecessor,)
+        return _old_rounds(self._me, view, world.round) + _old_proofs(self._me, view, {*world.members, *spare})
 
     def _news(self, owed: Tell) -> News:
         key = bytes.fromhex("".join(self._nonce() for _ in range(BYTES // 4))) if owed.link_key else None
@@ -166,3 +172,13 @@ def _old_rounds(me: Identity, view: View, closing: int) -> list[str]:
     rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.done}
     old = sorted(round_ for round_ in rounds if round_ < closing - 1)
     return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.dones(r))]
+
+
+def _old_proofs(me: Identity, view: View, needed: set[Member]) -> list[str]:
+    """Keys of the oldest proofs that nobody asks for any more: of who has no key, and was not in the last round.
+
+    Who comes back without one finds that the world has moved on, and joins anew or finds its slot given away.
+    """
+    before = () if view.membership is None else view.membership.members
+    over = view.gone.keys() - view.nodes.keys() - needed - set(before)
+    return [me.keys.gone(member.slot, member.incarnation) for member in sorted(over)[:_MOST_PROOFS]]
