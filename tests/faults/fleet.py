@@ -103,8 +103,8 @@ class Fleet:
         return self.folder / f"{self.run_id}.{agent}.log"
 
     def points(self) -> list[Point]:
-        """All trace points so far, in order of time."""
-        lines = self.trace.read_text().splitlines()
+        """All trace points so far, in order of time; a line that is just being written is left for the next look."""
+        lines = self.trace.read_text().rpartition("\n")[0].splitlines()
         return sorted((json.loads(line) for line in lines), key=lambda point: int(point["t_us"]))
 
     def running(self, round_: int) -> list[Point]:
