@@ -12,7 +12,7 @@ from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 
-PROBE_S = 5.0
+PROBE_S = 2.0
 PROBE_IN_TROUBLE_S = 0.5
 _KEY = f"{ROOT}/health"
 
