@@ -20,6 +20,10 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.ping_timeout_ms", 3_000),  # without it keepalive waits 60 s for an answer
     ("grpc.http2.max_pings_without_data", 0),  # else an idle stream is pinged twice and never again
     ("grpc.keepalive_permit_without_calls", 1),
+    # Else every answer, that of a refresh too, is followed by a ping to measure the bandwidth; what it would find out
+    # is given instead: how much etcd may send of a large list before it waits for us.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 1 << 20),
     ("grpc.initial_reconnect_backoff_ms", 200),
     # Also how long a connection may take to stand: TLS over a long way, or to an etcd that a thousand others dial.
     ("grpc.min_reconnect_backoff_ms", 2_000),
