@@ -63,7 +63,10 @@ class _Attempt:
             start_revision=self._next_revision, progress_notify=True, **prefix_range(self._prefix)
         )
         await self._stream.send(rpc.WatchRequest(create_request=request))
-        created = self._judged(await self._stream.receive())
+        created = await self._stream.receive()
+        if created.canceled:
+            await self._count()  # raises `Refused` with the reason: of a watch etcd says only that it is not permitted
+        created = self._judged(created)
         if not self._next_revision:
             self._next_revision = created.header.revision + 1
         elif created.header.revision < max(known.revision, self._next_revision - 1):
@@ -99,10 +102,13 @@ class _Attempt:
             raise translate_cancel(response, tried=self._tried, where=self._connection.where)
         return response
 
+    async def _count(self) -> Any:
+        probe = rpc.RangeRequest(**prefix_range(self._prefix), count_only=True)
+        return await self._connection.call(self._connection.kv.Range, probe, tried=self._tried)
+
     async def _confirm_position(self) -> None:
         # The member that answers may merely lag behind. A linearizable read cannot: it tells a wipe from a lag.
-        probe = rpc.RangeRequest(key=prefix_range(self._prefix)["key"], count_only=True)
-        response = await self._connection.call(self._connection.kv.Range, probe, tried=self._tried)
+        response = await self._count()
         if response.header.revision < self._next_revision - 1:
             message = (
                 f"etcd at {self._connection.where} is at revision {response.header.revision}, "
