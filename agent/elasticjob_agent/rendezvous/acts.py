@@ -149,7 +149,7 @@ class Acts:
         stay = scene.stay
         node = replace(stay.node, leaving=True)
         txn = txns.leaving(stay.me, stay.last, node, is_closer=self._election.is_closer)
-        return await self._leave(scene, txn, node)
+        return await self._commit_node(scene, txn, node)
 
     # -- rounds that this node opens -------------------------------------------------------------
 
@@ -175,13 +175,7 @@ class Acts:
         opened = forming(world, self._draw(), Cause.NODE_LEFT, f"{node.pod} leaves")
         is_closer = self._election.is_closer
         txn = txns.open_leaving(stay.me, scene.revision, opened, stay.last, node, is_closer=is_closer)
-        return await self._leave(scene, txn, node)
-
-    async def _leave(self, scene: Scene, txn: Txn, node: Node) -> Result:
-        result = await self._commit_node(scene, txn, node)
-        if result is Result.DONE:
-            scene.stay.leave_said = True
-        return result
+        return await self._commit_node(scene, txn, node)
 
 
 def _reason(scene: Scene, txn: Txn, refused: TxnResult) -> Result:

@@ -210,7 +210,8 @@ class RendezvousMember:
             done_round=stay.done_round,
             quiet=self._clock() < self._quiet_until_s,
             leave_requested=self._leave_requested,
-            leave_said=stay.leave_said,
+            leave_said=stay.node.leaving,
+            leave_tried=stay.leave_tried,
         )
 
     async def _perform(self, stay: Stay, step: Step) -> None:
@@ -219,7 +220,7 @@ class RendezvousMember:
         except PASSING as error:
             log.warning("could not %s, trying again: %s", step.do.value, error)
             if self._leave_requested:
-                stay.leave_said = True  # peers learn it when the lease ends; the workers are stopped all the same
+                stay.leave_tried = True
             await asyncio.sleep(RETRY_S)
             self._wake.set()
             return

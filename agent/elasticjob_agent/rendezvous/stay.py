@@ -47,7 +47,8 @@ class Stay:
     terms: bytes = b""
     """What the closer said last of changes in the spec."""
     done_round: int = 0
-    leave_said: bool = False
+    leave_tried: bool = False
+    """An act failed after this node was told to leave: its workers stop, whether or not its peers know."""
     failures_said: int = 0
     opening: tuple[str, int] = ("", 0)
     """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""

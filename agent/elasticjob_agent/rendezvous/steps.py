@@ -50,6 +50,9 @@ class Situation:
     """Etcd was wiped or restored a moment ago: nothing is opened until all have had time to come back."""
     leave_requested: bool = False
     leave_said: bool = False
+    """The own node key says `leaving`."""
+    leave_tried: bool = False
+    """It was to say so, and etcd did not answer."""
 
 
 class Do(Enum):
@@ -103,7 +106,8 @@ def _stop_then(s: Situation, then: Step, *, soon: bool) -> Step:
 
 
 def _leave(s: Situation) -> Step:
-    if not s.leave_said:
+    # Etcd's trouble is not waited for: the workers stop, and while they do it is said again. Who has none left goes.
+    if not s.leave_said and (s.workers is Workers.STOPPING or not s.leave_tried):
         return Step(Do.OPEN_LEAVING if _runs_its_round(s) and not s.quiet else Do.SAY_LEAVING)
     return _stop_then(s, Step(Do.DEPART), soon=False)
 

@@ -7,6 +7,7 @@ import pytest
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
+from elasticjob_api.world import Cause
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Put, Txn, TxnResult
@@ -60,6 +61,26 @@ async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> 
     connect(*mates)
     world = await patient.running(2)
     assert (world.restarts, world.losses) == (1, 0)
+
+
+async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_while_it_still_stops() -> None:
+    store = MemoryStore()
+    crew = Crew(lambda: MemoryEtcd(store), "/test/leaving/", Slots(min=1, max=2, desired=2), lease_ttl_s=60.0)
+    crew.join(2)
+    stayer, leaver = crew.by_rank(await crew.running(1))
+    cut_off(leaver)
+    leaver.workers.slow = True
+    leaver.member.request_leave()
+    await aeventually(lambda: leaver.workers.phase is Workers.STOPPING, what="its workers stop all the same")
+    assert stayer.workers.stops == 0
+    connect(leaver)
+    await aeventually(lambda: stayer.workers.phase is Workers.NONE, what="the other hears of it")
+    assert not is_lost(leaver)
+    leaver.workers.let_stop()
+    assert await leaver.end() == ExitCode.LEFT
+    assert (await crew.running(2, stayer)).cause is Cause.NODE_LEFT
+    assert await crew.finish(stayer) == [0]
+    await crew.close()
 
 
 async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:

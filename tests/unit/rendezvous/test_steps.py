@@ -118,3 +118,9 @@ def test_a_leaver_stops_within_the_users_grace_and_departs(world: World | None) 
     leaving = a_member(world, leave_requested=True, leave_said=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
     assert [step.do for step in steps] == [Do.STOP, Do.STOP, Do.WAIT, Do.DEPART, Do.DEPART]
+
+
+def test_a_leaver_whom_etcd_does_not_answer_stops_and_says_so_again_until_they_have_stopped() -> None:
+    leaving = a_member(ACTIVE, leave_requested=True, leave_tried=True)
+    steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
+    assert [step.do for step in steps] == [Do.STOP, Do.STOP, Do.OPEN_LEAVING, Do.DEPART, Do.DEPART]

@@ -210,7 +210,8 @@ class SimNode:
             done_round=stay.done_round,
             quiet=self.job.now_s < self._quiet_until_s,
             leave_requested=self.leave_requested,
-            leave_said=stay.leave_said,
+            leave_said=stay.node.leaving,
+            leave_tried=stay.leave_tried,
         )
 
     def _perform(self, stay: Stay, step: Step) -> None:
@@ -218,7 +219,7 @@ class SimNode:
             result = now(self._acts.perform(Scene(stay, self.recall.world, self.recall.revision), step))
         except PASSING:
             if self.leave_requested:
-                stay.leave_said = True
+                stay.leave_tried = True
             return
         if result is Result.KEY_LOST:
             self.lost = True
