@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.apiserver import ApiServer, Programs
+from tests.integration.kube.conftest import await_crd
 
 pytestmark = pytest.mark.kube
 
@@ -30,7 +31,7 @@ def succeed(server: ApiServer, *arguments: str) -> str:
 @pytest.mark.parametrize("options", [pytest.param([], id="client-side"), pytest.param(["--server-side"], id="server")])
 def test_installs_and_is_established_and_structural(bare_server: ApiServer, options: list[str]) -> None:
     succeed(bare_server, "apply", *options, "-f", str(CRD))
-    succeed(bare_server, "wait", "--for=condition=Established", NAME, "--timeout=30s")
+    await_crd(bare_server, NAME.removeprefix("crd/"))
     status = json.loads(succeed(bare_server, "get", NAME, "-o", "json"))["status"]
     conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
     succeed(bare_server, "delete", NAME)

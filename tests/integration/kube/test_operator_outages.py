@@ -202,7 +202,7 @@ def test_another_kopf_operator_of_higher_priority_does_not_silence_it(own_rig: R
     own_rig.namespace.kubectl("apply", "-f", "-", stdin=PEERING)
     peer = {"priority": 1_000_000, "lifetime": 3600, "lastseen": "2999-01-01T00:00:00"}
     peering = {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}}
-    own_rig.namespace.kubectl("wait", "--for=condition=Established", "crd/kopfpeerings.kopf.dev")
+    await_crd(own_server, "kopfpeerings.kopf.dev")
     own_rig.namespace.kubectl("apply", "-f", "-", stdin={**peering, "status": {"other": peer}})
     operator = own_rig.start_operator()
     own_rig.namespace.apply(waiting_job(own_rig))
