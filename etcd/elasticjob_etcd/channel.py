@@ -28,7 +28,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     # Also how long a connection may take to stand: TLS over a long way, or to an etcd that a thousand others dial.
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A Service that was made anew has another address; gRPC would ask for it once in 30 s, which is longer than a lease.
+    # A Service that was made anew has another address; gRPC would ask for it once in 30 s, longer than a lease.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     ("grpc.max_receive_message_length", -1),  # a listing of all keys of a large job passes 4 MB
     ("grpc.use_local_subchannel_pool", 1),  # else a channel that dials anew is given the old connection
