@@ -57,12 +57,7 @@ class Connection:
         them goes on where they ended.
         """
         self.require_open()
-        channel = open_channel(self._endpoint)
-        try:
-            await self._try_out(channel, within_s=self.timeout_s)
-        except BaseException:
-            await channel.close(None)
-            raise
+        channel = await self._dialed(within_s=self.timeout_s)
         self._replace(channel, grace_s=self.timeout_s)
 
     async def replace(self, silent: aio.Channel, *, turn: int, within_s: float) -> bool:
@@ -71,13 +66,7 @@ class Connection:
         It begins with another address than the `turn` before. Calls under way on the silent one end as unknown. False
         if somebody else has replaced it meanwhile.
         """
-        channel = open_channel(self._endpoint, turn=turn)
-        try:
-            await self._try_out(channel, within_s=within_s, wait_for_ready=True)
-            self.require_open()
-        except BaseException:
-            await channel.close(None)
-            raise
+        channel = await self._dialed(turn=turn, within_s=within_s, wait_for_ready=True)
         if self.channel is not silent:
             await channel.close(None)
             return False
@@ -96,7 +85,18 @@ class Connection:
         self._retired.add(task)
         task.add_done_callback(self._retired.discard)
 
-    async def _try_out(self, channel: aio.Channel, *, within_s: float, wait_for_ready: bool = False) -> None:
+    async def _dialed(self, *, turn: int = 0, within_s: float, wait_for_ready: bool = False) -> aio.Channel:
+        """A new channel that answers; raises as a call does, and none is left open then."""
+        channel = open_channel(self._endpoint, turn=turn)
+        try:
+            await self._try_out(channel, within_s=within_s, wait_for_ready=wait_for_ready)
+            self.require_open()
+        except BaseException:
+            await channel.close(None)
+            raise
+        return channel
+
+    async def _try_out(self, channel: aio.Channel, *, within_s: float, wait_for_ready: bool) -> None:
         """Any answer will do, a refusal of this user too: the certificates of both sides are good then."""
         question = rpc.RangeRequest(key=b"health")
         try:
