@@ -1,18 +1,16 @@
 """Worker states and samples of one node, as `P/r/<slot>.<incarnation>`.
 
 A change of state is written at once (changes within 20 ms together), samples of memory, cpu and progress every
-report period. Reports decide nothing: one that cannot be written is replaced by the next. A refused one says
-that the own key is gone.
+report period, and once ten seconds after a round began to run. Reports decide nothing: one that cannot be written is
+replaced by the next. A refused one says that the own key is gone.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-
-import psutil
 
 from elasticjob_agent.hang_watch import HangWatch
 from elasticjob_agent.progress import ProgressFifo
@@ -21,6 +19,7 @@ from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_agent.rendezvous.stay import Stay
 from elasticjob_agent.trace import Trace
+from elasticjob_agent.usage import Usage, UsageMeter
 from elasticjob_agent.workers import NodeWorkers
 from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
@@ -28,6 +27,8 @@ from elasticjob_etcd.protocol import Etcd
 
 _TOGETHER_S = 0.02
 _AGAIN_S = 1.0
+_FIRST_SAMPLE_S = 10.0
+"""Seconds after a change of state: what its workers use is known then, and need not wait for the period."""
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,8 @@ class Reporter:
         self._progress = progress
         self._wall_ns = wall_ns
         self._changed = asyncio.Event()
-        self._samples: dict[int, psutil.Process] = {}
+        self._meter = UsageMeter(time.monotonic)
+        self._stirred = False
         self._hangs: HangWatch | None = None
         self._trace = trace
         workers.on_report = self._changed.set
@@ -65,10 +67,13 @@ class Reporter:
         while True:
             stay = self._member.stay
             period_s = stay.spec.report_period_s if stay is not None else None
+            if period_s is not None and self._stirred:
+                period_s = min(period_s, _FIRST_SAMPLE_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(period_s):
                     await self._changed.wait()
                 await asyncio.sleep(_TOGETHER_S)
+            self._stirred = self._changed.is_set()
             self._changed.clear()
             if self._member.stay is not None and self._workers.place is not None:
                 self._watch_for_hangs(group, self._member.stay.spec.progress_deadline_s)
@@ -104,13 +109,14 @@ class Reporter:
             stay.keeper.lost.set()
 
     def _report(self, stay: Stay) -> Report:
-        place = self._workers.place
+        place, workers = self._workers.place, self._workers.reports()
+        used = self._meter.measure([worker.pid for worker in workers if worker.state is WorkerState.HEALTHY])
         return Report(
             pod=stay.node.pod,
             pod_uid=stay.node.pod_uid,
             round=place.round if place else 0,
             group_rank=place.group_rank if place else None,
-            workers=tuple(self._sampled(worker) for worker in self._workers.reports()),
+            workers=tuple(_sampled(worker, used) for worker in workers),
             progress=self._progress.last,
             restart_count=place.restart_count if place else 0,
             time_ns=self._wall_ns(),
@@ -126,13 +132,8 @@ class Reporter:
         silent_s = self._hangs.stalled_for_s if self._hangs is not None else None
         return 0 if silent_s is None else self._wall_ns() - int(silent_s * 1e9)
 
-    def _sampled(self, worker: WorkerReport) -> WorkerReport:
-        if worker.state is not WorkerState.HEALTHY:
-            self._samples.pop(worker.pid, None)
-            return worker
-        try:
-            process = self._samples.setdefault(worker.pid, psutil.Process(worker.pid))
-            memory = process.memory_info().rss
-            return replace(worker, cpu_percent=process.cpu_percent(), memory_bytes=memory)
-        except psutil.Error:  # it ended in this moment; its exit is on the way
-            return worker
+
+def _sampled(worker: WorkerReport, used: Mapping[int, Usage]) -> WorkerReport:
+    """With what it uses; without, if it has ended or is about to."""
+    use = used.get(worker.pid) if worker.state is WorkerState.HEALTHY else None
+    return worker if use is None else replace(worker, cpu_percent=use.cpu_percent, memory_bytes=use.memory_bytes)

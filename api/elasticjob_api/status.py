@@ -46,8 +46,12 @@ class NodeStatus:
     ranks: str = ""
     reason: str = ""
     cpu_percent: int | None = None
-    """Of all its workers, 100 for one core, as sampled before the status was last written: samples alone write none."""
+    """Of all its workers with the processes that they started, 100 for one core; written twice a minute at most."""
     memory_bytes: int | None = None
+    rank_cpu_percent: tuple[int, ...] = ()
+    """The same of each worker, by local rank, 0 where none was sampled; empty for a node of one, whose `cpu_percent`
+    it is, and where the list of nodes would become too long."""
+    rank_memory_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

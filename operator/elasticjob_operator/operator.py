@@ -15,7 +15,6 @@ from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth
-from elasticjob_operator.cluster.job_records import News
 from elasticjob_operator.cluster.protocol import Change, Cluster, ObjectEvent, Resource
 from elasticjob_operator.cluster.queue import WorkQueue
 from elasticjob_operator.cluster.rendezvous import Rendezvous
@@ -53,7 +52,6 @@ class Operator:
         self._credentials = credentials
         self._meter = meter or Meter()
         self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
-        self._watched = onlooker is not None
         self._settings = settings
         self._softly_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
@@ -137,12 +135,11 @@ class Operator:
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)
 
-    def _look_softly(self, key: JobKey, news: News) -> None:
+    def _look_softly(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""
         now_s = asyncio.get_running_loop().time()
         looked_s = self._softly_s.get(key, float("-inf"))
-        wanted = news is News.PROGRESS or self._watched
-        if wanted and looked_s <= now_s:  # none is planned
+        if looked_s <= now_s:  # none is planned
             self._softly_s[key] = max(now_s, looked_s + self._settings.soft_period_s(len(self._jobs)))
             self._queue.add_after(key, self._softly_s[key] - now_s)
 

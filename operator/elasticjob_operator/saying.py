@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 _job_state = all_but(JobStatus, "nodes", "progress")
-_node_state = all_but(NodeStatus, "cpu_percent", "memory_bytes")
+_node_state = all_but(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes")
 
 
 def _same_but_samples(one: JobStatus, other: JobStatus) -> bool:

@@ -39,8 +39,7 @@ class News(Enum):
     """What a change of a key is worth: how soon its job is looked at."""
 
     STATE = "state"  # something is other than it was: now
-    PROGRESS = "progress"  # only how far the training is
-    SAMPLES = "samples"  # only processor, memory and the time: told with what comes next, no reason to look
+    SOFT = "soft"  # only how far the training is, processor, memory and the time: once in a while
 
 
 class OnReport(Protocol):
@@ -148,7 +147,7 @@ class JobRecords:
 def _news(before: Report, after: Report) -> News:
     if _state(before) != _state(after) or _states(before) != _states(after):
         return News.STATE
-    return News.PROGRESS if before.progress != after.progress else News.SAMPLES
+    return News.SOFT
 
 
 _state = all_but(Report, "workers", "progress", "time_ns")

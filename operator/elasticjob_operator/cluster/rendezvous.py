@@ -35,7 +35,7 @@ class Rendezvous:
         on_change: Callable[[JobKey], None],
         on_listed: Callable[[], None],
         on_report: OnReport = ignore_report,
-        on_soft_change: Callable[[JobKey, News], None] | None = None,
+        on_soft_change: Callable[[JobKey], None] | None = None,
     ) -> None:
         self._on_report = on_report
         self._cluster_id = cluster_id
@@ -86,7 +86,7 @@ class Rendezvous:
             if news is News.STATE or self._on_soft_change is None:
                 self._on_change(key)
             else:
-                self._on_soft_change(key, news)
+                self._on_soft_change(key)
         if touched is None:
             self._on_listed()
 

@@ -5,7 +5,7 @@ agents take their reports with them and a failure empties the map.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from elasticjob_api import codec
@@ -16,11 +16,12 @@ from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.standing import Owner
 from elasticjob_operator.policy.worker_states import letters, settled
 
+_SEVERAL = 2
 _INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
 BYTES_LIMIT = 128 * 1024
 """Of all entries as JSON: the object must stay far below what the API server accepts."""
-_MOST_BYTES = 4096
-"""No entry is longer (names of at most 253 bytes, 1,024 letters): few of them are not even measured."""
+_MOST_BYTES, _MOST_BYTES_OF_A_RANK = 2048, 34
+"""No entry is longer (names of at most 253 bytes; letter, cpu and memory of each rank): few are not even measured."""
 
 
 def node_statuses(seen: Observed) -> tuple[NodeStatus, ...]:
@@ -57,6 +58,8 @@ def _node(seen: Observed, slot: int, owner: Owner, stay: _Stay | None) -> NodeSt
     was_member = any(member.slot == slot for member in members)
     silent = ("U" if was_member else "P") * nproc_per_node(seen.job.spec)
     ranks = letters(report) if report else silent
+    cpu = [worker.cpu_percent for worker in report.workers] if report else []
+    memory = [worker.memory_bytes for worker in report.workers] if report else []
     return NodeStatus(
         name=f"{seen.job.metadata.name}-{slot}",
         pod_name=owner.name,
@@ -65,15 +68,31 @@ def _node(seen: Observed, slot: int, owner: Owner, stay: _Stay | None) -> NodeSt
         state=_state(owner, stay, rank, ranks, lost=was_member and stay is None),
         ranks=ranks,
         reason=owner.pod.reason if owner.pod else "",
-        cpu_percent=_total([worker.cpu_percent for worker in report.workers], _INT32) if report else None,
-        memory_bytes=_total([worker.memory_bytes for worker in report.workers], _INT64) if report else None,
+        cpu_percent=_total(cpu, _INT32),
+        memory_bytes=_total(memory, _INT64),
+        rank_cpu_percent=_each(cpu, _INT32),
+        rank_memory_bytes=_each(memory, _INT64),
     )
 
 
-def _total(samples: Iterable[float | None], most: int) -> int | None:
+_Samples = Sequence[float | None]
+
+
+def _total(samples: _Samples, most: int) -> int | None:
     """Of the workers of a node, up to what the status can hold; None until one was sampled."""
     known = [sample for sample in samples if sample is not None]
-    return round(max(0, min(most, sum(known)))) if known else None
+    return _storable(sum(known), most) if known else None
+
+
+def _each(samples: _Samples, most: int) -> tuple[int, ...]:
+    """Of each worker, unless the total says it already."""
+    if len(samples) < _SEVERAL or all(sample is None for sample in samples):
+        return ()
+    return tuple(_storable(sample or 0, most) for sample in samples)
+
+
+def _storable(sample: float, most: int) -> int:
+    return round(max(0, min(most, sample)))
 
 
 def _state(owner: Owner, stay: _Stay | None, rank: int | None, ranks: str, *, lost: bool) -> str:
@@ -137,10 +156,20 @@ def _end(node: NodeStatus, world: World, ranks: str) -> NodeStatus:
 
 
 def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:
-    """The nodes, cut to `limit` bytes of JSON: rank 0 and those that do not run are kept first; and if it was cut."""
-    if len(nodes) * _MOST_BYTES <= limit:
+    """The nodes in `limit` bytes of JSON, and whether some had to be left out.
+
+    First what each rank uses is left out, then nodes: rank 0 and those that do not run are kept first.
+    """
+    most_ranks = max((len(node.ranks) for node in nodes), default=0)
+    if len(nodes) * (_MOST_BYTES + _MOST_BYTES_OF_A_RANK * most_ranks) <= limit:
         return nodes, False
-    sizes = {node.name: len(json.dumps(codec.write(node))) + 2 for node in nodes}
+    if _bytes(nodes) <= limit:
+        return nodes, False
+    return _cut(tuple(replace(node, rank_cpu_percent=(), rank_memory_bytes=()) for node in nodes), limit)
+
+
+def _cut(nodes: tuple[NodeStatus, ...], limit: int) -> tuple[tuple[NodeStatus, ...], bool]:
+    sizes = {node.name: _bytes([node]) for node in nodes}
     if sum(sizes.values()) <= limit:
         return nodes, False
     kept, room = set(), limit
@@ -150,3 +179,7 @@ def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tup
             break
         kept.add(node.name)
     return tuple(node for node in nodes if node.name in kept), True
+
+
+def _bytes(nodes: Iterable[NodeStatus]) -> int:
+    return sum(len(json.dumps(codec.write(node))) + 2 for node in nodes)

@@ -26,14 +26,14 @@ def told() -> JobRecords:
     return records
 
 
-def test_samples_and_time_alone_are_no_reason_to_look(told: JobRecords) -> None:
+def test_samples_and_time_alone_are_less_than_a_change_of_state(told: JobRecords) -> None:
     later = replace(REPORT, time_ns=2, workers=(replace(WORKER, cpu_percent=99.0, memory_bytes=10**9),))
-    assert put(told, later) is News.SAMPLES
+    assert put(told, later) is News.SOFT
     assert list(told.view(3).reports.values()) == [later], "it is known all the same"
 
 
 def test_progress_is_less_than_a_change_of_state(told: JobRecords) -> None:
-    assert put(told, replace(REPORT, progress=Progress(step=2))) is News.PROGRESS
+    assert put(told, replace(REPORT, progress=Progress(step=2))) is News.SOFT
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ async def test_a_job_of_many_events_remembers_the_last_ones() -> None:
 async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> None:
     node = NodeStatus(name="j-0", pod_name="j-0-a", cpu_percent=10)
     ledger = Ledger(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
-    soft = JobStatus(nodes=(replace(node, cpu_percent=90),), progress=ProgressStatus(step=1))
+    used = replace(node, cpu_percent=90, rank_cpu_percent=(40, 50), rank_memory_bytes=(1, 2))
+    soft = JobStatus(nodes=(used,), progress=ProgressStatus(step=1))
     wait_s = await speaker(MemoryCluster()).say(KEY, JOB, ledger, soft)
     assert wait_s == SETTINGS.soft_status_period_s - 2 * SETTINGS.status_period_s
 

@@ -66,6 +66,32 @@ def test_a_node_shows_cpu_and_memory_of_its_workers_once_one_was_sampled() -> No
     assert only(running(0, reports={member(0): report(0, H)}), pod(0)).cpu_percent is None
 
 
+def sampled(*samples: tuple[float | None, int | None]) -> NodeStatus:
+    """A node of so many workers that use this."""
+    workers = tuple(
+        WorkerReport(rank=rank, state=H, cpu_percent=cpu, memory_bytes=memory)
+        for rank, (cpu, memory) in enumerate(samples)
+    )
+    return only(running(0, reports={member(0): replace(report(0, H), workers=workers)}), pod(0))
+
+
+def test_cpu_and_memory_of_each_worker_are_told_and_none_is_nothing() -> None:
+    entry = sampled((99.6, 1000), (None, None), (None, 500))
+    assert (entry.rank_cpu_percent, entry.rank_memory_bytes) == ((100, 0, 0), (1000, 0, 500))
+
+
+def test_of_a_node_of_one_worker_and_of_one_that_was_never_sampled_nothing_is_said_twice() -> None:
+    assert sampled((99.6, 1000)).rank_cpu_percent == ()
+    assert sampled((None, None), (None, None)).rank_memory_bytes == ()
+
+
+@pytest.mark.parametrize("cpu", [-1e300, 1e300])
+def test_what_each_worker_claims_to_use_can_be_stored(cpu: float) -> None:
+    entry = sampled((cpu, (1 << 63) - 1), (cpu, (1 << 63) - 1))
+    assert set(entry.rank_cpu_percent) == {0 if cpu < 0 else (1 << 31) - 1}
+    assert set(entry.rank_memory_bytes) == {(1 << 63) - 1}
+
+
 def test_nodes_are_listed_by_slot_and_ranked_by_the_round() -> None:
     at = view(0, 1, 10, world=active(10, 1, 0))
     assert [(entry.name, entry.rank) for entry in entries(at)] == [("j-0", 2), ("j-1", 1), ("j-10", 0)]
@@ -198,6 +224,20 @@ def test_a_list_of_thousands_is_cut_below_the_limit() -> None:
     kept, truncated = within_limit(many(5000))
     assert truncated
     assert 100 * 1024 < size(kept) <= 128 * 1024
+
+
+def test_of_a_list_that_is_too_long_what_each_rank_uses_is_left_out_first() -> None:
+    uses = {"rank_cpu_percent": (100,) * 8, "rank_memory_bytes": (1 << 36,) * 8}
+    assert within_limit(many(300, **uses)) == (many(300, **uses), False), "2,400 ranks"
+    assert within_limit(many(600, **uses)) == (many(600), False)
+    assert within_limit(many(5000, **uses)) == within_limit(many(5000))
+
+
+def test_entries_of_many_ranks_are_measured_however_few_they_are() -> None:
+    uses = {"rank_cpu_percent": ((1 << 31) - 1,) * 1000, "rank_memory_bytes": ((1 << 63) - 1,) * 1000}
+    kept, truncated = within_limit(many(5, ranks="R" * 1000, **uses))
+    assert size(kept) <= 128 * 1024
+    assert not truncated
 
 
 def test_rank_0_and_what_does_not_run_are_kept_first_and_in_order() -> None:

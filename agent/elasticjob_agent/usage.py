@@ -1,0 +1,92 @@
+"""Cpu and memory of workers with all the processes of their sessions, from one pass over /proc for all of them.
+
+A worker leads a session of its own, so its data loaders and helpers count for it; only what has made itself a session
+leaves it. Cpu is the mean since the sample before, the first one since the worker was started, and never over less
+than `LEAST_S`: the kernel counts in hundredths of a second. Never more than one pass in that time either, however
+often it is asked: a restart of all workers costs none.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+LEAST_S = 5.0
+"""Seconds: the least that a share of cpu is a mean over."""
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SESSION, _UTIME, _CSTIME, _RSS = 3, 11, 14, 21
+"""Fields of /proc/PID/stat, counted from the state, which is the first behind the command's closing parenthesis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of one worker; 100 is one core. Memory is what is resident, shared pages counted with each who has them."""
+
+    cpu_percent: float | None
+    """None until it was seen for long enough."""
+    memory_bytes: int
+
+
+@dataclass(slots=True)
+class _Mark:
+    """Of one session when its cpu was last taken."""
+
+    at_s: float
+    ticks: int
+    percent: float | None = None
+
+
+class UsageMeter:
+    """Measures the workers of one node."""
+
+    def __init__(self, clock: Callable[[], float], proc: Path = _PROC) -> None:
+        """`clock` is monotonic seconds."""
+        self._clock = clock
+        self._proc = proc
+        self._marks: dict[int, _Mark] = {}
+        self._found: dict[int, Usage] = {}
+        self._passed_s = float("-inf")
+
+    def measure(self, leaders: Collection[int]) -> Mapping[int, Usage]:
+        """By the pid of the worker, which is its session's; one that is new or has just ended is missing."""
+        now_s = self._clock()
+        for leader in leaders:
+            self._marks.setdefault(leader, _Mark(now_s, 0))
+        if now_s - self._passed_s >= LEAST_S:
+            self._passed_s = now_s
+            self._pass(frozenset(leaders), now_s)
+        return self._found
+
+    def _pass(self, leaders: frozenset[int], now_s: float) -> None:
+        ticks: dict[int, int] = {}
+        pages: dict[int, int] = {}
+        for session, spent, resident in self._processes():
+            if session in leaders:
+                ticks[session] = ticks.get(session, 0) + spent
+                pages[session] = pages.get(session, 0) + resident
+        self._marks = {leader: self._mark(leader, ticks.get(leader, 0), now_s) for leader in leaders}
+        self._found = {leader: Usage(self._marks[leader].percent, count * _PAGE) for leader, count in pages.items()}
+
+    def _mark(self, leader: int, ticks: int, now_s: float) -> _Mark:
+        """Its cpu, anew if enough time has passed."""
+        before = self._marks[leader]
+        if now_s - before.at_s < LEAST_S:
+            return before
+        # A process that nobody waits for takes its ticks with it: less than nothing was not used.
+        spent_s = max(0, ticks - before.ticks) / _TICKS
+        return _Mark(now_s, ticks, round(100 * spent_s / (now_s - before.at_s), 1))
+
+    def _processes(self) -> Iterator[tuple[int, int, int]]:
+        """Session, ticks and resident pages of every process that can be read."""
+        for folder in self._proc.iterdir():
+            if not folder.name.isdecimal():
+                continue
+            try:
+                text = (folder / "stat").read_bytes()
+            except OSError:  # it has ended, or is hidden from us
+                continue
+            fields = text[text.rindex(b")") + 2 :].split()
+            spent = sum(int(ticks) for ticks in fields[_UTIME : _CSTIME + 1])
+            yield int(fields[_SESSION]), spent, int(fields[_RSS])
