@@ -1,27 +1,26 @@
 """PURE: one picture of the live view: what a terminal of this size shows of a job at this moment.
 
-As many lines as fit, the important ones first. Few nodes are a table; more of them are a map with one letter a rank,
-in rank order, and below it only those nodes that do not run.
+As many lines as fit, the important ones first; `node_lines` has those of nodes and ranks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_cli.terminal import Style, painted
-from elasticjob_cli.views.rank_map import GLYPHS, STYLES, level_map, rank_map
+from elasticjob_cli.terminal import Style
+from elasticjob_cli.views.line import Line, plain
+from elasticjob_cli.views.node_lines import node_lines
+from elasticjob_cli.views.rank_map import GLYPHS, STYLES
 from elasticjob_cli.views.sentences import failure_words
 from elasticjob_cli.views.story import Moment, Story
-from elasticjob_cli.views.text import age, clock, counted, cut, duration, moment, one_line, size, wrapped
-from elasticjob_cli.views.usage import Usage, levels, outliers, usages
+from elasticjob_cli.views.text import age, clock, counted, duration, moment, one_line, wrapped
+from elasticjob_cli.views.usage import Usage
 
 _BAR, _SHORT_BAR, _WIDE = 30, 16, 100
 """Columns of the progress bar, and of a terminal that has room for the long one."""
 _MOST_MOMENTS = 6
 _LEAST_FOOT = 3
 """The rounds and the last event, however many nodes there are."""
-_MOST_MISSING = 6
-"""Nodes that do not run, before the use of those that do takes the room."""
 _LEAST_WIDTH = 40
 _PHASES = {
     "Running": Style.GOOD,
@@ -47,35 +46,14 @@ class Seen:
     """What is wrong with seeing itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Pieces of text with their styles."""
-
-    pieces: Sequence[tuple[str, Style]]
-
-    def render(self, width: int, *, colour: bool) -> str:
-        """At most `width` columns."""
-        out, left = [], width
-        for text, style in self.pieces:
-            shown = cut(text, left)
-            out.append(painted(shown, style, colour=colour))
-            left -= len(shown)
-            if left <= 0:
-                break
-        return "".join(out).rstrip() if not colour else "".join(out)
-
-
-def plain(text: str, style: Style = Style.PLAIN) -> Line:
-    """A line in one style."""
-    return Line(((text, style),))
-
-
 def frame(seen: Seen, *, width: int, height: int, colour: bool) -> list[str]:
     """At most `height` lines of at most `width` columns."""
     width = max(_LEAST_WIDTH, width)
     head, foot = list(_head(seen, width)), list(_foot(seen))
     room = height - len(head)
-    nodes = list(_nodes(seen, max(4, room - min(len(foot), _LEAST_FOOT)), width))
+    nodes = list(
+        node_lines(seen.job.get("status") or {}, seen.usage, max(4, room - min(len(foot), _LEAST_FOOT)), width)
+    )
     foot = foot[: max(0, room - len(nodes))]
     return [line.render(width, colour=colour) for line in [*head, *nodes, *foot][:height]]
 
@@ -152,102 +130,6 @@ def _states(status: Mapping[str, Any]) -> Line:
             letter = letters.get(name, "U")
             pieces.append((f"{GLYPHS[letter]} {counts[name]} {name}  ", STYLES[letter]))
     return Line(pieces if len(pieces) > 1 else [("no workers", Style.DIM)])
-
-
-def _nodes(seen: Seen, room: int, width: int) -> Iterator[Line]:
-    status = seen.job.get("status") or {}
-    nodes: Sequence[Mapping[str, Any]] = sorted(status.get("nodes") or (), key=_by_rank)
-    used = usages(nodes, seen.usage)
-    if not nodes:
-        return
-    yield plain("")
-    if len(nodes) + 2 <= room:
-        yield from _table(nodes, used, width)
-        return
-    ranks = [Line(pieces) for pieces in rank_map(nodes, width=width)]
-    missing = [node for node in nodes if node.get("state") not in {"Running", "Succeeded"}]
-    used_lines = _used(nodes, used, room - 1 - len(ranks) - min(len(missing), _MOST_MISSING), width)
-    yield from ranks
-    yield from _away(missing, max(0, room - 2 - len(ranks) - len(used_lines)))
-    yield from used_lines
-    if status.get("nodesTruncated"):
-        yield plain(f"(the status has room for {len(nodes)} nodes only)", Style.DIM)
-
-
-def _away(missing: Sequence[Mapping[str, Any]], room: int) -> Iterator[Line]:
-    """Nodes that do not run, those that failed first, and how many more there are."""
-    told = sorted(missing, key=lambda node: node.get("state") != "Failed")[:room]
-    yield from (plain(_missing(node), Style.WARN) for node in told)
-    if len(missing) > len(told):
-        rest = counted(len(missing) - len(told), "more node" if told else "node")
-        yield plain(f"and {rest} not running" if told else f"{rest} not running", Style.WARN)
-
-
-def _used(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage], room: int, width: int) -> list[Line]:
-    """Cpu and memory: a line each, and below it a map of all nodes where the terminal is tall enough."""
-    heads = outliers(used)
-    if not heads:
-        return []
-    of_nodes = [used[str(node.get("podName"))] for node in nodes]
-    maps = [
-        [Line(pieces) for pieces in level_map(levels(found), width=width)]
-        for found in ([each.cpu_percent for each in of_nodes], [each.memory_bytes for each in of_nodes])
-    ]
-    if len(heads) + sum(map(len, maps)) > room:
-        return [*map(plain, heads)]
-    return [line for head, lines in zip(heads, maps, strict=True) for line in (plain(head), *lines)]
-
-
-def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:
-    rank = node.get("rank")
-    return rank is None, int(rank or 0)
-
-
-_HEAD = ("RANKS", "POD", "NODE", "STATE", "CPU", "MEMORY", "", "REASON")
-
-
-def _table(nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Usage], width: int) -> Iterator[Line]:
-    rows: list[tuple[str, ...]] = [_HEAD]
-    first = 0
-    for node in nodes:
-        letters = str(node.get("ranks") or "")
-        ranks = "-" if node.get("rank") is None else f"{first}-{first + len(letters) - 1}"
-        first += 0 if node.get("rank") is None else len(letters)
-        ranks = ranks if len(letters) != 1 else ranks.partition("-")[0] or "-"
-        use = used.get(str(node.get("podName")), Usage())
-        cpu = "-" if use.cpu_percent is None else f"{use.cpu_percent:.0f}%"
-        memory = "-" if use.memory_bytes is None else size(use.memory_bytes)
-        place = (str(node.get("podName") or "-"), str(node.get("nodeName") or "-"), str(node.get("state") or "-"))
-        rows.append((ranks, *place, cpu, memory, letters, str(node.get("reason") or "")))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sum(widths) + 2 * len(widths) > width:
-        widths[_NODE] = -2  # the pod says more
-    for row in rows:
-        yield Line(_cells(row, widths, head=row is rows[0]))
-
-
-def _cells(row: Sequence[str], widths: Sequence[int], *, head: bool) -> list[tuple[str, Style]]:
-    pieces: list[tuple[str, Style]] = []
-    for index, (cell, room) in enumerate(zip(row, widths, strict=True)):
-        if room < 0:
-            continue
-        if head:
-            pieces.append((cell.ljust(room + 2), Style.DIM))
-        elif index == _LETTERS:
-            pieces += [(GLYPHS.get(letter, letter), STYLES.get(letter, Style.PLAIN)) for letter in cell]
-            pieces.append((" " * (room + 2 - len(cell)), Style.PLAIN))
-        else:
-            pieces.append((cell.ljust(room + 2), Style.WARN if index == len(row) - 1 else Style.PLAIN))
-    return pieces
-
-
-_NODE, _LETTERS = _HEAD.index("NODE"), _HEAD.index("")
-
-
-def _missing(node: Mapping[str, Any]) -> str:
-    where = f" on {node['nodeName']}" if node.get("nodeName") else ""
-    why = f": {node['reason']}" if node.get("reason") else ""
-    return f"{node.get('podName')}{where} {str(node.get('state') or 'Unknown').lower()}{why}"
 
 
 def _foot(seen: Seen) -> Iterator[Line]:

@@ -1,4 +1,7 @@
-"""PURE: cpu and memory of nodes: from the status, where the operator samples, else from a metrics server."""
+"""PURE: cpu and memory of nodes and ranks: from the status, where the operator samples, else from a metrics server.
+
+A metrics server knows nodes only, and so does the status where its list would become too long.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +12,13 @@ from elasticjob_cli.views.text import size
 _SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _CORE = 100.0
+_RUNS = "R"
 _EIGHTHS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one node; 100 is one core."""
+    """Of one node or rank; 100 is one core."""
 
     cpu_percent: float | None = None
     memory_bytes: float | None = None
@@ -28,6 +32,43 @@ def usages(nodes: Sequence[Mapping[str, Any]], measured: Mapping[str, Usage]) ->
         told = Usage(node.get("cpuPercent"), node.get("memoryBytes"))
         found[pod] = measured.get(pod, told) if told == Usage() else told
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class RankUsage:
+    """What one rank of the round uses."""
+
+    rank: int
+    pod: str
+    letter: str
+    usage: Usage
+
+
+def rank_usages(nodes: Sequence[Mapping[str, Any]], of_nodes: Mapping[str, Usage]) -> list[RankUsage]:
+    """Of each rank, in order, if it is known of them all; `nodes` are in the order of their ranks."""
+    found: list[RankUsage] = []
+    for node in nodes:
+        if node.get("rank") is None:
+            continue
+        letters, pod = str(node.get("ranks") or ""), str(node.get("podName"))
+        if (used := _of_workers(node, len(letters), of_nodes.get(pod, Usage()))) is None:
+            return []
+        at = len(found)
+        found += [RankUsage(at + i, pod, letters[i], _while_running(letters[i], use)) for i, use in enumerate(used)]
+    return found
+
+
+def _while_running(letter: str, use: Usage) -> Usage:
+    return use if letter == _RUNS else Usage()
+
+
+def _of_workers(node: Mapping[str, Any], workers: int, of_node: Usage) -> list[Usage] | None:
+    if workers == 1:
+        return [of_node]
+    cpu, memory = node.get("rankCpuPercent") or (), node.get("rankMemoryBytes") or ()
+    if workers == len(memory):
+        return [*map(Usage, cpu if len(cpu) == workers else [None] * workers, memory)]
+    return [Usage()] * workers if of_node == Usage() else None
 
 
 def parse_pod_metrics(answer: Mapping[str, Any]) -> dict[str, Usage]:
@@ -57,17 +98,17 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def outliers(used: Mapping[str, Usage]) -> list[str]:
-    """A line of cpu and one of memory, with the extremes by name: for more nodes than can be listed."""
-    cpu = {pod: use.cpu_percent for pod, use in used.items() if use.cpu_percent is not None}
-    memory = {pod: use.memory_bytes for pod, use in used.items() if use.memory_bytes is not None}
+def outliers(used: Mapping[str, Usage], unit: str) -> list[str]:
+    """A line of cpu and one of memory, with the extremes by name: for more `unit`s than can be listed."""
+    cpu = {name: use.cpu_percent for name, use in used.items() if use.cpu_percent is not None}
+    memory = {name: use.memory_bytes for name, use in used.items() if use.memory_bytes is not None}
     if not cpu or not memory:
         return []
     low, high, full = min(cpu, key=cpu.__getitem__), max(cpu, key=cpu.__getitem__), max(memory, key=memory.__getitem__)
     middle = sum(cpu.values()) / len(cpu)
     return [
-        f"cpu {middle:.0f}% a node, least {cpu[low]:.0f}% ({low}), most {cpu[high]:.0f}% ({high})",
-        f"memory {size(sum(memory.values()) / len(memory))} a node, most {size(memory[full])} ({full})",
+        f"cpu {middle:.0f}% a {unit}, least {cpu[low]:.0f}% ({low}), most {cpu[high]:.0f}% ({high})",
+        f"memory {size(sum(memory.values()) / len(memory))} a {unit}, most {size(memory[full])} ({full})",
     ]
 
 

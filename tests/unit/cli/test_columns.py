@@ -50,8 +50,8 @@ def test_a_metrics_servers_answer_is_summed_over_containers_and_yields_to_the_st
 
 
 def test_the_extremes_are_named_only_where_something_was_measured() -> None:
-    assert outliers({"a": Usage()}) == []
-    cpu, memory = outliers({"a": Usage(10, 100), "b": Usage(90, 50)})
+    assert outliers({"a": Usage()}, "node") == []
+    cpu, memory = outliers({"a": Usage(10, 100), "b": Usage(90, 50)}, "node")
     assert cpu == "cpu 50% a node, least 10% (a), most 90% (b)"
     assert memory == "memory 75 B a node, most 100 B (a)"
 

@@ -33,6 +33,44 @@ def test_few_nodes_are_a_table_with_cpu_and_memory() -> None:
     assert rows[1] == ["2", "digits-1-abcde", "n1", "Running", "-", "-", "■"]
 
 
+def of_each(nproc: int, **node: object) -> dict[str, object]:
+    """What a node with so many workers says of each, the last of which idles."""
+    cpu, memory = [100] * (nproc - 1) + [3], [2 << 30] * nproc
+    return {"cpuPercent": sum(cpu), "memoryBytes": sum(memory), "rankCpuPercent": cpu, "rankMemoryBytes": memory} | node
+
+
+def test_below_a_table_of_few_nodes_each_rank_has_its_cpu_and_memory() -> None:
+    nodes = [a_node(0, "RRF", rank=1, **of_each(3)), a_node(1, "RR", rank=0, **of_each(2))]
+    lines = shown(a_job(nodes=nodes), width=80)
+    at = lines.index("RANK    CPU  MEMORY   RANK    CPU  MEMORY   RANK    CPU  MEMORY")
+    assert lines[at + 1] == "   0 ■ 100% 2.0 GiB      2 ■ 100% 2.0 GiB      4 ✗    -       -"
+    assert lines[at + 2] == "   1 ■   3% 2.0 GiB      3 ■ 100% 2.0 GiB"
+
+
+def test_where_each_rank_has_no_room_below_the_table_the_one_that_idles_is_named() -> None:
+    nodes = [a_node(slot, "R" * 8, rank=slot, **of_each(8)) for slot in range(4)]
+    lines = shown(a_job(nodes=nodes), width=80, height=15)
+    assert sum("digits-" in line for line in lines) == 4
+    assert "cpu 88% a rank, least 3% (rank 7), most 100% (rank 0)" in lines
+
+
+def test_of_five_hundred_ranks_on_few_nodes_each_has_its_bar() -> None:
+    job = a_crowd(63, 8)
+    for node in job["status"]["nodes"]:
+        node.update(of_each(8))
+    lines = shown(job, width=200, height=50)
+    (at,) = (number for number, line in enumerate(lines) if line.startswith("cpu "))
+    assert lines[at + 1].split()[1] == "███████▁██"
+    assert sum(line.count("▁") for line in lines) == 63
+
+
+def test_ranks_of_nodes_that_tell_only_of_themselves_are_not_guessed() -> None:
+    job = a_crowd(63, 8)
+    for node in job["status"]["nodes"]:
+        node.update(cpuPercent=100, memoryBytes=1 << 30)
+    assert any(line.startswith("cpu 100% a node, least 100% (digits-0-abcde)") for line in shown(job, height=50))
+
+
 def test_a_metrics_server_helps_where_the_status_has_no_samples() -> None:
     lines = shown(a_job(), usage={"digits-1-abcde": Usage(20.0, 512.0)})
     assert any("20%" in line and "512 B" in line for line in lines)
@@ -63,17 +101,18 @@ def of_five_hundred(**size: int) -> list[str]:
 
 def test_on_a_tall_terminal_cpu_and_memory_of_five_hundred_nodes_are_seen_at_once() -> None:
     lines = of_five_hundred(width=200, height=50)
-    at = lines.index("cpu 100% a node, least 2% (digits-171-abcde), most 100% (digits-0-abcde)")
+    named = "cpu 100% a rank, least 2% (rank 171 in digits-171-abcde), most 100% (rank 0 in digits-0-abcde)"
+    at = lines.index(named)
     assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["0", "170", "340"]
     assert lines[at + 2].split()[1] == "█▁████████"
-    assert lines[at + 4].startswith("memory 1.0 GiB a node")
+    assert lines[at + 4].startswith("memory 1.0 GiB a rank")
     assert sum(line.count("█") for line in lines[at:]) == 499 + 500
 
 
 def test_on_a_small_terminal_only_the_extremes_of_five_hundred_nodes_are_told_and_whole() -> None:
     lines = of_five_hundred(width=80, height=24)
-    assert "cpu 100% a node, least 2% (digits-171-abcde), most 100% (digits-0-abcde)" in lines
-    assert "memory 1.0 GiB a node, most 1.0 GiB (digits-0-abcde)" in lines
+    assert "cpu 100% a rank, least 2% (rank 171), most 100% (rank 0)" in lines
+    assert "memory 1.0 GiB a rank, most 1.0 GiB (rank 0)" in lines
     assert not any("█" in line for line in lines)
 
 

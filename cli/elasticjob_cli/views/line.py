@@ -1,0 +1,30 @@
+"""PURE: a line of a terminal, as pieces with their styles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elasticjob_cli.terminal import Style, painted
+from elasticjob_cli.views.text import cut
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Pieces of text with their styles."""
+
+    pieces: Sequence[tuple[str, Style]]
+
+    def render(self, width: int, *, colour: bool) -> str:
+        """At most `width` columns."""
+        out, left = [], width
+        for text, style in self.pieces:
+            shown = cut(text, left)
+            out.append(painted(shown, style, colour=colour))
+            left -= len(shown)
+            if left <= 0:
+                break
+        return "".join(out).rstrip() if not colour else "".join(out)
+
+
+def plain(text: str, style: Style = Style.PLAIN) -> Line:
+    """A line in one style."""
+    return Line(((text, style),))
