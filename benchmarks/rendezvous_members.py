@@ -11,7 +11,6 @@ are scripted: they start and stop at once. Answers are lines of JSON on stdout, 
 import asyncio
 import gc
 import json
-import random
 import resource
 import secrets
 import sys
@@ -111,7 +110,6 @@ class Members:
             workers=workers,
             clock=time.monotonic,
             draw=lambda: secrets.token_hex(4),
-            jitter=random.random,
             trace=Trace(None, ""),
         )
 

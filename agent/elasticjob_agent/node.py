@@ -7,7 +7,6 @@ job in order; SIGINT and SIGQUIT likewise; a second one kills the workers at onc
 import asyncio
 import contextlib
 import logging
-import random
 import secrets
 import signal
 import time
@@ -169,7 +168,6 @@ def _surroundings(
         clock=time.monotonic,
         wall_ns=time.time_ns,
         draw=lambda: secrets.token_hex(4),
-        jitter=random.random,
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
         live=live,

@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import logging
 import os
-import random
 import secrets
 import socket
 import time
@@ -105,7 +104,6 @@ class TorchrunRendezvous:
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            jitter=random.random,
             trace=Trace(os.environ.get(names.ENV_TRACE), profile.pod),
             join_timeout_s=join_timeout_s,
         )

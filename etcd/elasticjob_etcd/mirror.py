@@ -1,5 +1,7 @@
 """A prefix of etcd held in memory and kept current: watch from now on, then list, and follow, for ever.
 
+Whoever reads the prefix anyway, in a transaction of his own, gives that instead of the first list: `begin`.
+
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
 reaches the owner, and a wipe, which changes the meaning of everything remembered. One task, no polling.
@@ -20,7 +22,8 @@ from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
 class Mirror:
     """The keys under `prefix` as of `revision`; use it as an async context manager.
 
-    Entering waits for the first list, however long etcd takes, unless `initial` gives it. `on_change` is called
+    Entering waits for the first list, however long etcd takes, unless `initial` gives it, or `given_later` says that
+    `begin` will: until then `items` is empty, and the watch already stands. `on_change` is called
     after every change of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise.
     `wiped` counts the wipes seen.
     """
@@ -31,6 +34,7 @@ class Mirror:
         prefix: str,
         initial: Range | None = None,
         *,
+        given_later: bool = False,
         on_change: Callable[[], None] | None = None,
         rng: Random = random.random,
     ) -> None:
@@ -42,6 +46,9 @@ class Mirror:
         self._etcd = etcd
         self._backoff = Backoff(rng)
         self._initial = initial
+        self._first: asyncio.Future[int] = asyncio.Future()
+        """The revision of what `begin` gives."""
+        self._given = self._first if given_later else None
         self.failure: Exception | None = None
         self._is_wiped = False
         """A wipe was met, and the new store has not been listed yet."""
@@ -54,12 +61,19 @@ class Mirror:
         if self._initial is not None:
             self._take(self._initial)
         self._task = asyncio.create_task(self._follow(), name=f"mirror of {self.prefix}")
+        if self._given is not None:
+            return self
         try:
             await self._next_change(lambda: self.revision > 0)
         except BaseException:
             await self.close()
             raise
         return self
+
+    def begin(self, first: Range) -> None:
+        """Give the first list, once. One that was read after the watch began spares another."""
+        self._take(first)
+        self._first.set_result(first.revision)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -113,11 +127,22 @@ class Mirror:
         watch = self._etcd.watch(self.prefix, start_revision=0)
         async with contextlib.aclosing(watch):
             begun = await anext(watch)
-            if self._is_wiped or begun.revision != self.revision:
+            if self._is_wiped or not await self._has_all(begun.revision):
                 self._take(await self._etcd.range(self.prefix), after_wipe=self._is_wiped)
                 self._is_wiped = False
             async for batch in watch:
                 self._apply(batch)
+
+    async def _has_all(self, begun: int) -> bool:
+        """Whether `items` and what a watch tells that began at this revision leave no gap.
+
+        What is given while the watch stands already may be newer: both overlap then. Anything else that is newer than
+        a watch is of another store, perhaps, and a list must tell.
+        """
+        given, self._given = self._given, None
+        if given is None or given.done():
+            return self.revision == begun
+        return await given >= begun
 
     def _apply(self, batch: WatchBatch) -> None:
         if batch.revision <= self.revision:

@@ -1,8 +1,8 @@
 """Who closes: stand when there is no closer, close rounds while one's own key says so.
 
-Slot 0 stands at once, others a little later (0.3 to 1.3 s) or as soon as a closer's key is deleted, so that a
-thousand agents do not all try. A node is the closer if and only if the key names its incarnation, as seen
-through the watch; never by its transaction's answer.
+Slot 0 stands at once, others a little later (0.3 s when the job begins) and one after the other, so that of a
+thousand agents a few try, whatever lowest slot is there. A node is the closer if and only if the key names its
+incarnation, as seen through the watch; never by its transaction's answer.
 """
 
 import asyncio
@@ -21,7 +21,12 @@ from elasticjob_api.world import Closer, Member, World, decode_closer
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd, KeyValue
 
-SPREAD_FROM_S = 0.3
+FIRST_S = 0.3
+"""For slot 0 to come, when no closer has been seen yet: then the next slot stands, and each a little later."""
+FIRST_APART_S = 0.01
+APART_S = 0.002
+"""When a closer's key was deleted: everybody is there, and the next closer's key is seen within milliseconds."""
+LONGEST_S = 2.0
 _RETRY_S = 0.5
 
 log = logging.getLogger(__name__)
@@ -36,11 +41,10 @@ class Election:
         etcd: Etcd,
         clock: Callable[[], float],
         nonce: Callable[[], str],
-        jitter: Callable[[], float],
         trace: Trace,
         wake: Callable[[], None],
     ) -> None:
-        """`jitter` gives a number from 0 to 1; `wake` asks for an `update`: the closing loop has failed.
+        """`wake` asks for an `update`: the closing loop has failed.
 
         `link`, to be set before the first `update`, is where members find this node's listener. Nothing is opened or
         closed before `quiet_until_s`.
@@ -51,7 +55,6 @@ class Election:
         self._etcd = etcd
         self._clock = clock
         self._nonce = nonce
-        self._jitter = jitter
         self._trace = trace
         self._wake = wake
         self._charges = ChargeClock()
@@ -107,8 +110,7 @@ class Election:
         self._closing.add_done_callback(lambda _: self._wake())
 
     async def _stand(self, me: Identity) -> None:
-        if me.member.slot != 0 and self._last is None:
-            await asyncio.sleep(SPREAD_FROM_S + self._jitter())
+        await asyncio.sleep(turn_s(me.member.slot, is_first=self._last is None))
         while True:
             try:
                 await self._etcd.txn(txns.elect(me, self.link))
@@ -127,6 +129,13 @@ class Election:
         await _cancel(self._standing)
         self._standing = None
         await self._stand_down()
+
+
+def turn_s(slot: int, *, is_first: bool) -> float:
+    """How long this slot leaves the standing to lower ones: seconds."""
+    if is_first:
+        return min(FIRST_S + slot * FIRST_APART_S, LONGEST_S) if slot else 0.0
+    return min(slot * APART_S, LONGEST_S)
 
 
 def closer_in(kv: KeyValue | None) -> Closer | None:

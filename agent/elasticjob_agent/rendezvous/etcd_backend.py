@@ -7,7 +7,6 @@ of the process.
 
 import contextlib
 import os
-import random
 import secrets
 import socket
 import time
@@ -61,7 +60,6 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            jitter=random.random,
             trace=Trace(os.environ.get(names.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
             join_timeout_s=join_timeout_s,
         )

@@ -75,7 +75,6 @@ class Surroundings:
     wall_ns: Callable[[], int]
     draw: Callable[[], str]
     """Eight random hex digits."""
-    jitter: Callable[[], float]
     trace: Trace
     join_timeout_s: float = 600.0
     live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]] = lambda _, member: member.run()
@@ -272,7 +271,6 @@ class EtcdRendezvousHandler(JobRendezvous):
             workers=proxy,
             clock=self._at.clock,
             draw=self._at.draw,
-            jitter=self._at.jitter,
             trace=self._at.trace,
             join_timeout_s=self._at.join_timeout_s,
         )

@@ -44,11 +44,10 @@ class RendezvousMember:
         workers: WorkersPort,
         clock: Callable[[], float],
         draw: Callable[[], str],
-        jitter: Callable[[], float],
         trace: Trace,
         join_timeout_s: float = 600.0,
     ) -> None:
-        """`draw` gives eight random hex digits, `jitter` a number from 0 to 1, `clock` monotonic seconds."""
+        """`draw` gives eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd
         self._profile = profile
         self._keys = profile.keys
@@ -58,7 +57,7 @@ class RendezvousMember:
         self._join_timeout_s = join_timeout_s
         self._entrance = Entrance(etcd=etcd, profile=profile, clock=clock, draw=draw)
         self._wake = asyncio.Event()
-        self._election = Election(etcd=etcd, clock=clock, nonce=draw, jitter=jitter, trace=trace, wake=self._wake.set)
+        self._election = Election(etcd=etcd, clock=clock, nonce=draw, trace=trace, wake=self._wake.set)
         self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
         self._closer_mind = CloserMind(etcd=etcd, draw=draw, trace=trace)
         self._leave_requested = False
@@ -87,12 +86,12 @@ class RendezvousMember:
         self._listener = LinkListener(self._profile.address, draw=self._draw, on_end=self._closer_mind.link_ended)
         try:
             await self._open_link()
-            stay = await self._enter()
-            if stay is None:
-                return Outcome(ExitCode.LEFT, "left before joining")
-            async with Mirror(self._etcd, self._keys.ctl, stay.ctl) as mirror:
+            async with Mirror(self._etcd, self._keys.ctl, given_later=True, on_change=self._wake.set) as mirror:
                 self._mirror = mirror
-                mirror.on_change = self._wake.set
+                stay = await self._enter()
+                if stay is None:
+                    return Outcome(ExitCode.LEFT, "left before joining")
+                mirror.begin(stay.ctl)
                 try:
                     return await self._live()
                 finally:

@@ -150,7 +150,6 @@ class Crew:
             workers=workers,
             clock=asyncio.get_running_loop().time,
             draw=lambda: f"{next(draws):08x}",
-            jitter=lambda: 0.0,
             trace=Trace(None, ""),
         )
         return Mate(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))

@@ -93,7 +93,6 @@ async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIt
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            jitter=lambda: 0.0,
             trace=Trace(None, ""),
         )
     )

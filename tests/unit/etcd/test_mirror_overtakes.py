@@ -15,7 +15,9 @@ class LateWatch(MemoryEtcd):
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
         self.go = asyncio.Event()
+        self.stands = asyncio.Event()
         self.began = asyncio.Event()
+        """Its beginning has been taken in."""
         self.lists = 0
 
     async def range(self, prefix: str) -> Range:
@@ -26,6 +28,7 @@ class LateWatch(MemoryEtcd):
         async for batch in super().watch(prefix, start_revision=start_revision):
             if batch.events:
                 await self.go.wait()
+            self.stands.set()
             yield batch
             self.began.set()
 
@@ -66,3 +69,42 @@ async def test_what_the_watch_brings_of_the_past_never_undoes_the_list() -> None
         await other.txn(Txn((), (Put("/p/end", b""),)))
         await aeventually(lambda: "/p/end" in mirror.items, what="the newest change")
         assert all("/p/a" not in items for items in seen)
+
+
+async def test_what_is_read_after_the_watch_began_spares_a_list_and_nothing_is_missed_in_between() -> None:
+    store = MemoryStore()
+    etcd, other = LateWatch(store), MemoryEtcd(store)
+    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+        await aeventually(etcd.stands.is_set, what="the watch's beginning")
+        await other.txn(Txn((), (Put("/p/a", b"1"),)))
+        first = await other.range("/p/")
+        await other.txn(Txn((), (Put("/p/b", b"2"),)))
+        mirror.begin(first)
+        assert sorted(mirror.items) == ["/p/a"]
+        etcd.go.set()
+        await aeventually(lambda: "/p/b" in mirror.items, what="what happened after the reading")
+    assert etcd.lists == 0
+
+
+async def test_what_was_read_before_the_watch_began_is_listed_again() -> None:
+    store = MemoryStore()
+    etcd, other = LateWatch(store), MemoryEtcd(store)
+    first = await other.range("/p/")
+    await other.txn(Txn((), (Put("/p/a", b"1"),)))
+    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+        mirror.begin(first)
+        await aeventually(lambda: "/p/a" in mirror.items, what="the change in between")
+    assert etcd.lists == 1
+
+
+async def test_a_wipe_before_the_first_list_is_given_does_not_leave_the_old_one_in_place() -> None:
+    store = MemoryStore()
+    etcd, other = LateWatch(store), MemoryEtcd(store)
+    await other.txn(Txn((), (Put("/p/old", b"1"),)))
+    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+        await aeventually(etcd.stands.is_set, what="the watch's beginning")
+        first = await other.range("/p/")
+        store.wipe()
+        mirror.begin(first)
+        etcd.go.set()
+        await aeventually(lambda: not mirror.items, what="the list of the new store")

@@ -103,7 +103,6 @@ class Job:
                 clock=time.monotonic,
                 wall_ns=time.time_ns,
                 draw=lambda: f"{next(draws):08x}",
-                jitter=lambda: 0.0,
                 trace=Trace(None, ""),
                 join_timeout_s=join_timeout_s,
             )
