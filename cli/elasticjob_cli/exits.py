@@ -1,6 +1,7 @@
 """The exit codes of every command, once: for `--help`, for the docs, for the tests. The numbers are the contract's."""
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.fitted import entry
 
 CLOSED_OUTPUT = 141
 """As a shell shows the death by SIGPIPE."""
@@ -22,4 +23,4 @@ TABLE: tuple[tuple[str, str], ...] = (
 
 def exit_code_lines() -> str:
     """The table as `--help` shows it."""
-    return "\n".join(f"  {code:<4}{meaning}" for code, meaning in TABLE)
+    return "\n".join(entry(f"  {code:<4}", meaning) for code, meaning in TABLE)

@@ -6,9 +6,10 @@ is the same program under another name.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli import fitted
 from elasticjob_cli.catalog import ENTRIES, GROUPS
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.exits import CLOSED_OUTPUT, exit_code_lines
@@ -24,17 +25,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     program = "kubectl elasticjob" if os.path.basename(sys.argv[0]) == _PLUGIN else PROGRAM  # noqa: PTH119 -- pathlib costs a tenth of the start
     words = _command_first(list(sys.argv[1:] if argv is None else argv))
     if not words or words[0] not in ENTRIES:
-        return _without_command(program, words)
-    return _with_command(program, words[0], words[1:])
+        return _guarded(program, lambda: _without_command(program, words))
+    return _guarded(f"{program} {words[0]}", lambda: _with_command(program, words[0], words[1:]))
 
 
 def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
+    page = ENTRIES[name].page()
     try:
-        page = ENTRIES[name].page()
-        code = page.run(page.parser(name, program=program).parse_args(rest))
+        arguments = page.parser(name, program=program).parse_args(rest)
+    except SystemExit as end:  # help was printed, or what is wrong
+        return int(end.code or ExitCode.OK)
+    return page.run(arguments)
+
+
+def _guarded(said_by: str, command: Callable[[], int]) -> int:
+    """Its exit code, or that of the error it ends with."""
+    try:
+        code = command()
         sys.stdout.flush()
     except CliError as error:
-        return _say(f"{program} {name}: {error}", error.code)
+        return _say(f"{said_by}: {error}", error.code)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -43,9 +53,9 @@ def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
         code = CLOSED_OUTPUT
     except Exception as error:  # noqa: BLE001  # the outermost place: a fault of ours is shown whole and has a code of its own
         if (known := _code_of_sdk(error)) is not None:
-            return _say(f"{program} {name}: {error}", known)
+            return _say(f"{said_by}: {error}", known)
         sys.excepthook(type(error), error, error.__traceback__)
-        return _say(f"{program} {name}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
+        return _say(f"{said_by}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
     return int(code)
 
 
@@ -84,7 +94,7 @@ def help_text(program: str = PROGRAM) -> str:
     lines = ["Elastic distributed training, on this machine and on Kubernetes.", ""]
     lines += [f"usage: {program} COMMAND ...", f"       {program} COMMAND --help    arguments and examples of one", ""]
     for title, entries in GROUPS.items():
-        lines += [f"{title}:", *(f"  {entry.name:<{width}}{entry.help}" for entry in entries), ""]
+        lines += [f"{title}:", *(fitted.entry(f"  {entry.name:<{width}}", entry.help) for entry in entries), ""]
     lines += ["examples:", *(f"  {program} {example}" for example in _EXAMPLES), ""]
     return "\n".join([*lines, "exit codes:", exit_code_lines()])
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.fitted import examples, paragraph
 
 PROGRAM = "elasticjob"
 
@@ -52,7 +53,7 @@ class Page:
         """The parser of this command."""
         parser = Parser(
             prog=f"{program} {name}",
-            description=self.description,
+            description=paragraph(self.description),
             epilog=self._epilog(program),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -61,8 +62,6 @@ class Page:
         return parser
 
     def _epilog(self, program: str) -> str:
-        shown = [(f"{program} {command}", remark) for command, remark in self.examples]
-        width = min(64, max(len(command) for command, _ in shown))
-        lines = [f"  {command:<{width}}  {remark}".rstrip() for command, remark in shown]
-        notes = f"\n{self.notes.rstrip()}\n" if self.notes else ""
+        lines = examples([(f"{program} {command}", remark) for command, remark in self.examples])
+        notes = f"\n{paragraph(self.notes)}\n" if self.notes else ""
         return "\n".join(["examples:", *lines, notes, f"exit codes: `{program} --help`"])

@@ -151,7 +151,7 @@ PAGES = {
             ("watch digits -n team --once", "one picture of now"),
             ("watch digits | tee digits.log", "a line for each event"),
         ),
-        notes="ranks: ■ running  ▸ starting  · pending  ✓ succeeded  ✗ failed  ▪ stopped  ? unknown",
+        notes="Ranks: ■ running, ▸ starting, · pending, ✓ succeeded, ✗ failed, ▪ stopped, ? unknown.",
         configure=_configure,
         run=_run,
     )
