@@ -51,6 +51,8 @@ class Authority:
         self.key = key
         self.trusted = certificate.rstrip() + b"\n" + also_trusted
         """What a peer of ours must trust."""
+        self.identity = _identity(chain[0])
+        """Stays when the certificate is renewed: whoever trusts the one trusts what the other has signed."""
 
     @classmethod
     def make(cls, *, now_s: float) -> "Authority":
@@ -87,7 +89,7 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(x509.KeyUsage(**{**_NO_USAGE, "digital_signature": True}), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        builder = builder.add_extension(_issuer(self._key), critical=False)
+        builder = builder.add_extension(_issuer(self._own), critical=False)
         if hosts:
             names = x509.SubjectAlternativeName([_host(host) for host in hosts])
             builder = builder.add_extension(names, critical=not name)
@@ -177,9 +179,22 @@ def _signing_key(key: bytes) -> rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey:
     return loaded
 
 
-def _issuer(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
-    """Tells apart authorities of one name, such as the one before and the new one."""
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+def _issuer(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """Tells apart authorities of one name, such as the one before and the new one.
+
+    It must be what the authority calls its key: of two names for it (there are several ways to hash one) clients see
+    that of another authority.
+    """
+    try:
+        own = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(certificate.public_key())  # type: ignore[arg-type]
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
+
+
+def _identity(certificate: x509.Certificate) -> bytes:
+    how = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return certificate.subject.public_bytes() + certificate.public_key().public_bytes(*how)
 
 
 def _signs_itself(certificate: x509.Certificate) -> bool:

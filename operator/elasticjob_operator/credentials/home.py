@@ -43,9 +43,8 @@ class Home:
     async def authority(self) -> Authority:
         """The authority that is kept, made now if the Secret is empty; raises ClusterError, CredentialsError."""
         secret = await self._read(self._place.authority)
-        kept = _contents(secret)
-        if kept.get(CERTIFICATE) or kept.get(KEY):
-            return Authority(kept.get(CERTIFICATE, b""), kept.get(KEY, b""), also_trusted=kept.get(TRUSTED, b""))
+        if (kept := _authority_in(secret)) is not None:
+            return kept
         made = Authority.make(now_s=self._clock())
         try:
             await self._write(secret, {CERTIFICATE: made.certificate, KEY: made.key})
@@ -53,6 +52,10 @@ class Home:
             return await self.authority()  # somebody was faster: theirs counts
         log.info("made a certificate authority, kept in the secret %s", self._place.authority)
         return made
+
+    async def kept(self) -> Authority | None:
+        """The authority that is kept now, none if the Secret is empty; raises ClusterError, CredentialsError."""
+        return _authority_in(await self._read(self._place.authority))
 
     async def serve(self, authority: Authority) -> None:
         """See to it that etcd has a certificate, of this authority and for its names, with a third of its life left."""
@@ -94,6 +97,13 @@ class Home:
 def contents_of(issued: Issued, authority: Authority) -> dict[str, bytes]:
     """What whoever has a certificate needs of it, by the names of the files."""
     return {CERTIFICATE: issued.certificate, KEY: issued.key, TRUSTED: authority.trusted}
+
+
+def _authority_in(secret: Object) -> Authority | None:
+    kept = _contents(secret)
+    if not kept.get(CERTIFICATE) and not kept.get(KEY):
+        return None
+    return Authority(kept.get(CERTIFICATE, b""), kept.get(KEY, b""), also_trusted=kept.get(TRUSTED, b""))
 
 
 def _contents(secret: Object) -> dict[str, bytes]:

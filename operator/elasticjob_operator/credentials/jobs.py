@@ -18,7 +18,8 @@ from elasticjob_etcd.accounts import ROOT, Accounts
 from elasticjob_etcd.backoff import Backoff
 from elasticjob_etcd.errors import EtcdError, Refused
 from elasticjob_operator.cluster.protocol import Resource, Vault
-from elasticjob_operator.credentials.authority import Authority, Issued
+from elasticjob_operator.credentials.authority import Issued
+from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Certified
@@ -46,11 +47,11 @@ class JobCredentials:
     """Certificates and users of all jobs; nothing else makes or removes them. Clock is wall clock, in seconds."""
 
     def __init__(
-        self, vault: Vault, accounts: Accounts, authority: Authority, *, terms: Terms, clock: Callable[[], float]
+        self, vault: Vault, accounts: Accounts, held: Held, *, terms: Terms, clock: Callable[[], float]
     ) -> None:
         self._vault = vault
         self._accounts = accounts
-        self._authority = authority
+        self._held = held
         self._terms = terms
         self._clock = clock
         self._guarding = asyncio.Lock()
@@ -63,7 +64,7 @@ class JobCredentials:
         """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
         await self.guard(store)
         await self._ensure_user(key)
-        issued = self._authority.client(key.uid, now_s=self._clock(), life_s=self._terms.life_s)
+        issued = self._held.current.client(key.uid, now_s=self._clock(), life_s=self._terms.life_s)
         await self._write(secret, issued)
         return Certified(store, issued.renew_at_s)
 
@@ -128,7 +129,7 @@ class JobCredentials:
         self._whole.add(key.uid)
 
     async def _write(self, secret: Mapping[str, Any], issued: Issued) -> None:
-        contents = {CERTIFICATE: issued.certificate, KEY: issued.key, TRUSTED: self._authority.trusted}
+        contents = {CERTIFICATE: issued.certificate, KEY: issued.key, TRUSTED: self._held.current.trusted}
         body = {**secret, "data": {name: base64.b64encode(text).decode() for name, text in contents.items()}}
         if await self._vault.replace(Resource.SECRET, body) is None:
             await self._vault.create(Resource.SECRET, body)

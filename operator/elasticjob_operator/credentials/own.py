@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from elasticjob_etcd.protocol import Endpoint
-from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.credentials.home import Home, contents_of
 from elasticjob_operator.errors import ClusterError, CredentialsError
 from elasticjob_operator.render.credentials import CERTIFICATE, KEY, TRUSTED
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 class OwnFiles:
     """A folder with a certificate for `name`. Clock is wall clock, in seconds."""
 
-    def __init__(self, folder: Path, authority: Authority, *, name: str, clock: Callable[[], float]) -> None:
+    def __init__(self, folder: Path, held: Held, *, name: str, clock: Callable[[], float]) -> None:
         self._folder = folder
-        self._authority = authority
+        self._held = held
         self._name = name
         self._clock = clock
 
@@ -46,12 +46,13 @@ class OwnFiles:
             ) from error
 
     def _write(self) -> None:
-        issued = self._authority.client(self._name, now_s=self._clock(), life_s=LIFE_S)
+        authority = self._held.current
+        issued = authority.client(self._name, now_s=self._clock(), life_s=LIFE_S)
         current = self._folder / "current"
         before = current.resolve() if current.is_symlink() else None
         fresh = self._folder / f"from-{int(self._clock() * 1e6)}"
         fresh.mkdir(parents=True, mode=0o700)
-        for name, text in contents_of(issued, self._authority).items():
+        for name, text in contents_of(issued, authority).items():
             (fresh / name).touch(mode=0o600)
             (fresh / name).write_bytes(text)
         aside = self._folder / "next"
@@ -68,12 +69,22 @@ def _remove(folder: Path) -> None:
     folder.rmdir()
 
 
-async def keep_fresh(files: OwnFiles, home: Home, authority: Authority, *, every_s: float = RENEW_S) -> None:
-    """Renew the operator's certificate, and etcd's when it is due, until cancelled."""
+async def keep_fresh(files: OwnFiles, home: Home, held: Held, *, every_s: float = RENEW_S) -> None:
+    """Renew the operator's certificate, and etcd's and the authority's own when they are due, until cancelled."""
     while True:
         await asyncio.sleep(every_s)
-        try:
-            files.write()
-            await home.serve(authority)
-        except (ClusterError, CredentialsError) as error:
-            log.warning("a certificate could not be renewed, trying again in %g s: %s", every_s, error)
+        for renew in (_look, _renew):
+            try:
+                await renew(files, home, held)
+            except (ClusterError, CredentialsError) as error:
+                log.warning("a certificate could not be renewed, trying again in %g s: %s", every_s, error)
+
+
+async def _look(_files: OwnFiles, home: Home, held: Held) -> None:
+    if (kept := await home.kept()) is not None:
+        held.offer(kept)
+
+
+async def _renew(files: OwnFiles, home: Home, held: Held) -> None:
+    files.write()
+    await home.serve(held.current)

@@ -16,10 +16,10 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Vault
-from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.credentials.home import Home, Place
 from elasticjob_operator.credentials.jobs import LIFE_S, JobCredentials, Terms
-from elasticjob_operator.credentials.own import OwnFiles, keep_fresh
+from elasticjob_operator.credentials.own import RENEW_S, OwnFiles, keep_fresh
 from elasticjob_operator.errors import CredentialsError
 from elasticjob_operator.settings import Settings
 
@@ -50,13 +50,13 @@ class Security:
     """Etcd as the operator reaches it, and who makes certificates for jobs; None: nobody does."""
 
     endpoint: Endpoint
-    authority: Authority | None = None
+    held: Held | None = None
 
     def credentials(
         self, vault: Vault, etcd: EtcdClient, options: argparse.Namespace, settings: Settings
     ) -> JobCredentials | None:
         """What the operator's core needs."""
-        if self.authority is None:
+        if self.held is None:
             return None
         terms = Terms(
             cluster_id=settings.cluster_id,
@@ -64,7 +64,7 @@ class Security:
             life_s=options.certificate_life,
             admin=options.etcd_user,
         )
-        return JobCredentials(vault, etcd.accounts, self.authority, terms=terms, clock=time.time)
+        return JobCredentials(vault, etcd.accounts, self.held, terms=terms, clock=time.time)
 
 
 @contextlib.asynccontextmanager
@@ -78,11 +78,13 @@ async def security(options: argparse.Namespace, vault: Vault) -> AsyncIterator[S
     what = f"cannot get the certificate authority of the secret {options.etcd_ca_secret}"
     authority = await until_it_works(home.authority, what=what)
     await until_it_works(lambda: home.serve(authority), what="cannot give etcd its certificate")
-    own = OwnFiles(options.certificates_folder, authority, name=options.etcd_user, clock=time.time)
+    held = Held(authority)
+    own = OwnFiles(options.certificates_folder, held, name=options.etcd_user, clock=time.time)
     own.write()
-    renewal = asyncio.create_task(keep_fresh(own, home, authority), name="renewal of the operator's certificate")
+    every_s = min(RENEW_S, options.certificate_life / 4)
+    renewal = asyncio.create_task(keep_fresh(own, home, held, every_s=every_s), name="renewal of certificates")
     try:
-        yield Security(own.endpoint(targets), authority)
+        yield Security(own.endpoint(targets), held)
     finally:
         renewal.cancel()
         await asyncio.wait({renewal})

@@ -16,7 +16,7 @@ import yaml
 
 from elasticjob_api import names
 from elasticjob_etcd import tether
-from tests.faults.apiserver import ROOT
+from tests.faults.apiserver import ROOT, ApiServer
 from tests.faults.secured import SecuredEtcd
 from tests.faults.waiting import eventually
 from tests.integration.kube.accounts import apply
@@ -29,13 +29,19 @@ _HELM_S = 900.0
 class Release:
     """What `helm install` brings with `etcd.tls`, under names of its own, and its operator."""
 
-    def __init__(self, rig: Rig, etcd: SecuredEtcd, *values: str) -> None:
-        """`values` as helm's `--set` takes them; without any, a release for the rig's namespace."""
+    def __init__(self, rig: Rig, etcd: SecuredEtcd, *values: str, authority: str = "", server: str = "") -> None:
+        """`values` as helm's `--set` takes them; without any, a release for the rig's namespace.
+
+        `authority` and `server` are Secrets that somebody brings.
+        """
         self.rig = rig
-        self._values = values or (f"operator.watchNamespaces={{{rig.namespace.name}}}",)
+        brought = {"etcd.tls.caSecret": authority, "etcd.tls.serverSecret": server}
+        here = values or (f"operator.watchNamespaces={{{rig.namespace.name}}}",)
+        self._values = (*here, *(f"{value}={name}" for value, name in brought.items() if name))
         self.etcd = etcd
         self.name = rig.namespace.name
-        self.authority, self.server = f"{self.name}-{AUTHORITY}", f"{self.name}-{SERVER}"
+        self.authority, self.server = authority or f"{self.name}-{AUTHORITY}", server or f"{self.name}-{SERVER}"
+        self._brought = {name for name in (authority, server) if name}
         self.manifests = self._rendered()
         self.apply()
         token = service_account_token(rig.namespace.server, f"{self.name}-elasticjob-operator")
@@ -49,7 +55,10 @@ class Release:
     def _rendered(self) -> list[dict[str, Any]]:
         tool = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)
         helm = tool.stdout.strip().removeprefix("HELM=")
-        shown = [f"--show-only=templates/{part}" for part in ("operator/rbac.yaml", "etcd/secrets.yaml")]
+        parts = ["operator/rbac.yaml"]
+        if not self._brought >= {self.authority, self.server}:
+            parts += ["etcd/secrets.yaml"]
+        shown = [f"--show-only=templates/{part}" for part in parts]
         line = [helm, "template", self.name, str(ROOT / "charts" / "elasticjob"), "--namespace", SYSTEM]
         sets = [word for value in ("etcd.tls.enabled=true", *self._values) for word in ("--set", value)]
         done = subprocess.run([*line, *sets, *shown], capture_output=True, check=True, text=True, timeout=_HELM_S)
@@ -58,9 +67,10 @@ class Release:
     @property
     def options(self) -> tuple[str, ...]:
         """What the operator is told of certificates."""
+        server = ("--etcd-server-secret", self.server, "--etcd-server-name", "127.0.0.1")
         return (
-            *("--etcd-ca-secret", self.authority, "--etcd-server-secret", self.server),
-            *("--etcd-server-name", "127.0.0.1", "--secrets-namespace", SYSTEM),
+            *("--etcd-ca-secret", self.authority, "--secrets-namespace", SYSTEM),
+            *(() if self.server in self._brought else server),
             *("--certificates-folder", str(self.rig.folder / "certificates")),
         )
 
@@ -80,9 +90,14 @@ class Release:
 
     def secret(self, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
         """What a Secret holds."""
-        found = self.rig.namespace.server.kubectl("get", "secret", name, "-o", "json", namespace=namespace)
-        assert found.returncode == 0, found.stderr
-        return {name: base64.b64decode(text) for name, text in (json.loads(found.stdout).get("data") or {}).items()}
+        return read_secret(self.rig.namespace.server, name, namespace)
+
+
+def read_secret(server: ApiServer, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
+    """What a Secret holds."""
+    found = server.kubectl("get", "secret", name, "-o", "json", namespace=namespace)
+    assert found.returncode == 0, found.stderr
+    return {name: base64.b64decode(text) for name, text in (json.loads(found.stdout).get("data") or {}).items()}
 
 
 class Pods:

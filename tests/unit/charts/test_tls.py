@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.faults.documented import manifests
 from tests.unit.charts.conftest import NAMESPACE, Object, Render, Run, container, only
 
 pytestmark = pytest.mark.timeout(1000)
@@ -51,6 +52,17 @@ def test_etcds_certificate_is_for_the_name_that_is_dialed(render: Render) -> Non
         given = arguments(render(TLS, *values))
         [dialed] = [word.removeprefix("--etcd-endpoints=") for word in given if word.startswith("--etcd-endpoints=")]
         assert f"--etcd-server-name={dialed.removesuffix(':2379')}" in given
+
+
+def test_the_documented_certificate_of_cert_manager_is_for_the_names_that_the_operator_would_take(
+    render: Render,
+) -> None:
+    [certificate] = [found for found in manifests("security.md", "cert-manager.io") if "dnsNames" in found["spec"]]
+    said = [*certificate["spec"]["dnsNames"], *certificate["spec"]["ipAddresses"]]
+    wanted = [word for word in arguments(render(TLS)) if word.startswith("--etcd-server-name=")]
+    assert [
+        "--etcd-server-name=" + name.replace(certificate["metadata"]["namespace"], NAMESPACE) for name in said
+    ] == wanted
 
 
 def test_secrets_that_are_brought_are_named_and_not_made(render: Render) -> None:

@@ -53,16 +53,26 @@ def test_an_authority_is_the_same_when_it_was_kept_and_loaded(authority: Authori
     assert not Authority.make(now_s=NOW_S).signed(again.client("x", now_s=NOW_S, life_s=60).certificate)
 
 
-def brought(*, authority: bool = True) -> tuple[bytes, bytes]:
-    """An RSA authority, as other tools make them."""
+def brought(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, bytes]:
+    """An RSA authority, as other tools make them; `key_id` is what it calls its key."""
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "theirs")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(1).not_valid_before(datetime(2025, 1, 1, tzinfo=UTC))
     builder = builder.not_valid_after(datetime(2035, 1, 1, tzinfo=UTC))
     builder = builder.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    if key_id:
+        builder = builder.add_extension(x509.SubjectKeyIdentifier(key_id), critical=False)
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     return certificate, pem(key)
+
+
+def test_what_it_signs_calls_the_authoritys_key_as_the_authority_does() -> None:
+    """Tools differ: Go hashes a key by SHA-256 (cert-manager's authorities), others by SHA-1."""
+    certificate, key = brought(key_id=b"by any hash")
+    issued = x509.load_pem_x509_certificate(Authority(certificate, key).client("x", now_s=NOW_S, life_s=60).certificate)
+    found = issued.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+    assert found.key_identifier == b"by any hash"
 
 
 def test_an_authority_that_was_brought_signs_as_well() -> None:

@@ -10,6 +10,7 @@ from elasticjob_etcd.memory_accounts import MemoryAccounts
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.credentials.authority import Authority, describe
+from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.credentials.jobs import JobCredentials, Terms
 from elasticjob_operator.jobkey import JobKey
 from tests.faults.waiting import aeventually
@@ -56,7 +57,7 @@ def credentials(cluster: MemoryCluster, accounts: Accounts) -> JobCredentials:
 def again(cluster: MemoryCluster, accounts: Accounts) -> JobCredentials:
     """Another process of the same operator."""
     terms = Terms(cluster_id="c", operator_id="op", life_s=1000)
-    return JobCredentials(cluster, accounts, Authority.make(now_s=NOW_S), terms=terms, clock=lambda: NOW_S)
+    return JobCredentials(cluster, accounts, Held(Authority.make(now_s=NOW_S)), terms=terms, clock=lambda: NOW_S)
 
 
 async def certificate(cluster: MemoryCluster) -> bytes:

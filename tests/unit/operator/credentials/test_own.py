@@ -7,6 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.credentials.own import OwnFiles
 from elasticjob_operator.errors import CredentialsError
 
@@ -23,7 +24,7 @@ class Clock:
 
 @pytest.fixture
 def files(tmp_path: Path) -> OwnFiles:
-    return OwnFiles(tmp_path / "own", Authority.make(now_s=NOW_S), name="root", clock=Clock())
+    return OwnFiles(tmp_path / "own", Held(Authority.make(now_s=NOW_S)), name="root", clock=Clock())
 
 
 def test_each_renewal_replaces_certificate_and_key_together(files: OwnFiles, tmp_path: Path) -> None:
@@ -48,6 +49,6 @@ def test_nobody_else_may_read_them(files: OwnFiles) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    files = OwnFiles(tmp_path / "file", Authority.make(now_s=NOW_S), name="root", clock=Clock())
+    files = OwnFiles(tmp_path / "file", Held(Authority.make(now_s=NOW_S)), name="root", clock=Clock())
     with pytest.raises(CredentialsError, match=r"cannot be written to .*file"):
         files.write()
