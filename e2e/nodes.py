@@ -4,11 +4,13 @@ A node of kind is a container of docker, named as the node. Nothing here knows w
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from e2e.cluster import Cluster
 from e2e.programs import run
+
+Act = Callable[[], object]
 
 _READY = "--timeout=120s"
 _WIRE = "eth0"
@@ -16,39 +18,34 @@ _CHAINS = (("INPUT", "-i"), ("OUTPUT", "-o"), ("FORWARD", "-i"), ("FORWARD", "-o
 
 
 @contextmanager
-def killed(cluster: Cluster, node: str) -> Iterator[float]:
-    """The power is off; gives the moment before. At the end it is on again."""
+def _until_the_end(cluster: Cluster, node: str, do: Act, undo: Act) -> Iterator[float]:
+    """Done to that node; gives the moment before. At the end it is undone, and the node is ready."""
     moment = time.time()
-    run("docker", "kill", node)
+    do()
     try:
         yield moment
     finally:
-        run("docker", "start", node)
-        _await_ready(cluster, node)
+        undo()
+        cluster.kubectl("wait", "--for=condition=Ready", f"node/{node}", _READY)
 
 
-@contextmanager
-def frozen(cluster: Cluster, node: str) -> Iterator[float]:
+def _by_docker(cluster: Cluster, node: str, do: str, undo: str) -> AbstractContextManager[float]:
+    return _until_the_end(cluster, node, lambda: run("docker", do, node), lambda: run("docker", undo, node))
+
+
+def killed(cluster: Cluster, node: str) -> AbstractContextManager[float]:
+    """The power is off; at the end it is on again."""
+    return _by_docker(cluster, node, "kill", "start")
+
+
+def frozen(cluster: Cluster, node: str) -> AbstractContextManager[float]:
     """All its processes stand still; at the end they go on where they were."""
-    moment = time.time()
-    run("docker", "pause", node)
-    try:
-        yield moment
-    finally:
-        run("docker", "unpause", node)
-        _await_ready(cluster, node)
+    return _by_docker(cluster, node, "pause", "unpause")
 
 
-@contextmanager
-def cut_off(cluster: Cluster, node: str) -> Iterator[float]:
+def cut_off(cluster: Cluster, node: str) -> AbstractContextManager[float]:
     """It hears nobody and nobody hears it; its processes go on."""
-    moment = time.time()
-    _wire(node, "-I")
-    try:
-        yield moment
-    finally:
-        _wire(node, "-D")
-        _await_ready(cluster, node)
+    return _until_the_end(cluster, node, lambda: _wire(node, "-I"), lambda: _wire(node, "-D"))
 
 
 @contextmanager
@@ -76,7 +73,3 @@ def cordoned(cluster: Cluster, node: str) -> Iterator[None]:
 def _wire(node: str, change: str) -> None:
     for chain, direction in _CHAINS:
         run("docker", "exec", node, "iptables", "--wait", change, chain, direction, _WIRE, "-j", "DROP")
-
-
-def _await_ready(cluster: Cluster, node: str) -> None:
-    cluster.kubectl("wait", "--for=condition=Ready", f"node/{node}", _READY)
