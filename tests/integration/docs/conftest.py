@@ -8,25 +8,16 @@ import pytest
 
 from tests.faults.apiserver import ApiServer, Programs
 from tests.integration.docs.typed import PROGRAMS
-from tests.integration.kube.conftest import (  # noqa: F401  # fixtures, and the hook that fetches the programs
-    crd,
-    namespace,
-    operator_token,
-    programs,
-    pytest_collection_finish,
-    rig,
-    server,
-)
 
 
-def with_cluster(programs: Programs, kubeconfig: Path) -> Mapping[str, str]:  # noqa: F811  # a name of its own
+def with_cluster(programs: Programs, kubeconfig: Path) -> Mapping[str, str]:
     """What is in the environment of somebody whose kubectl means this cluster."""
     path = os.pathsep.join((str(programs.kubectl.parent), str(PROGRAMS), os.environ["PATH"]))
     return {"KUBECONFIG": str(kubeconfig), "PATH": path}
 
 
 @pytest.fixture
-def own_server(programs: Programs, tmp_path: Path) -> Iterator[ApiServer]:  # noqa: F811  # the fixture above
+def own_server(programs: Programs, tmp_path: Path) -> Iterator[ApiServer]:
     """For commands that change all of a cluster."""
     with ApiServer(programs, tmp_path) as running:
         yield running

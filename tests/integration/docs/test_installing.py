@@ -81,9 +81,10 @@ def test_the_manifests_are_applied_with_images_of_a_registry_of_ones_own(own_ser
 @pytest.mark.usefixtures("system")
 def test_the_chart_is_upgraded_with_a_page_and_with_tls_used_and_removed(own_server: ApiServer, type_: Type) -> None:
     chart = "helm upgrade --install elasticjob charts/elasticjob"
-    said(type_(f"{chart} --namespace {SYSTEM} --set ui.enabled=true"))
+    said(type_(f"{chart} --namespace {SYSTEM} --reset-then-reuse-values --set ui.enabled=true"))
     assert "8081" in own_server.kubectl("get", "deploy", "-o", "yaml", namespace=SYSTEM).stdout
-    said(type_(f"{chart} -n {SYSTEM} --set etcd.tls.enabled=true"))
+    said(type_(f"{chart} -n {SYSTEM} --reset-then-reuse-values --set etcd.tls.enabled=true"))
+    assert "8081" in own_server.kubectl("get", "deploy", "-o", "yaml", namespace=SYSTEM).stdout
     said(type_("helm upgrade … --set etcd.tls.enabled=true --set etcd.tls.caSecret=elasticjob-ca",
                {"helm upgrade …": f"{chart} -n {SYSTEM}"}))  # fmt: skip
     assert "elasticjob.elasticjob.io/digits created" in said(type_("kubectl apply -f examples/digits/job.yaml"))

@@ -15,16 +15,24 @@ EMPTY: Mapping[str, str] = {}
 
 
 def typed(
-    command: str, folder: Path, values: Mapping[str, str] = EMPTY, *, environ: Mapping[str, str] = EMPTY
+    command: str,
+    folder: Path,
+    values: Mapping[str, str] = EMPTY,
+    *,
+    environ: Mapping[str, str] = EMPTY,
+    before: tuple[str, ...] = (),
 ) -> "subprocess.Popen[str]":
-    """Start a command of a page; `values` are put where the page has a name of the reader's own."""
+    """Start a command of a page; `values` are put where the page has a name of the reader's own.
+
+    `before` are commands of the same terminal that this one builds upon: an export, a `cd`.
+    """
     assert command in {told for _, told in commands()}
     for name, value in values.items():
         assert name in command
         command = command.replace(name, value)
     path = f"{PROGRAMS}:{os.environ['PATH']}"
     return subprocess.Popen(
-        ("bash", "-o", "pipefail", "-c", command),
+        ("bash", "-o", "pipefail", "-c", "\n".join((*before, command))),
         cwd=folder,
         env={**os.environ, "PATH": path, **environ},
         stdin=subprocess.DEVNULL,
@@ -34,10 +42,10 @@ def typed(
     )
 
 
-def said(process: "subprocess.Popen[str]", *, code: int = 0) -> str:
+def said(process: "subprocess.Popen[str]", *, code: int = 0, within_s: float = _LONGEST_S) -> str:
     """What it printed; it ended with this code."""
     try:
-        text, _ = process.communicate(timeout=_LONGEST_S)
+        text, _ = process.communicate(timeout=within_s)
     finally:
         process.kill()
     assert process.returncode == code, text

@@ -1,0 +1,55 @@
+"""A registry of images on this machine, the one that docker itself offers, for the commands that push to one.
+
+It is built from the Go module proxy (pinned, a few minutes the first time), keeps everything in one folder, and ends
+with its context. docker takes one on the loopback without TLS.
+"""
+
+import json
+import os
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from elasticjob_agent.launch.port import free_port
+from tests.faults.waiting import eventually
+
+_PROGRAM = "github.com/distribution/distribution/v3/cmd/registry@v3.0.0"
+_BUILD_S = 1200.0
+_CONFIG = """
+version: 0.1
+log: {{level: error}}
+storage: {{filesystem: {{rootdirectory: {folder}}}}}
+http: {{addr: "127.0.0.1:{port}", secret: none}}
+"""
+
+
+@contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """Its HOST:PORT while it runs."""
+    subprocess.run(("go", "install", _PROGRAM), env={**os.environ, "GOBIN": str(folder)}, check=True, timeout=_BUILD_S)
+    port = free_port()
+    config = folder / "config.yml"
+    config.write_text(_CONFIG.format(folder=folder / "images", port=port))
+    with subprocess.Popen((folder / "registry", "serve", config)) as process:
+        try:
+            eventually(lambda: _asked(f"localhost:{port}", "") is not None, what="the registry", pause_s=0.1)
+            yield f"localhost:{port}"
+        finally:
+            process.terminate()
+
+
+def tags(host: str, image: str) -> list[str]:
+    """Those that an image has there."""
+    found = _asked(host, f"{image}/tags/list") or {}
+    return list(found.get("tags", []))
+
+
+def _asked(host: str, path: str) -> "dict[str, list[str]] | None":
+    try:
+        with urllib.request.urlopen(f"http://{host}/v2/{path}", timeout=10) as answer:
+            said: dict[str, list[str]] = json.load(answer)
+            return said
+    except OSError:
+        return None

@@ -1,0 +1,89 @@
+"""Commands of the pages that take minutes, or what is large: torch, wheels, the pages' own site, all checks."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.launch.port import free_port
+from elasticjob_etcd.server import EtcdServer
+from tests.integration.docs.typed import said, typed
+from tests.unit.docs.commands import ROOT
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+LONG_S = 1500.0
+WORLD = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], flush=True)\n"
+TORCHRUN = "torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend {} --rdzv-endpoint {} --rdzv-id job1 train.py"
+
+
+def output(*command: str | Path) -> str:
+    """Of a command that must succeed."""
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=LONG_S).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, as an index would have it."""
+    folder = tmp_path_factory.mktemp("wheels")
+    output(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
+    [made] = folder.glob("elasticjob-*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def torch_environ(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of somebody with torch, and elasticjob installed beside it."""
+    torch = Path(output(ROOT / "hack" / "torch-venv"))
+    beside = tmp_path_factory.mktemp("site")
+    output(torch, "-m", "pip", "install", "-q", "--target", beside, wheel)
+    return {"PATH": f"{torch.parent}:{os.environ['PATH']}", "PYTHONPATH": str(beside)}
+
+
+def two_nodes(backend: str, named: str, here: str, folder: Path, environ: dict[str, str]) -> list[str]:
+    """The page's line on two nodes of this machine; what they said."""
+    (folder / "train.py").write_text(WORLD)
+    command = TORCHRUN.format(backend, named)
+    values = {named: here, "job1": f"docs-{os.getpid()}"}
+    nodes = [typed(command, folder, values, environ=environ) for _ in range(2)]
+    return [said(node, within_s=LONG_S) for node in nodes]
+
+
+def ranks(texts: list[str]) -> list[int]:
+    """Those of sixteen that said that they ran."""
+    return sorted(int(rank) for text in texts for rank in re.findall(r"\brank (\d+) of 16\b", text))
+
+
+def test_torchrun_itself(tmp_path: Path, torch_environ: dict[str, str]) -> None:
+    here = f"127.0.0.1:{free_port()}"
+    assert ranks(two_nodes("c10d", "node0:29400", here, tmp_path, torch_environ)) == list(range(16))
+
+
+def test_torchrun_with_our_rendezvous(tmp_path: Path, torch_environ: dict[str, str], etcd_server: EtcdServer) -> None:
+    here = etcd_server.endpoint.targets[0]
+    assert ranks(two_nodes("elasticjob", "etcd:2379", here, tmp_path, torch_environ)) == list(range(16))
+
+
+def test_the_package_and_its_extras_are_installed_by_pip(tmp_path: Path, wheel: Path) -> None:
+    venv = tmp_path / "venv"
+    output(sys.executable, "-m", "venv", venv)
+    # The package is on no index yet: the one wheel comes from a folder, all else from where pip looks.
+    environ = {"PATH": f"{venv}/bin:{os.environ['PATH']}", "PIP_FIND_LINKS": str(wheel.parent)}
+    said(typed("pip install 'elasticjob[cli]'", tmp_path, environ=environ), within_s=LONG_S)
+    assert "kind: CustomResourceDefinition" in output(venv / "bin" / "elasticjob", "crd")
+    said(typed("pip install 'elasticjob[cli,local]'", tmp_path, environ=environ), within_s=LONG_S)
+    assert "etcd for `elasticjob run`" in output(venv / "bin" / "elasticjob", "doctor", "--machine")
+
+
+def test_the_site_is_built_without_a_warning() -> None:
+    text = said(typed("make docs", ROOT), within_s=LONG_S)
+    assert "Documentation built" in text
+    assert "WARNING" not in text
+
+
+def test_what_a_contributor_types_is_green() -> None:
+    text = said(typed(".venv/bin/pytest tests/unit/operator tests/unit/api tests/unit/docs", ROOT), within_s=LONG_S)
+    assert " passed" in text
+    assert "Success: no issues found" in said(typed("make lint", ROOT), within_s=LONG_S)
