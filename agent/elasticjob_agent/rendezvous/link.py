@@ -14,6 +14,8 @@ from enum import Enum
 
 PAUSES_S = (0.0, 0.01, 0.1, 0.5, 2.0)
 """Before each dial; then the lease decides. A dying process may still accept for some milliseconds, and then reset."""
+CROWD_S = 0.0005
+"""For each other link begun at that moment: until then a crowd, whose round has just begun, starts its workers."""
 STEADY_S = 2.0
 """A link that stood for so long was no accident: the count of dials begins anew."""
 
@@ -51,9 +53,14 @@ class Next:
     dial_in_s: float | None = None
 
 
-def begin(*, stood: bool = False) -> Next:
-    """The first dial; `stood`: another had a link there that ended."""
-    return _dial_again(Link(stood=stood))
+def begin(*, among: int = 1) -> Next:
+    """The first dial of one of so many that are begun together."""
+    return replace(_dial_again(Link()), dial_in_s=(among - 1) * CROWD_S)
+
+
+def inherit() -> Next:
+    """The first dial where another had a link, and it ended: at once."""
+    return _dial_again(Link(stood=True))
 
 
 def after(link: Link, heard: Heard, *, lasted_s: float = 0.0) -> Next:

@@ -10,7 +10,7 @@ import resource
 from collections.abc import Callable, Collection, Iterable
 
 from elasticjob_agent.rendezvous import link_dial
-from elasticjob_agent.rendezvous.link import Heard, Link, Next, after, begin
+from elasticjob_agent.rendezvous.link import Heard, Link, Next, after, begin, inherit
 from elasticjob_agent.rendezvous.link_hello import PORTS, Address, Hello
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import LiveNode, View
@@ -64,16 +64,20 @@ class CloserLinks:
         if self._key is None:
             return
         if not self._has_begun and bereaved and not has_ended and view.membership is not None:
-            self._begin_all(view, set(view.membership.members), stood=True)
+            for node in self._unlinked(view, set(view.membership.members)):
+                self._begin(node, inherit())
         self._has_begun = True
         if view.world is not None and view.world.state is State.ACTIVE:
-            self._begin_all(view, view.nodes.keys(), stood=False)
+            crowd = self._unlinked(view, view.nodes.keys())
+            for node in crowd:
+                self._begin(node, begin(among=len(crowd)))
 
-    def _begin_all(self, view: View, among: Collection[Member], *, stood: bool) -> None:
-        for node in _those_with_a_listener(view.nodes.values()):
-            is_new = node.member in among and node.member not in self._tasks and node.member != self._me.member
-            if is_new and self._has_room():
-                self._begin(node, begin(stood=stood))
+    def _unlinked(self, view: View, among: Collection[Member]) -> list[LiveNode]:
+        """Those that have a listener and no link yet, as many as there is room for."""
+        listening = _those_with_a_listener(view.nodes.values())
+        no_need = {*self._tasks, self._me.member}
+        room = raised_file_limit() - _SPARE_FILES - len(self._tasks)
+        return [node for node in listening if node.member in among and node.member not in no_need][: max(0, room)]
 
     def _begin(self, node: LiveNode, first: Next) -> None:
         coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port), first)
@@ -81,9 +85,6 @@ class CloserLinks:
         self._tasks[node.member] = task
         self._all.add(task)
         task.add_done_callback(self._all.discard)
-
-    def _has_room(self) -> bool:
-        return len(self._tasks) + _SPARE_FILES < raised_file_limit()
 
     async def _follow(self, member: Member, address: Address, next_: Next) -> None:
         """Keep a link to `member` until it is proved gone, or nothing is left to try."""

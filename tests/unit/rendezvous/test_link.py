@@ -4,16 +4,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.link import PAUSES_S, STEADY_S, Heard, Link, Next, after, begin
+from elasticjob_agent.rendezvous.link import PAUSES_S, STEADY_S, Heard, Link, Next, after, begin, inherit
 
 THEIRS, OTHER, OWN, REFUSED, NOTHING, ENDED = Heard
 
 
 def test_a_link_that_another_had_counts_as_having_stood() -> None:
-    assert after(begin(stood=True).link, REFUSED).gone
-    assert after(begin(stood=True).link, OTHER).gone
-    assert not after(begin(stood=True).link, NOTHING).gone
-    assert not after(begin(stood=True).link, THEIRS).gone
+    assert after(inherit().link, REFUSED).gone
+    assert after(inherit().link, OTHER).gone
+    assert not after(inherit().link, NOTHING).gone
+    assert not after(inherit().link, THEIRS).gone
+
+
+def test_a_crowd_may_start_its_workers_before_it_is_dialed_and_a_few_nodes_are_dialed_at_once() -> None:
+    crowd, few = begin(among=1000).dial_in_s, begin(among=3).dial_in_s
+    assert crowd is not None
+    assert few is not None
+    assert few <= PAUSES_S[1] < crowd < 1.0
+
+
+def test_what_another_had_a_link_to_is_dialed_at_once() -> None:
+    assert inherit().dial_in_s == 0.0
 
 
 def follow(*events: Heard, lasted_s: float = 60.0) -> Next:
