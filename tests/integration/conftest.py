@@ -1,18 +1,29 @@
-"""What integration tests share: one real etcd for the session, a client of it, a prefix of one's own.
+"""What integration tests share: one real etcd and one real kube-apiserver for the session, and a place in each.
 
-The server is shared, so a test keeps to its `prefix` and neither compacts, stops nor wipes it; who needs that
-starts an `EtcdServer` of its own.
+The servers are shared, so a test keeps to its `prefix` or its `namespace` and neither compacts, stops nor wipes them,
+nor changes what all namespaces see; who needs that starts an `EtcdServer` or an `ApiServer` of its own. The programs
+of Kubernetes come from `hack/kube-tools`, before the first test's time-out runs, since a cold build takes minutes.
+Where they cannot be had every test that needs them fails with the reason; none is skipped.
 """
 
 import asyncio
+import itertools
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.server import EtcdServer
+from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
+from tests.integration.kube.conftest import CRD, await_crd
+from tests.integration.kube.namespace import Namespace
+from tests.integration.kube.rig import RBAC, Rig, service_account_token
+
+_PROGRAMS = pytest.StashKey[Programs | KubeToolsError]()
+_numbers = itertools.count(1)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, and what it starts, would ignore it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,3 +49,60 @@ async def etcd(etcd_server: EtcdServer) -> AsyncIterator[EtcdClient]:
 def prefix() -> str:
     """A prefix that no other test has."""
     return f"/test/{uuid.uuid4().hex}/"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Get the programs if any test of the session needs them."""
+    if session.config.option.collectonly or not any(item.get_closest_marker("kube") for item in session.items):
+        return
+    try:
+        session.config.stash[_PROGRAMS] = kube_programs()
+    except KubeToolsError as error:
+        session.config.stash[_PROGRAMS] = error
+
+
+@pytest.fixture(scope="session")
+def programs(pytestconfig: pytest.Config) -> Programs:
+    found = pytestconfig.stash[_PROGRAMS]
+    if isinstance(found, KubeToolsError):
+        pytest.fail(str(found), pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with ApiServer(programs, tmp_path_factory.mktemp("kube")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def crd(server: ApiServer) -> ApiServer:
+    """The server with the CRD installed and served."""
+    applied = server.kubectl("apply", "--server-side", "-f", str(CRD))
+    assert applied.returncode == 0, applied.stderr
+    await_crd(server, "elasticjobs.elasticjob.io")
+    return server
+
+
+@pytest.fixture
+def namespace(crd: ApiServer) -> Namespace:
+    """A namespace that no other test uses; it goes with the server, since no controller could delete it."""
+    fresh = Namespace(crd, f"test-{next(_numbers)}")
+    fresh.create()
+    return fresh
+
+
+@pytest.fixture(scope="session")
+def operator_token(crd: ApiServer) -> str:
+    """A token of the operator's service account, which has the role of `deploy/rbac.yaml`."""
+    applied = crd.kubectl("apply", *(f"--filename={path}" for path in RBAC))
+    assert applied.returncode == 0, applied.stderr
+    return service_account_token(crd)
+
+
+@pytest.fixture
+def rig(namespace: Namespace, operator_token: str, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+    """A namespace for an operator and a node, which the test starts; they end with it."""
+    made = Rig(namespace, etcd=etcd_server.endpoint, token=operator_token, folder=tmp_path)
+    yield made
+    made.close()

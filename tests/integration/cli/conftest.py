@@ -22,15 +22,6 @@ from elasticjob_operator.timestamps import to_rfc3339
 from tests.faults.waiting import aeventually
 from tests.integration.cli.on_a_cluster import Command
 from tests.integration.cli.runs import Cli
-from tests.integration.kube.conftest import (  # noqa: F401  # fixtures, and the hook that fetches the programs
-    crd,
-    namespace,
-    operator_token,
-    programs,
-    pytest_collection_finish,
-    rig,
-    server,
-)
 from tests.integration.kube.namespace import Namespace
 from tests.integration.sdk.conftest import job, kubelet, stage  # noqa: F401  # fixtures
 from tests.integration.supervisor.census import MARKER, Census
@@ -130,6 +121,6 @@ def cli(census: Census, tmp_path: Path) -> Iterator[Cli]:
 
 
 @pytest.fixture
-def command(namespace: Namespace, tmp_path: Path) -> Command:  # noqa: F811  # the fixture above
+def command(namespace: Namespace, tmp_path: Path) -> Command:
     """`elasticjob` for the test's own namespace."""
     return Command(namespace.server.kubeconfig(namespace=namespace.name), tmp_path)

@@ -13,15 +13,6 @@ import pytest
 
 from elasticjob import Cluster, ElasticJob
 from tests.faults.apiserver import ApiServer
-from tests.integration.kube.conftest import (  # noqa: F401  # fixtures, and the hook that fetches the programs
-    crd,
-    namespace,
-    operator_token,
-    programs,
-    pytest_collection_finish,
-    rig,
-    server,
-)
 from tests.integration.kube.manifests import ELASTIC
 from tests.integration.kube.namespace import Namespace
 from tests.integration.sdk.kubelet import Kubelet
@@ -52,7 +43,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(namespace: Namespace) -> Iterator[Stage]:  # noqa: F811  # the fixture above
+def stage(namespace: Namespace) -> Iterator[Stage]:
     config = namespace.server.kubeconfig(namespace=namespace.name)
     cluster = Cluster.connect(kubeconfig=config)
     yield Stage(namespace, cluster)
@@ -66,6 +57,6 @@ def job(stage: Stage) -> ElasticJob:
 
 
 @pytest.fixture
-def kubelet(stage: Stage, crd: ApiServer, tmp_path: Path) -> Iterator[Kubelet]:  # noqa: F811  # the fixture above
+def kubelet(stage: Stage, crd: ApiServer, tmp_path: Path) -> Iterator[Kubelet]:
     with Kubelet(stage.namespace, crd.certificate, tmp_path) as running:
         yield running

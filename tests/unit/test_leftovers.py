@@ -1,0 +1,17 @@
+"""What a test, or a process that it starts, leaves in the temporary folder goes with the session."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def test_temporary_files_of_tests_lie_in_the_folder_of_the_session(temporary_folder: Path) -> None:
+    assert Path(tempfile.mkdtemp()).parent == temporary_folder
+
+
+def test_temporary_files_of_what_tests_start_lie_there_too(temporary_folder: Path) -> None:
+    program = "import tempfile; print(tempfile.gettempdir())"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    assert said.stdout.strip() == str(temporary_folder)
