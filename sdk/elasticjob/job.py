@@ -226,7 +226,7 @@ class ElasticJob:
             tail: only so many lines of each pod's past; None: all that the node has kept.
 
         Raises:
-            NoLogs: no pod has the rank.
+            NoLogs: no pod has the rank, or none that was asked has a log.
         """
         self.refresh()
         source = Source(self._require_cluster(), self.namespace, str(trainer_container(self.spec)["name"]))

@@ -1,17 +1,17 @@
 """What workers wrote, read from their pods through the API server, as it is now (`following` goes on from there).
 
-A pod that is being made, or gone, has no log: that is no error of a job's log, which is made of many pods. Lines of
-one pod keep their order; those of several are put in order of time.
+A pod that is being made, or gone, has no log: that is no error of a job's log, which is made of many pods, unless it
+is so of all of them. Lines of one pod keep their order; those of several are put in order of time.
 """
 
 import heapq
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 
 from elasticjob.cluster import Cluster, pods_path
-from elasticjob.errors import NotFound, Rejected
+from elasticjob.errors import NoLogs, NotFound, Rejected
 from elasticjob.placing import Ranks, pods_of, whose
 from elasticjob.streams import Lines
 from elasticjob_api.status import JobStatus
@@ -44,20 +44,32 @@ class Source:
 
 
 def written(source: Source, name: str, status: JobStatus, *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
-    """What is there now; raises NoLogs when no pod has the rank."""
-    pods = pods_of(status, name, rank)
-    return _merged(source, {pod: ranks for pod, ranks in pods.items() if pod}, rank=rank, tail=tail)
+    """What is there now; raises NoLogs when no pod has the rank, or none that is asked for a log."""
+    pods = {pod: ranks for pod, ranks in pods_of(status, name, rank).items() if pod}
+    if not pods:
+        raise NoLogs(f"no log of the job {name}: it has no pods now")
+    return _merged(source, pods, name, rank=rank, tail=tail)
 
 
-def _merged(source: Source, pods: dict[str, Ranks | None], *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
+def _merged(
+    source: Source, pods: dict[str, Ranks | None], name: str, *, rank: int | None, tail: int | None
+) -> Iterator[LogLine]:
     with ExitStack() as stack:
         streams = []
+        why = "its pods are gone, and their logs with them"
         for pod in pods:
-            with suppress(NotFound, Rejected):  # no such pod any more, or not yet a container
+            try:
                 lines = stack.enter_context(
                     log_of(source.cluster, source.namespace, pod, container=source.container, tail=tail)
                 )
+            except NotFound:
+                continue
+            except Rejected as error:  # mostly not yet a container
+                why = str(error)
+            else:
                 streams.append(parsed(lines, pod, partial(pods.get, pod)))
+        if not streams:
+            raise NoLogs(f"no log of the job {name}: {why}")
         for line in heapq.merge(*streams, key=lambda line: line.time):
             if rank in {None, line.rank}:
                 yield line

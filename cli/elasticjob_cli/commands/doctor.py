@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import sys
 import time
 from collections.abc import Iterator
 
@@ -11,9 +12,12 @@ from elasticjob_cli.connection import add_cluster_options, connect
 from elasticjob_cli.doctor.finding import Check, Finding, Grade, Patient, fail
 from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.page import Page
-from elasticjob_cli.terminal import Style, has_colour, painted
+from elasticjob_cli.terminal import Style, has_colour, is_terminal, painted, width
+from elasticjob_cli.views.text import wrapped
 
 _STYLES = {Grade.OK: Style.GOOD, Grade.WARN: Style.WARN, Grade.FAIL: Style.BAD, Grade.SKIP: Style.DIM}
+_MARGIN, _MOST_LINES = 24, 10
+"""Columns before the words, and lines of them."""
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +31,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for finding in _findings(arguments):
         found.append(finding)
         if not arguments.output:
-            _show(finding)
+            show(finding, columns=width() if is_terminal() else None)
     if arguments.output:
         plain = [{**dataclasses.asdict(each), "grade": each.grade.value} for each in found]
         print((as_json if arguments.output == "json" else as_yaml)(plain), end="")
@@ -81,11 +85,17 @@ def _cure_of_silence(words: str) -> str:
     return "see that the cluster is up, and that kubectl reaches it"
 
 
-def _show(finding: Finding) -> None:
+def show(finding: Finding, *, columns: int | None) -> None:
+    """Print it on a terminal so wide; None: into a pipe, where each finding is one line."""
+    columns = columns or sys.maxsize
     grade = painted(f"{finding.grade:<4}", _STYLES[finding.grade], colour=has_colour())
-    print(f"{grade}  {finding.what:<18}{finding.message}", flush=True)
+    first, *rest = wrapped(finding.message, columns - _MARGIN, most=_MOST_LINES)
+    print(f"{grade}  {finding.what:<{_MARGIN - 6}}{first}", flush=True)
     if finding.cure:
-        print(f"      {'':<18}-> {finding.cure}", flush=True)
+        first, *more = wrapped(finding.cure, columns - _MARGIN - 3, most=_MOST_LINES)
+        rest += [f"-> {first}", *(f"   {line}" for line in more)]
+    for line in rest:
+        print(f"{'':<{_MARGIN}}{line}", flush=True)
 
 
 PAGES = {

@@ -16,7 +16,7 @@ _LABEL = 24
 
 def timeline(told: Story, *, width: int) -> list[str]:
     """The lines; at most `width` columns each."""
-    lines = [cut(headline(told), width), f"from {day(told.start_s)} to {day(told.end_s)}", ""]
+    lines = [*wrapped(headline(told), width), f"from {day(told.start_s)} to {day(told.end_s)}", ""]
     if not told.rounds:
         return [*lines, "no round has run yet" if told.live else "no round ever ran"]
     lines += _table(told, width)

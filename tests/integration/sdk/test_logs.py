@@ -70,6 +70,15 @@ def test_a_pod_that_is_gone_leaves_the_others_to_be_read(stage: Stage, kubelet: 
     assert [line.text for line in two.logs()] == ["zero"]
 
 
+def test_where_no_pod_has_a_log_that_is_told_and_why(stage: Stage, two: ElasticJob) -> None:
+    stage.runs(two, "gone", "too")
+    with pytest.raises(NoLogs, match="its pods are gone, and their logs with them"):
+        list(two.logs())
+    stage.says(two, phase="Suspended", nodes=[])
+    with pytest.raises(NoLogs, match="it has no pods now"):
+        two.logs()
+
+
 def test_a_rank_that_nobody_has_is_told(two: ElasticJob) -> None:
     with pytest.raises(NoLogs, match="no log of rank 2 of the job digits: it has ranks 0 to 1"):
         two.logs(rank=2)

@@ -26,6 +26,10 @@ def test_each_round_has_a_line_with_gap_and_reason() -> None:
     assert second.endswith("0.10 s  3      4        rank 3 was killed by SIGSEGV")
 
 
+def test_on_eighty_columns_the_headline_is_whole() -> None:
+    assert " ".join(timeline(told(), width=80)[:2]).endswith("89.9 % of it in rounds")
+
+
 def test_nodes_with_the_same_rounds_share_a_row() -> None:
     rows = {line.split()[0]: line.split()[1] for line in timeline(told(), width=80) if line.startswith("digits-")}
     assert sorted(rows) == ["digits-2", "digits-[0-1]"]
