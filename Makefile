@@ -57,10 +57,13 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) test-torch test-frameworks fuzz
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
+	hack/kube-tools >/dev/null
+	$(BIN)/python -m benchmarks.jobs --jobs 100 300 1000 --steady-seconds 60
 
 ##@ Measurements
 .PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise
-bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 2)
+bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 5)
+	hack/kube-tools >/dev/null
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
 	$(BIN)/python -m benchmarks.suite $(BENCH)
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds

@@ -1,10 +1,12 @@
 """Processor time of processes by the scheduler's own count, in nanoseconds: `ps` and psutil know ticks of 10 ms."""
 
+import time
 from collections.abc import Iterable
-from pathlib import Path
+
+_SCHEDULED = 2
+"""Of a process's clocks the one that runs while any of its threads does."""
 
 
 def used_s(pids: Iterable[int]) -> float:
-    """Seconds that all threads of these processes have run, those that have ended left out."""
-    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    """Seconds that all threads of these processes have run, those that have ended too (clock_getcpuclockid(3))."""
+    return sum(time.clock_gettime(~pid << 3 | _SCHEDULED) for pid in pids)

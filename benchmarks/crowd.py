@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import psutil
-
 from elasticjob_etcd.protocol import Endpoint
 
 PROCESSES = 4
@@ -63,8 +61,3 @@ def crowd(module: str, endpoint: Endpoint, prefix: str, nodes: int) -> Iterator[
         for child in made:
             child.process.kill()
             child.process.wait()
-
-
-def cpu_s(*pids: int) -> float:
-    """Processor time of these processes so far."""
-    return float(sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids))

@@ -2,6 +2,7 @@
 
 fork + exec      a child of a small process, from fork to its exit seen: nothing starts faster
 python -S        the same with the interpreter that our trivial workers are
+python, gRPC     the same with the client's library, which an agent that starts cannot do without
 etcd             one put until its watcher has it, over a channel that stands
 pipe             the lines of the tee copied from two pipes to files and stdout by a loop of reads and writes
 """
@@ -104,9 +105,11 @@ def _drain(pipes: list[tuple[IO[bytes], Path]], console: IO[bytes]) -> None:
 def measure(repetitions: int) -> list[Series]:
     """All of them."""
     python = (sys.executable, "-I", "-S", "-c", "")
+    client = (sys.executable, "-I", "-c", "import grpc.aio")
     timed: dict[str, Callable[[], float]] = {
         "fork + exec of `true`, to its end": lambda: fork_and_exec("true"),
         "fork + exec of `python -I -S`, to its end": lambda: fork_and_exec(*python),
+        "fork + exec of a Python that imports gRPC, to its end": lambda: fork_and_exec(*client),
         f"{_COMMANDS} × `true` started": lambda: many(_COMMANDS, "true"),
         f"pipes of {LINES:,} lines copied, 2 ranks": pipe_copy,
     }
@@ -128,9 +131,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())
-    report.series = measure(options.repetitions)
-    if options.json:
-        report.save(options.json)
+    with results.kept(report, options.json):
+        report.series = measure(options.repetitions)
     print(results.table(report.series))
 
 

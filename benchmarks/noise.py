@@ -10,7 +10,6 @@ own and share etcd alone: the ratio same etcd : another etcd is what A costs B t
 
 import argparse
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,9 @@ from pathlib import Path
 
 from benchmarks import etcds, results
 from benchmarks.etcds import Server
-from benchmarks.recovery_scenarios import FAILURES, PROGRESSES
+from benchmarks.recovery_scenarios import FAILURES, worker_exits
 from benchmarks.results import OURS, Series
-from tests.faults.fleet import Fleet, Point
+from tests.faults.fleet import fleet
 from tests.faults.waiting import eventually
 
 GROUP = "noise"
@@ -38,47 +37,16 @@ exit 1
 """Fails when the next period begins (PERIOD ms)."""
 
 
-class Job(Fleet):
-    """A fleet whose trace is read while others write to it."""
-
-    def points(self) -> list[Point]:
-        """All trace points so far; a line that is just being written is left for the next look."""
-        whole = self.trace.read_text().rpartition("\n")[0]
-        return sorted((json.loads(line) for line in whole.splitlines()), key=lambda point: int(point["t_us"]))
-
-
-@contextlib.contextmanager
-def agents(server: Server, nodes: int) -> Iterator[Job]:
-    """A job of so many agents of one worker, stopped at the end."""
-    job = Job(server.endpoint.targets[0], server.folder, str(nodes), 1, max_restarts=10**6)
-    try:
-        yield job
-    finally:
-        job.stop()
-
-
 def repetition(server: Server) -> list[float]:
-    """Seconds of each recovery of job B, three nodes of one worker."""
-    with agents(server, 3) as job:
-        command = (sys.executable, "-S", "-c", PROGRESSES, str(job.trace), str(job.orders), "RANK")
-        for _ in range(3):
-            job.start_agent(*command)
-        job.await_round(1, 3)
-        return [recovery(job, number % 3, round_=number + 2) for number in range(FAILURES)]
-
-
-def recovery(job: Job, rank: int, *, round_: int) -> float:
-    """Seconds from the end of that worker to the last worker of the next round."""
-    job.fail(rank)
-    end_us = job.await_round(round_, 3)
-    begin_us = max(int(p["t_us"]) for p in job.points() if p["point"] == "exits")
-    return (end_us - begin_us) / 1e6
+    """Seconds of each recovery of job B."""
+    runs = worker_exits(server.endpoint.targets[0], server.folder)
+    return [run.took_us / 1e6 for run in runs if run.took_us is not None]
 
 
 @contextlib.contextmanager
 def crash_loop(server: Server, nodes: int, period_s: float) -> Iterator[Path]:
     """Job A at work; the file has a line for each round of each of its workers."""
-    with agents(server, nodes) as job:
+    with fleet(server.endpoint.targets[0], server.folder, str(nodes), 1, max_restarts=10**6) as job:
         lives = server.folder / f"{job.run_id}.lives"
         script = FAILS.replace("PERIOD", str(round(period_s * 1000)))
         for _ in range(nodes):

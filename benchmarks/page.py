@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks import results, scaling
+from benchmarks import goals, results, scaling
 from benchmarks.fits import power_laws
 from benchmarks.results import FLOOR, OURS, Report, Series
 
@@ -12,6 +12,7 @@ TITLES = {
     "rendezvous": "Rendezvous over the number of nodes",
     "planning": "The pure parts, processor time",
     "processes": "Processes",
+    "operator": "The operator over the number of jobs",
     "floors": "Floors of this machine",
 }
 _HEAD = """# Benchmarks
@@ -21,32 +22,36 @@ that were measured (p99 of fewer than 100 samples is the worst); *never* is what
 The floor is what the machine itself takes for the same, without any of the product; ×floor is the distance to it.
 """
 _COLUMNS = ("what", "n", "ours p50", "p99", "target", "floor", "×floor", "peer", "n", "p50", "p99")
+_CLIENT = "fork + exec of a Python that imports gRPC, to its end"
 _PYTHON = "fork + exec of `python -I -S`, to its end"
 _ETCD = "etcd: put → watch"
 _COPY = "pipes of 1,000,000 lines copied, 2 ranks"
 FLOORS: Mapping[str, Mapping[str, int]] = {
-    "start 2x2": {_PYTHON: 2, _ETCD: 3},
+    "start 2x2": {_CLIENT: 1, _PYTHON: 1, _ETCD: 3},
     "worker exits 1, 3x1": {_PYTHON: 1, _ETCD: 3},
     "agent SIGTERMed": {_PYTHON: 1, _ETCD: 3},
     "agent SIGKILLed": {_PYTHON: 1, _ETCD: 3},
-    "agent joins": {_PYTHON: 2, _ETCD: 4},
+    "agent joins": {_CLIENT: 1, _PYTHON: 1, _ETCD: 4},
     "64 × `true` started": {"64 × `true` started": 1},
     "tee of 1,000,000 lines, 2 ranks, whole process": {_COPY: 1},
 }
-"""What a row cannot do without: Pythons that start one after the other (agent, worker), trips through etcd."""
+"""What a row cannot do without: an agent (a Python with etcd's client), a worker that starts, trips to etcd."""
 
 
-def page(report: Report, plots: Sequence[str], folder: str) -> str:
-    """The page; `plots` are names of files in `folder` beside it."""
-    parts = [_HEAD, _machine(report)]
+def page(report: Report, plots: Sequence[str], folder: str, on_a_cluster: Mapping[str, float]) -> str:
+    """The page; `plots` are names of files in `folder` beside it, `on_a_cluster` the rows of docs/latencies.md."""
+    parts = [_HEAD, _machine(report), "## Targets", "\n".join(goals.table(report.series, on_a_cluster))]
+    if report.failed:
+        parts += ["## Not measured", "Each of these was to be measured and did not come about:"]
+        parts.append("\n".join(f"- `{what}`" for what in report.failed))
     for group, title in TITLES.items():
         own = [each for each in report.series if each.group == group]
         if own:
             parts.append(_section(title, own, report.series))
         if f"{group}.svg" in plots:
             parts.append(f"![{title}]({folder}/{group}.svg)")
-        if group == "rendezvous" and (laws := power_laws(own)):
-            parts.append("Cost over the number of nodes N, fitted:\n\n" + _code(laws))
+        if laws := power_laws(own):
+            parts.append(f"Cost over the number of {results.counted(own[0])} N, fitted:\n\n" + _code(laws))
     if simulated := scaling.report(report.series):
         parts.append("## More nodes, simulated from the above (docs/scaling.md)")
         parts.append("\n".join(simulated))

@@ -48,9 +48,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin()
-    report.series = measure(options.repetitions)
-    if options.json:
-        report.save(options.json)
+    with results.kept(report, options.json):
+        report.series = measure(options.repetitions)
     print(results.table(report.series), *power_laws(report.series), sep="\n")
 
 

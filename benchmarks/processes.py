@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO
 
 from benchmarks import results
-from benchmarks.processes_sides import LINES
-from benchmarks.results import OURS, Series
+from benchmarks.processes_sides import FLOORS, LINES
+from benchmarks.results import FLOOR, OURS, Report, Series
 
 _ROOT = Path(__file__).parents[1]
-_SIDES = ("ours", "torch")
+_SIDES = ("ours", "torch", "floor")
 GROUP = "processes"
 SPAWN, ELASTIC = "torch.multiprocessing", "torch elastic"
 
@@ -83,32 +83,42 @@ def run(command: Sequence[str], environment: Mapping[str, str], out: IO[bytes]) 
             os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode != 0:
-        raise SystemExit(f"{shlex.join(command)} failed:\n{errors}")
+        print(errors, file=sys.stderr)
+        raise AssertionError(f"{shlex.join(command)} failed: {errors.strip().rpartition(chr(10))[2]}")
     return errors
 
 
-def measure(python: str, rows: Sequence[Row], sides: Sequence[str]) -> dict[tuple[str, str], list[float]]:
-    """All samples, by side and row."""
-    samples: dict[tuple[str, str], list[float]] = {(side, row.name): [] for side in sides for row in rows}
-    for row in rows:
-        for _ in range(row.runs):
-            for side in sides:
-                samples[side, row.name] += take(python, side, row)
-    return samples
+def measure(python: str, rows: Sequence[Row], sides: Sequence[str], report: Report) -> None:
+    """All samples, by side and row; what does not come about is noted in the report."""
+    samples: dict[tuple[str, str], list[float]] = {}
+    try:
+        for row in rows:
+            for turn in range(row.runs):
+                for side in sides:
+                    if side == "floor" and row.name not in FLOORS:
+                        continue
+                    with results.tried(report, f"{row.text}, {side}, repetition {turn + 1}"):
+                        samples.setdefault((side, row.name), []).extend(take(python, side, row))
+    finally:
+        report.series = series_of(rows, samples)
 
 
-def series_of(rows: Sequence[Row], samples: dict[tuple[str, str], list[float]]) -> list[Series]:
+def series_of(rows: Sequence[Row], samples: Mapping[tuple[str, str], list[float]]) -> list[Series]:
     """A row and side each."""
     return [
-        Series(GROUP, row.text, OURS if side == "ours" else row.peer, tuple(values), row.unit, _target(row, side))
+        Series(GROUP, row.text, _named(row, side), tuple(values), row.unit, _target(row, side))
         for row in rows
         for side in _SIDES
         if (values := samples.get((side, row.name)))
     ]
 
 
+def _named(row: Row, side: str) -> str:
+    return {"ours": OURS, "torch": row.peer, "floor": FLOOR}[side]
+
+
 def _target(row: Row, side: str) -> float | None:
-    return None if side == "torch" or row.target == math.inf else row.target
+    return None if side != "ours" or row.target == math.inf else row.target
 
 
 def python_with_torch(*, without: bool) -> tuple[str, str]:
@@ -149,11 +159,10 @@ def main() -> None:
     if not torch:  # our side of these rows needs torch as well
         rows = [row for row in rows if row.name not in ("spawn", "preloaded")]
     report = results.begin(torch=torch or "not installed")
-    report.series = series_of(rows, measure(python, rows, _SIDES if torch else ("ours",)))
-    if options.json:
-        report.save(options.json)
-    print("\n".join(f"{name}: {value}" for name, value in report.machine.items()), end="\n\n")
-    print(results.table(report.series))
+    with results.kept(report, options.json):
+        measure(python, rows, _SIDES if torch else ("ours", "floor"), report)
+        print("\n".join(f"{name}: {value}" for name, value in report.machine.items()), end="\n\n")
+        print(results.table(report.series))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python -m benchmarks.processes_sides SIDE ROW     its last line on standard error is a JSON list of numbers
 
 Both sides run the same calls under the same Python; only the library differs. Nothing of torch is imported by our
-side but by the workers that need it.
+side but by the workers that need it. A third side, the floor, does by hand and without any library what cannot be
+done without: `floor_` and the name of a row.
 """
 
 import importlib
@@ -11,6 +12,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -133,14 +135,58 @@ def silent(side: str) -> list[float]:
     return [spent_s / _SILENT_S]
 
 
+def floor_spawn() -> list[float]:
+    """So many interpreters that import torch, beside each other."""
+    program = f"import sys; sys.path[0:0] = {sys.path!r}; from {_HERE} import begin; begin(0, sys.argv[1])"
+
+    def start(*_: Any, args: tuple[str], nprocs: int) -> None:
+        workers = [subprocess.Popen([sys.executable, "-c", program, *args]) for _ in range(nprocs)]
+        assert [worker.wait() for worker in workers] == [0] * nprocs
+
+    return [_start_functions(start)]
+
+
+def floor_preloaded() -> list[float]:
+    """Forks of a process that has imported torch."""
+    importlib.import_module("torch")
+
+    def start(*_: Any, args: tuple[str], nprocs: int) -> None:
+        pids = []
+        for number in range(nprocs):
+            if (pid := os.fork()) == 0:
+                begin(number, *args)
+                os._exit(0)
+            pids.append(pid)
+        for pid in pids:
+            os.waitpid(pid, 0)
+
+    return [_start_functions(start) for _ in range(_STARTS)]
+
+
+def floor_exits() -> list[float]:
+    """From SIGKILL until `waitpid` has returned."""
+    took_s = []
+    for _ in range(_EXITS):
+        pid = os.posix_spawnp("sleep", ["sleep", "1000"], {})
+        time.sleep(0.05)
+        start_s = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        took_s.append(time.monotonic() - start_s)
+    return took_s
+
+
 _ROWS = {row.__name__: row for row in (spawn, preloaded, commands, exits, tee, silent)}
+_FLOORS = {row.__name__.removeprefix("floor_"): row for row in (floor_spawn, floor_preloaded, floor_exits)}
+FLOORS = frozenset(_FLOORS)
+"""Rows that have a floor here."""
 
 
 def main() -> None:
     """Take the samples that the command line names."""
     side, row = sys.argv[1:]
     # On standard error: the tee's own output is standard output.
-    print(json.dumps(_ROWS[row](side)), file=sys.stderr)
+    print(json.dumps(_FLOORS[row]() if side == "floor" else _ROWS[row](side)), file=sys.stderr)
 
 
 if __name__ == "__main__":

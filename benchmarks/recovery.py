@@ -7,45 +7,51 @@ torchrun's repetitions are interleaved, so that a busy moment of the machine hit
 """
 
 import argparse
+import functools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import etcds, results
 from benchmarks.etcds import Server
-from benchmarks.recovery_idle import Idle, idle_agent
+from benchmarks.recovery_idle import idle_series
 from benchmarks.recovery_scenarios import SCENARIOS, Run, Scenario
-from benchmarks.recovery_torchrun import torch_python, torch_version
-from benchmarks.results import OURS, Series
+from benchmarks.recovery_torchrun import TORCHRUN, torch_python, torch_version
+from benchmarks.results import OURS, Report, Series
 from elasticjob_agent import timeline
 
 GROUP = "recovery"
-TORCHRUN = "torchrun c10d"
-_IDLE = (
-    ("processor", "%", 0.1),
-    ("memory, resident", "MB", 60.0),
-    ("memory, its own", "MB", None),
-    ("messages to etcd", "/s", 0.5),
-)
 
 Runs = dict[tuple[str, str], list[Run]]
 """By scenario and side."""
 
 
-def measure(server: Server, scenarios: Sequence[Scenario], python: str | None, options: argparse.Namespace) -> Runs:
-    """All scenarios in turn, as often as asked for."""
+def measure(
+    server: Server, scenarios: Sequence[Scenario], python: str | None, *, options: argparse.Namespace, report: Report
+) -> Runs:
+    """All scenarios in turn, as often as asked for; what does not come about is noted in the report."""
     runs: Runs = {}
-    endpoint = server.endpoint.targets[0]
-    for turn in range(max(options.repetitions, options.torchrun_repetitions)):
-        for scenario in scenarios:
-            if turn < (1 if scenario.once else options.repetitions):
-                runs.setdefault((scenario.name, OURS), []).extend(scenario.ours(endpoint, server.folder))
-            if python and scenario.theirs and turn < options.torchrun_repetitions:
-                run = scenario.theirs(python, server.folder, options.longest)
-                runs.setdefault((scenario.name, TORCHRUN), []).append(run)
-        print(f"repetition {turn + 1} done", file=sys.stderr)
+    try:
+        for turn in range(max(options.repetitions, options.torchrun_repetitions)):
+            for scenario in scenarios:
+                for side, run in _sides(server, scenario, python, turn, options):
+                    with results.tried(report, f"{scenario.name}, {side}, repetition {turn + 1}"):
+                        runs.setdefault((scenario.name, side), []).extend(run())
+            print(f"repetition {turn + 1} done", file=sys.stderr)
+    finally:
+        report.series = series_of(scenarios, runs)
     return runs
+
+
+def _sides(
+    server: Server, scenario: Scenario, python: str | None, turn: int, options: argparse.Namespace
+) -> Iterator[tuple[str, Callable[[], Sequence[Run]]]]:
+    """Who has this turn."""
+    if turn < (1 if scenario.once else options.repetitions):
+        yield OURS, functools.partial(scenario.ours, server.endpoint.targets[0], server.folder)
+    if python and (theirs := scenario.theirs) and turn < options.torchrun_repetitions:
+        yield TORCHRUN, lambda: [theirs(python, server.folder, options.longest)]
 
 
 def series_of(scenarios: Sequence[Scenario], runs: Runs) -> list[Series]:
@@ -62,22 +68,14 @@ def _seconds(runs: Sequence[Run]) -> tuple[float, ...]:
     return tuple(math.inf if run.took_us is None else run.took_us / 1e6 for run in runs)
 
 
-def idle_series(idle: Idle) -> list[Series]:
-    """What an idle agent costs, its starter with it."""
-    values = (idle.cpu_percent, idle.rss_mb, idle.unique_mb, idle.etcd_messages_s)
-    return [
-        Series("idle", f"an idle agent: {name}", OURS, (value,), unit, target)
-        for (name, unit, target), value in zip(_IDLE, values, strict=True)
-    ]
-
-
 def traces(scenarios: Sequence[Scenario], runs: Runs, *, points: bool) -> dict[str, str]:
     """Where the time of each scenario's repetition in the middle went; with every trace point, if asked for."""
     found: dict[str, str] = {}
     for scenario in scenarios:
-        done = sorted(runs[scenario.name, OURS], key=lambda run: run.took_us or math.inf)
-        middle = done[len(done) // 2]
-        assert middle.trace is not None
+        done = sorted(runs.get((scenario.name, OURS), []), key=lambda run: run.took_us or math.inf)
+        middle = done[len(done) // 2] if done else None
+        if middle is None or middle.trace is None:
+            continue
         traced = timeline.read(middle.trace.read_text().splitlines())
         recovery = next(each for each in timeline.recoveries(traced) if each.round == middle.round)
         found[scenario.name] = f"{scenario.name}; {timeline.show(recovery, points=points)}"
@@ -89,6 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--torchrun-repetitions", type=int, default=3)
+    parser.add_argument("--idle-repetitions", type=int, default=3, help="of each side of an idle agent")
     parser.add_argument("--longest", type=float, default=40.0, help="seconds after which torchrun counts as never")
     parser.add_argument("--without-torchrun", action="store_true")
     parser.add_argument("--without-saving", action="store_true", help="not the one whose workers save for 20 s")
@@ -99,17 +98,14 @@ def main() -> None:
     scenarios = [scenario for scenario in chosen if not (scenario.once and options.without_saving)]
     python = None if options.without_torchrun else torch_python()
     report = results.begin(etcd=etcds.version(), torch=torch_version(python))
-    with etcds.etcd() as server:
-        runs = measure(server, scenarios, python, options)
-        report.series = series_of(scenarios, runs)
+    with results.kept(report, options.json), etcds.etcd() as server:
+        runs = measure(server, scenarios, python, options=options, report=report)
         if not options.only:
-            report.series += idle_series(idle_agent(server))
+            report.series += idle_series(server, python, report=report, repetitions=options.idle_repetitions)
         print("\n".join(f"{name}: {value}" for name, value in report.machine.items()), end="\n\n")
         print(results.table(report.series))
         print("", *traces(scenarios, runs, points=True).values(), sep="\n\n")
         report.notes = traces(scenarios, runs, points=False)
-    if options.json:
-        report.save(options.json)
     if not python:
         print("\ntorchrun was not measured: hack/torch-venv installs it (4.7 GB)")
 

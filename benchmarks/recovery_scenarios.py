@@ -72,7 +72,8 @@ def _start_2x2(endpoint: str, folder: Path) -> list[Run]:
         return [Run(job.await_round(1, 4) - begin_us, job.trace, 1)]
 
 
-def _worker_exits(endpoint: str, folder: Path) -> list[Run]:
+def worker_exits(endpoint: str, folder: Path) -> list[Run]:
+    """One after the other, of three agents of one worker."""
     with fleet(endpoint, folder, "3", 1) as job:
         for _ in range(3):
             job.start_agent(*_filled(job, _PROGRESSES))
@@ -159,7 +160,7 @@ _PROGRESSES = (sys.executable, "-S", "-c", PROGRESSES, *_ARGUMENTS)
 
 SCENARIOS = (
     Scenario("start 2x2", 0.4, _start_2x2, _their_start_2x2),
-    Scenario("worker exits 1, 3x1", 0.15, _worker_exits, _their_worker_exits),
+    Scenario("worker exits 1, 3x1", 0.15, worker_exits, _their_worker_exits),
     Scenario("agent SIGTERMed", 0.2, _after(signal.SIGTERM), _their_agent_after(signal.SIGTERM)),
     Scenario("agent joins", 0.3, _joins, _their_join),
     Scenario("agent SIGKILLed", 1.0, _after(signal.SIGKILL), _their_agent_after(signal.SIGKILL)),

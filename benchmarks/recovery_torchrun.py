@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.faults.waiting import eventually
 
+TORCHRUN = "torchrun c10d"
 NEVER = None
 _START_S = 90.0
 """Until all run for the first time, where that is not what is measured."""

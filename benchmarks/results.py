@@ -4,11 +4,14 @@ A number that never came within the longest wait is infinite here and null in JS
 file has every sample, p50 and p99 are made from them when they are shown. Pure but for `Report.save` and `machine`.
 """
 
+import contextlib
 import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Sequence
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -31,7 +34,7 @@ class Series:
     unit: str = "s"
     target: float | None = None
     size: int | None = None
-    """Nodes, where a row exists for several numbers of them."""
+    """Nodes or jobs, where a row exists for several numbers of them."""
 
     @property
     def p50(self) -> float:
@@ -58,6 +61,17 @@ class Report:
     series: list[Series] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     """Text that belongs to it, by title."""
+    failed: list[str] = field(default_factory=list)
+    """What was to be measured and was not, and why."""
+
+    def add(self, part: "Report") -> None:
+        """What another run measured on this machine, after this one began."""
+        self.series += part.series
+        self.notes.update(part.notes)
+        self.failed += part.failed
+        self.machine.update({key: value for key, value in part.machine.items() if key != "load"})
+        if part.began < self.began:
+            self.began, self.machine["load"] = part.began, part.machine["load"]
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""
@@ -68,7 +82,40 @@ class Report:
 def load(path: Path) -> Report:
     """A report that was saved."""
     said = json.loads(path.read_text())
-    return Report(said["began"], said["machine"], [_series(each) for each in said["series"]], said["notes"])
+    series = [_series(each) for each in said["series"]]
+    return Report(said["began"], said["machine"], series, said["notes"], said.get("failed", []))
+
+
+@contextlib.contextmanager
+def kept(report: Report, path: Path | None) -> Iterator[None]:
+    """Save it at the end, whatever ends it: an error costs nothing that was measured before, and is in the report.
+
+    What was not measured ends the program by its exit code, once all else is saved.
+    """
+    try:
+        yield
+    except BaseException as error:
+        report.failed.append(_said(error))
+        raise
+    finally:
+        if path:
+            report.save(path)
+    if report.failed:
+        raise SystemExit("\n".join(["not measured:", *report.failed]))
+
+
+@contextlib.contextmanager
+def tried(report: Report, what: str) -> Iterator[None]:
+    """One repetition: what does not come about is noted, and the others go on."""
+    try:
+        yield
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        report.failed.append(f"{what}: {_said(error)}")
+        print(report.failed[-1], file=sys.stderr)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
 
 
 def _series(said: dict[str, Any]) -> Series:
@@ -131,8 +178,13 @@ def _row(series: Series) -> tuple[str, ...]:
 
 
 def titled(series: Series) -> str:
-    """Its name, with the number of nodes if it has one."""
-    return series.name if series.size is None else f"{series.name}, {series.size} nodes"
+    """Its name, with the number of nodes or jobs if it has one."""
+    return series.name if series.size is None else f"{series.name}, {series.size} {counted(series)}"
+
+
+def counted(series: Series) -> str:
+    """What its size is the number of."""
+    return "jobs" if series.group == "operator" else "nodes"
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -1,65 +1,109 @@
 """`make bench`: everything beside its peers in one command; writes docs/benchmarks.md, its plots and all samples.
 
 Each part runs in a process of its own and interleaves its sides; the parts run one after the other, so that none
-disturbs another. `--quick` takes 2 minutes and writes nothing into docs/, unless told so: its numbers are few.
+disturbs another. A part that fails or hangs is named on the page and in the exit code, and costs no other part its
+numbers. `--quick` takes few minutes and writes nothing into docs/, unless told so: its numbers are few. `--again`
+writes the page of a run anew, from the samples it kept.
 """
 
 import argparse
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import page, results
+from benchmarks import goals, page, results
 from benchmarks.recovery_torchrun import torch_python
 from benchmarks.results import Report
 
 _ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-PARTS: dict[str, tuple[str, ...]] = {
+LONGEST_S, CLEANS_UP_S = 1200.0, 60.0
+"""A part that takes longer hangs; so long it may take to end when told to."""
+
+Parts = Mapping[str, tuple[str, ...]]
+PARTS: Parts = {
     "floors": (),
-    "recovery": (),
+    "recovery": ("--longest", "30"),
     "rendezvous": ("--repetitions", "5", "--idle-seconds", "8", "--nodes", "16", "64", "256", "1000"),
     "planning": (),
     "processes": (),
+    "jobs": (),
 }
-QUICK: dict[str, tuple[str, ...]] = {
+_QUICK_RENDEZVOUS = "--repetitions 1 --idle-seconds 3 --nodes 16 64 128 --tls-nodes 64 --torchrun-nodes"
+QUICK: Parts = {
     "floors": ("--repetitions", "2"),
-    "recovery": ("--repetitions", "2", "--torchrun-repetitions", "1", "--longest", "8", "--without-saving"),
-    "rendezvous": (
+    "recovery": (
         "--repetitions",
+        "2",
+        "--torchrun-repetitions",
         "1",
-        "--idle-seconds",
-        "3",
-        "--nodes",
-        "16",
-        "64",
-        "128",
-        "--tls-nodes",
-        "64",
-        "--torchrun-nodes",
+        "--longest",
+        "8",
+        "--without-saving",
+        "--idle-repetitions",
+        "1",
     ),
+    "rendezvous": tuple(_QUICK_RENDEZVOUS.split()),
     "planning": ("--repetitions", "3"),
     "processes": ("--quick",),
+    "jobs": ("--jobs", "4", "8", "16", "--steady-seconds", "5"),
 }
+FULL: Parts = {**PARTS, "jobs": ("--jobs", "100", "300", "1000", "--steady-seconds", "60")}
 
 
-def run(parts: dict[str, tuple[str, ...]], folder: Path, without: Sequence[str]) -> Report:
-    """All parts, and their reports as one."""
+def run(parts: Parts, folder: Path, *, measure: bool = True) -> Report:
+    """All parts, and their reports as one; `measure`: else what the folder has of them."""
     whole = results.begin()
     for name, options in parts.items():
-        if name in without:
-            continue
         path = folder / f"{name}.json"
-        print(f"\n=== {name}", flush=True)
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options, "--json", path], cwd=_ROOT, check=True)
-        part = results.load(path)
-        whole.series += part.series
-        whole.notes.update(part.notes)
-        whole.machine.update({key: value for key, value in part.machine.items() if key != "load"})
+        fault = _measure(name, options, path) if measure else ""
+        if path.exists():
+            part = results.load(path)
+            whole.add(part)
+            fault = "" if part.failed else fault
+        elif not fault:
+            continue
+        whole.failed += [f"{name}: {fault}"] if fault else []
     return whole
+
+
+def _measure(name: str, options: Sequence[str], path: Path) -> str:
+    """One part; what went wrong."""
+    print(f"\n=== {name}", flush=True)
+    begin_s = time.monotonic()
+    fault = run_part([sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(path)], LONGEST_S)
+    print(f"=== {name}: {time.monotonic() - begin_s:.0f} s {fault}", flush=True)
+    return fault
+
+
+def run_part(command: Sequence[str], longest_s: float) -> str:
+    """Run it to its end, or end it and all it started; what went wrong."""
+    with subprocess.Popen(command, cwd=_ROOT, start_new_session=True) as process:
+        try:
+            code = process.wait(longest_s)
+        except subprocess.TimeoutExpired:
+            end(process)
+            return f"was not done within {longest_s:g} s"
+        except BaseException:
+            end(process)
+            raise
+    return "" if code == 0 else f"ended with {code}"
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """An interrupt lets it save and clean up; what does not end is ended."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(CLEANS_UP_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def draw(report: Path, folder: Path) -> list[str]:
@@ -79,19 +123,27 @@ def draw(report: Path, folder: Path) -> list[str]:
 def main() -> None:
     """Parse, run, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="2 minutes: few repetitions, small jobs")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="few repetitions, small jobs: does every piece work?")
+    size.add_argument("--full", action="store_true", help="the operator at 1,000 jobs of 10 pods too (15 minutes more)")
+    size.add_argument("--again", type=Path, metavar="FOLDER", help="measure nothing: the page of an earlier run anew")
     parser.add_argument("--without", nargs="*", default=[], choices=list(PARTS), help="leave these out")
     parser.add_argument("--publish", action=argparse.BooleanOptionalAction, help="write docs/ (not if quick)")
     options = parser.parse_args()
-    folder = RESULTS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    report = run(QUICK if options.quick else PARTS, folder, options.without)
+    folder = (options.again or RESULTS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")).absolute()
+    chosen = QUICK if options.quick else FULL if options.full else PARTS
+    parts = {name: each for name, each in chosen.items() if name not in options.without}
+    report = run(parts, folder, measure=options.again is None)
     publish = not options.quick if options.publish is None else options.publish
     docs = _ROOT / "docs" if publish else folder
     kept = docs / "benchmarks" / "results.json"
     report.save(kept)
     plots = draw(kept, docs / "benchmarks")
-    (docs / "benchmarks.md").write_text(page.page(report, plots, "benchmarks"))
+    latencies = goals.latencies((_ROOT / "docs" / "latencies.md").read_text())
+    (docs / "benchmarks.md").write_text(page.page(report, plots, "benchmarks", latencies))
     print(f"\nwritten: {docs / 'benchmarks.md'}, {len(plots)} plots, all samples in {kept}; each part in {folder}")
+    if report.failed:
+        sys.exit("\n".join(["not everything was measured:", *report.failed]))
 
 
 if __name__ == "__main__":

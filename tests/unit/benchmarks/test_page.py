@@ -11,7 +11,7 @@ def a_report(*series: Series) -> Report:
 
 
 def row_of(written: str, title: str) -> list[str]:
-    line = next(line for line in written.splitlines() if line.startswith(f"| {title} "))
+    line = next(line for line in written.splitlines() if line.startswith(f"| {title} |"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -19,18 +19,18 @@ def test_a_row_has_ours_its_target_its_peer_and_the_distance_to_the_floor() -> N
     ours = Series("processes", "64 × `true` started", OURS, (0.02, 0.03, 0.04), target=0.15)
     torch = Series("processes", "64 × `true` started", "torch elastic", (0.3,))
     floor = Series("floors", "64 × `true` started", FLOOR, (0.015,))
-    cells = row_of(page.page(a_report(ours, torch, floor), [], "x"), "64 × `true` started")
+    cells = row_of(page.page(a_report(ours, torch, floor), [], "x", {}), "64 × `true` started")
     assert cells[1:] == ["3", "30 ms", "40 ms", "150 ms", "15 ms", "2.0", "torch elastic", "1", "300 ms", "300 ms"]
 
 
 def test_a_peer_that_never_came_is_said_so() -> None:
     torchrun = Series("recovery", "agent SIGKILLed", "torchrun c10d", (math.inf, math.inf))
-    assert row_of(page.page(a_report(torchrun), [], "x"), "agent SIGKILLed")[-3:] == ["2", "never", "never"]
+    assert row_of(page.page(a_report(torchrun), [], "x", {}), "agent SIGKILLed")[-3:] == ["2", "never", "never"]
 
 
 def test_plots_and_traces_and_the_machine_are_on_the_page() -> None:
     series = Series("recovery", "agent joins", OURS, (0.2,))
-    written = page.page(a_report(series), ["recovery.svg", "other.svg"], "benchmarks")
+    written = page.page(a_report(series), ["recovery.svg", "other.svg"], "benchmarks", {})
     assert "(benchmarks/recovery.svg)" in written
     assert "round 2: 2,600 µs" in written
     assert "| python | 3.11 |" in written

@@ -1,0 +1,69 @@
+"""A part that fails or hangs costs the others nothing, and is named; an interrupted one keeps what it has measured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import page, results, suite
+from benchmarks.results import OURS, Report, Series
+from tests.faults.waiting import eventually
+
+WAITS = """
+import signal, sys, time
+from pathlib import Path
+from benchmarks import results
+signal.signal(signal.SIGINT, signal.default_int_handler)
+report = results.begin()
+with results.kept(report, Path(sys.argv[1])):
+    report.series.append(results.Series("recovery", "agent joins", "ours", (0.2,)))
+    print("measured", flush=True)
+    time.sleep(1000)
+"""
+
+
+def a_report(*failed: str) -> Report:
+    return Report("now", {"load": "0"}, [Series("recovery", "agent joins", OURS, (0.2,))], failed=list(failed))
+
+
+def test_a_part_that_ends_badly_is_named_by_its_exit_code() -> None:
+    assert suite.run_part([sys.executable, "-c", "raise SystemExit(3)"], 60.0) == "ended with 3"
+
+
+def test_a_part_that_hangs_is_ended() -> None:
+    assert suite.run_part([sys.executable, "-c", "import time; time.sleep(1000)"], 0.5) == "was not done within 0.5 s"
+
+
+def test_a_part_that_is_ended_keeps_its_samples(tmp_path: Path) -> None:
+    kept = tmp_path / "part.json"
+    command = [sys.executable, "-c", WAITS, str(kept)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        suite.end(process)
+    report = results.load(kept)
+    assert [series.p50 for series in report.series] == [0.2]
+    assert report.failed == ["KeyboardInterrupt: "]
+
+
+def test_what_failed_in_a_part_is_on_the_page_beside_what_did_not(tmp_path: Path) -> None:
+    a_report("agent SIGKILLed, ours, repetition 3: AssertionError: no round 2").save(tmp_path / "recovery.json")
+    whole = suite.run({"recovery": (), "planning": ()}, tmp_path, measure=False)
+    written = page.page(whole, [], "x", {})
+    assert "- `agent SIGKILLed, ours, repetition 3" in written
+    assert "| agent joins | 1 | 200 ms |" in written
+
+
+def test_a_repetition_that_does_not_come_about_is_noted_and_ends_nothing() -> None:
+    report = a_report()
+    with results.tried(report, "agent joins, ours"):
+        eventually(lambda: False, within_s=0, what="round 2")
+    assert len(report.failed) == 1
+    assert report.failed[0].startswith("agent joins, ours: AssertionError: ")
+
+
+def test_a_part_that_missed_something_saves_first_and_then_fails(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit), results.kept(a_report("one of them"), tmp_path / "part.json"):
+        pass
+    assert results.load(tmp_path / "part.json").failed == ["one of them"]
