@@ -176,8 +176,7 @@ class Stream:
         self._channel = connection.channel
         self._call = call
         self._tried = tried
-        self._ended = asyncio.Event()
-        call.add_done_callback(lambda _call: self._ended.set())
+        self._has_begun = False
 
     async def send(self, message: Any) -> None:
         """Send one message; `Unavailable` when the stream has ended."""
@@ -190,17 +189,20 @@ class Stream:
             raise
 
     async def _write(self, message: Any) -> None:
-        # By itself it waits for ever if the channel is closed before the stream has begun.
+        if self._has_begun:
+            await self._call.write(message)
+            return
+        # By itself the first waits for ever if the channel is closed before the stream has begun.
         write = asyncio.create_task(self._call.write(message))
-        end = asyncio.create_task(self._ended.wait())
+        self._call.add_done_callback(lambda _call: write.cancel())
         try:
-            await asyncio.wait({write, end}, return_when=asyncio.FIRST_COMPLETED)
-            if not write.done():
+            await asyncio.wait({write})
+            if write.cancelled():
                 raise asyncio.InvalidStateError
             write.result()
+            self._has_begun = True
         finally:
             write.cancel()
-            end.cancel()
 
     async def receive(self) -> Any:
         """The next message, whenever it comes; `Unavailable` when the stream has ended."""
