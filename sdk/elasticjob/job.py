@@ -223,7 +223,8 @@ class ElasticJob:
         Args:
             rank: global rank as of now; None: every pod, and what the agents themselves say.
             follow: go on as lines come, also with the pods that replace lost ones, until the job has ended.
-            tail: only so many lines of each pod's past; None: all that the node has kept.
+            tail: only so many lines of the rank, or of each pod; when following, of each pod's past. None: all that
+                the node has kept.
 
         Raises:
             NoLogs: no pod has the rank, or none that was asked has a log.

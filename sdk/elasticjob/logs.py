@@ -5,6 +5,7 @@ is so of all of them. Lines of one pod keep their order; those of several are pu
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -48,7 +49,13 @@ def written(source: Source, name: str, status: JobStatus, *, rank: int | None, t
     pods = {pod: ranks for pod, ranks in pods_of(status, name, rank).items() if pod}
     if not pods:
         raise NoLogs(f"no log of the job {name}: it has no pods now")
-    return _merged(source, pods, name, rank=rank, tail=tail)
+    if rank is None or tail is None:
+        return _merged(source, pods, name, rank=rank, tail=tail)
+    return _last(_merged(source, pods, name, rank=rank, tail=None), tail)  # the node does not know ranks
+
+
+def _last(lines: Iterator[LogLine], tail: int) -> Iterator[LogLine]:
+    yield from deque(lines, tail)
 
 
 def _merged(

@@ -9,7 +9,9 @@ from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.page import PROGRAM, Page
 from elasticjob_cli.subject import find
+from elasticjob_cli.terminal import is_terminal, width
 from elasticjob_cli.views.sentences import describe
+from elasticjob_cli.views.text import hanging
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +26,8 @@ def _run(arguments: argparse.Namespace) -> int:
         facts = {"job": dict(subject.job), "events": [dataclasses.asdict(each) for each in subject.moments]}
         print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
     else:
-        print("\n".join(describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM)))
+        for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM):
+            print("\n".join(hanging(line, width()) if is_terminal() else [line]))
     return ExitCode.OK
 
 

@@ -12,7 +12,7 @@ from elasticjob_cli.errors import CliError
 from elasticjob_cli.page import Page
 from elasticjob_cli.subject import moments, recorded, run_folder
 from elasticjob_cli.terminal import has_colour
-from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, shown, span_of
+from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
 from elasticjob_cli.views.sentences import failure_words
 from elasticjob_cli.views.story import story
 from elasticjob_cli.views.text import moment
@@ -34,7 +34,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("-p", "--previous", action="store_true", help="only the round before the last")
     which.add_argument("--failed", action="store_true", help="the worker that failed last, in the round it failed in")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come, until the job has ended")
-    parser.add_argument("--tail", type=_number, metavar="N", help="only the last lines of each pod")
+    parser.add_argument("--tail", type=_number, metavar="N", help="only the last lines, of each rank or pod")
     parser.add_argument("--timestamps", action="store_true", help="with the time at which the node took each line")
     add_cluster_options(parser)
 
@@ -77,11 +77,14 @@ def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace)
         begin_s, end_s = span_of(told, arguments.round)
     ranks: set[int] = set(arguments.rank)
     only = arguments.rank[0] if len(ranks) == 1 else None
-    for line in job.logs(rank=only, follow=arguments.follow, tail=arguments.tail):
-        if ranks and line.rank not in ranks:
-            continue
-        if begin_s <= (_time_of(line) or begin_s) < end_s:
-            yield line
+    chosen = arguments.previous or arguments.round is not None or len(ranks) > 1
+    cut_here = chosen and not arguments.follow  # the node knows neither ranks nor rounds
+    lines = (
+        line
+        for line in job.logs(rank=only, follow=arguments.follow, tail=None if cut_here else arguments.tail)
+        if (not ranks or line.rank in ranks) and begin_s <= (_time_of(line) or begin_s) < end_s
+    )
+    yield from last(lines, arguments.tail, by_rank=bool(ranks)) if cut_here else lines
 
 
 def _time_of(line: "LogLine") -> float | None:
@@ -103,10 +106,12 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     ranks = Ranks(rank - local, count)
     container = str(trainer_container(job.spec)["name"])
     try:
-        with log_of(cluster, job.namespace, pod, container=container, tail=arguments.tail) as lines:
-            for line in parsed(lines, pod, lambda: ranks):
-                if line.rank in {rank, None} and begin_s <= (_time_of(line) or begin_s) < end_s:
-                    yield line
+        with log_of(cluster, job.namespace, pod, container=container) as lines:
+            of_pod = parsed(lines, pod, lambda: ranks)
+            ours = (line for line in of_pod if line.rank in {rank, None})
+            yield from last(
+                (line for line in ours if begin_s <= (_time_of(line) or begin_s) < end_s), arguments.tail, by_rank=False
+            )
     except (NotFound, Rejected) as error:
         failure = (job.manifest.get("status") or {}).get("lastFailure") or {}
         gone = "is gone, and its log with it" if isinstance(error, NotFound) else f"has no log now: {error}"

@@ -1,11 +1,15 @@
 """PURE: which lines of a job's logs are meant, and how a line is shown."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.terminal import Style, painted
 from elasticjob_cli.views.story import Round, Story
+
+if TYPE_CHECKING:
+    from elasticjob import LogLine
 
 _COLOURS = (Style.INFO, Style.GOOD, Style.WARN)
 _EARLY_S = 0.5
@@ -38,6 +42,20 @@ def _wanted(told: Story, rounds: Sequence[Round], number: int | None) -> Round:
         return found
     known = ", ".join(str(each.number) for each in rounds) or "none"
     raise NoSuchRound(f"{told.name} has no round {number} that is remembered; known are {known}")
+
+
+def last(lines: Iterable["LogLine"], count: int | None, *, by_rank: bool) -> Iterable["LogLine"]:
+    """The last lines of each rank, or of each pod, in their order; None: all of them."""
+    if count is None:
+        return lines
+    left: Counter[int | str | None] = Counter()
+    kept = []
+    for line in reversed([*lines]):
+        whose = line.rank if by_rank else line.pod
+        left[whose] += 1
+        if left[whose] <= count:
+            kept.append(line)
+    return reversed(kept)
 
 
 def shown(rank: int | None, pod: str, text: str, *, alone: bool, time: str, colour: bool) -> str:

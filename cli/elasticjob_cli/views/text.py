@@ -1,5 +1,6 @@
 """PURE: small words and numbers as people read them, and cells in columns."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _STEP = 1024.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_MOMENT = re.compile(r" +\d\d:\d\d:\d\d +")
 _SHORT_S = 10.0
 _TWO_UNITS_BELOW = 10
 
@@ -90,6 +92,15 @@ def wrapped(text: str, width: int, *, most: int = 3) -> list[str]:
     """At most `most` lines of at most `width` columns; what does not fit is cut."""
     lines = textwrap.wrap(text, max(10, width), break_on_hyphens=False) or [""]
     return lines if len(lines) <= most else [*lines[: most - 1], cut(" ".join(lines[most - 1 :]), width)]
+
+
+def hanging(line: str, width: int) -> list[str]:
+    """The line in as many as it needs, those after the first below the words of the first."""
+    if len(line) <= width:
+        return [line]
+    moment = _MOMENT.match(line)
+    margin = " " * (moment.end() if moment else len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, width, subsequent_indent=margin, break_on_hyphens=False)
 
 
 def one_line(text: str) -> str:

@@ -12,6 +12,8 @@ from elasticjob_cli.views.text import align, clock, counted, cut, day, duration,
 _ON, _OFF, _FAILED = "█", "·", "×"
 _MOST_ROWS = 24
 _LABEL = 24
+_LEAST_WHY, _INDENT = 40, 7
+"""Columns for the reason of a round, beside its numbers; and before it, below them."""
 
 
 def timeline(told: Story, *, width: int) -> list[str]:
@@ -36,10 +38,16 @@ def headline(told: Story) -> str:
 
 
 def _table(told: Story, width: int) -> list[str]:
-    """A line for each round; why it began goes on below itself, where there is too little room."""
+    """A line for each round; why it began goes on below itself, or stands below the numbers if it is narrow there."""
     rows = list(_rows(told))
     plain = align([_HEAD[:-1], *(row[:-1] for row in rows)], gap="  ")
     room = max(map(len, plain)) + 2
+    if width - room < _LEAST_WHY and any(len(row[-1]) > width - room for row in rows):
+        below = [
+            [line, *(f"{'':<{_INDENT}}{more}" for more in wrapped(row[-1], width - _INDENT))]
+            for line, row in zip(plain[1:], rows, strict=True)
+        ]
+        return [cut(line, width) for lines in ([plain[0]], *below) for line in lines]
     lines = [f"{plain[0]:<{room}}{_HEAD[-1]}"]
     for line, row in zip(plain[1:], rows, strict=True):
         first, *rest = wrapped(row[-1], width - room)

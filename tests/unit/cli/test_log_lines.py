@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob import LogLine
 from elasticjob_cli import run_logs
 from elasticjob_cli.subject import Subject, moments_of_log
-from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, shown, span_of
+from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
 from elasticjob_cli.views.story import Story, story
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
 
@@ -34,6 +35,16 @@ def test_a_round_that_nobody_remembers_is_named_with_those_that_are_known() -> N
         span_of(told(), 7)
     with pytest.raises(NoSuchRound, match="no round before the current one"):
         span_of(story(a_job(), [], now_s=NOW_S), None)
+
+
+def test_the_last_lines_are_those_of_each_rank_or_pod_in_their_order() -> None:
+    lines = [
+        LogLine("b" if rank == 2 else "a", rank, text, "") for rank, text in [(0, "1"), (1, "2"), (2, "3"), (0, "4")]
+    ]
+    assert [line.text for line in last(iter(lines), 1, by_rank=True)] == ["2", "3", "4"]
+    assert [line.text for line in last(iter(lines), 1, by_rank=False)] == ["3", "4"]
+    assert [line.text for line in last(iter(lines), 0, by_rank=True)] == []
+    assert [*last(iter(lines), None, by_rank=True)] == lines
 
 
 def test_the_place_of_the_last_failure_is_read_from_the_status() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from elasticjob_cli.views.sentences import describe
 from elasticjob_cli.views.story import Moment
+from elasticjob_cli.views.text import hanging
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_node, at
 
 
@@ -22,6 +23,13 @@ def test_a_running_job_after_a_failure() -> None:
             "round 1: Fatal Python error: Segmentation fault."
         ),
     ]
+
+
+def test_on_a_terminal_a_line_goes_on_below_its_own_words() -> None:
+    (first, second), plain = hanging("  10:02:03  WorkerFailed: rank 3 failed", 30), hanging("It runs.", 30)
+    assert (first, second) == ("  10:02:03  WorkerFailed: rank", "            3 failed")
+    assert hanging("  kubectl get pods --all", 20) == ["  kubectl get pods", "  --all"]
+    assert plain == ["It runs."]
 
 
 def test_a_job_that_failed_says_why_and_how_to_see_more() -> None:

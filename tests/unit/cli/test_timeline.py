@@ -30,6 +30,14 @@ def test_on_eighty_columns_the_headline_is_whole() -> None:
     assert " ".join(timeline(told(), width=80)[:2]).endswith("89.9 % of it in rounds")
 
 
+def test_on_eighty_columns_a_long_reason_stands_whole_below_its_round() -> None:
+    reason = "rank 3 in pod digits-1-abcde on node-17.example exited with code 1: ValueError: bad batch in shard 7"
+    lines = timeline(told(rounds=[a_round(1, -90, -40, "0-1"), a_round(2, -39, None, "0-1", message=reason)]), width=80)
+    (at,) = (number for number, line in enumerate(lines) if line.startswith("2 "))
+    assert " ".join(line.strip() for line in lines[at + 1 : at + 3]) == reason
+    assert lines[at + 1].startswith("       rank 3")
+
+
 def test_nodes_with_the_same_rounds_share_a_row() -> None:
     rows = {line.split()[0]: line.split()[1] for line in timeline(told(), width=80) if line.startswith("digits-")}
     assert sorted(rows) == ["digits-2", "digits-[0-1]"]
