@@ -22,6 +22,13 @@ spec:
   template: {spec: {containers: [{name: trainer, image: none, command: [python, train.py]}]}}
 """
 
+FAILS_ONCE = """
+import os, sys, time
+print("rank", os.environ["RANK"], "in round", os.environ["ELASTICJOB_ROUND"], flush=True)
+if os.environ["ELASTICJOB_ROUND"] == "1":
+    sys.exit("no data") if os.environ["RANK"] == "3" else time.sleep(60)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -50,6 +57,24 @@ def test_a_manifest_runs_on_this_machine_and_its_rounds_are_told_afterwards(fold
     for page in ("runs/digits-20261121T112415Z-31f5", "runs/digits-20261121T114212Z-7c1e --trace"):
         told = said(typed(f"elasticjob timeline {page}", folder, {page.partition(" ")[0]: kept}))
         assert "round 1" in told
+
+
+def test_what_the_table_of_the_command_line_says_of_a_run(folder: Path) -> None:
+    (folder / "train.py").write_text(FAILS_ONCE)
+    (folder / "job.yaml").write_text(JOB.replace("nprocPerNode: 2", "nprocPerNode: 2\n  replicas: 2"))
+    said(typed(".venv/bin/elasticjob run job.yaml", folder))
+    (run,) = (folder / "runs").iterdir()
+
+    def told(command: str) -> str:
+        return said(typed(command, folder, {"digits": f"runs/{run.name}"}))
+
+    assert told("elasticjob logs digits -r 3").splitlines() == ["rank 3 in round 2"]
+    assert sorted(told("elasticjob logs digits --failed").splitlines()) == ["no data", "rank 3 in round 1"]
+    assert "rank 0 in round 2" in told("elasticjob logs digits --round 2")
+    assert "Succeeded: round 2, 1 restart" in told("elasticjob timeline digits")
+    assert "Succeeded" in told("elasticjob watch digits")
+    said(typed("elasticjob timeline digits --html > digits.html", folder, {"digits --html": f"runs/{run.name} --html"}))
+    assert "<svg" in (folder / "digits.html").read_text()
 
 
 def test_two_nodes_as_torchrun_has_them(folder: Path) -> None:

@@ -1,8 +1,11 @@
 """docs/operations.md and docs/cli.md, typed beside a real operator with a job that runs."""
 
 import json
+import re
 import subprocess
+import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from tests.integration.docs.conftest import with_cluster
 from tests.integration.docs.typed import said, typed
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
+from tests.unit.docs.commands import ROOT
 
 pytestmark = pytest.mark.kube
 Type = Callable[..., "subprocess.Popen[str]"]
@@ -49,3 +53,26 @@ def test_a_job_is_restarted_suspended_and_resumed_with_another_template_as_writt
     rig.running(1, 3)
     (pod,) = rig.pod_names()
     assert json.loads(rig.namespace.kubectl("get", "pod", pod, "-o", "json"))["spec"]["nodeSelector"] == {"pool": "b"}
+
+
+def test_what_the_table_of_the_command_line_changes(rig: Rig, type_: Type) -> None:
+    assert said(type_("elasticjob get")).splitlines()[1].split()[:2] == ["j", "Running"]
+    assert rig.namespace.name in said(type_("elasticjob get -A -o wide"))
+    said(type_("elasticjob restart digits", digits="j"))
+    rig.running(1, 2)
+    said(type_("elasticjob scale digits --replicas 8", **{"digits": "j", "8": "2"}))
+    assert rig.job()["spec"]["replicas"] == 2
+    said(type_("elasticjob suspend digits", digits="j"))
+    rig.phase("Suspended")
+    said(type_("elasticjob resume digits", digits="j"))
+    assert rig.job()["spec"]["suspend"] is False
+    assert "serverside-applied" in said(type_("elasticjob crd | kubectl apply --server-side -f -"))
+
+
+def test_what_the_table_of_the_command_line_says_without_a_job(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "migrating-from-pytorchjob.md").read_text()
+    before, after, *_ = (block for block in re.findall(r"(?:^    .*\n|^\n)+", page, re.MULTILINE) if block.strip())
+    (tmp_path / "pytorchjob.yaml").write_text(textwrap.dedent(before))
+    told = said(typed("elasticjob convert pytorchjob.yaml", tmp_path))
+    assert told.strip().endswith(textwrap.dedent(after).strip())  # the notes are on stderr, too
+    assert "complete" in said(typed("elasticjob completion bash", tmp_path))

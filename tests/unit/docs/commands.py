@@ -1,6 +1,7 @@
 """The shell commands of the pages: what a reader is told to type.
 
-In a block with `$` lines these are the commands; in any other, lines that begin with a program of FIRST.
+In a block with `$` lines these are the commands; in any other, lines that begin with a program of FIRST. In a table
+with a column "type" they are the code in it.
 """
 
 import re
@@ -29,6 +30,15 @@ def of_page(text: str) -> Iterator[str]:
         for command in typed or block:
             if typed or _COMMAND.fullmatch(command):
                 yield " ".join(_REMARK.sub("", command).split())
+    yield from in_tables(text)
+
+
+def in_tables(text: str) -> Iterator[str]:
+    """Code in the last column of tables that have "type" over it."""
+    for table in re.findall(r"^\|.*\| type \|\n\|[ -|]*\n((?:\|.*\n)+)", text, re.MULTILINE):
+        for row in table.splitlines():
+            last = re.split(r"(?<!\\)\|", row)[-2]
+            yield from (code.replace("\\|", "|") for code in re.findall("`([^`]+)`", last))
 
 
 def blocks(text: str) -> Iterator[list[str]]:

@@ -36,3 +36,9 @@ def test_commands_are_told_from_what_they_print() -> None:
         "Text.\n\n    make a  # b\n    kind: Job\n\nMore.\n\n    $ kubectl get \\\n        pods\n    make no command\n"
     )
     assert list(of_page(page)) == ["make a", "kubectl get pods"]
+
+
+def test_commands_in_a_table_are_those_under_the_word_type() -> None:
+    typed = "| you want | type |\n| --- | --- |\n| `x` | `make a`, `make b \\| less` |\n"
+    page = f"{typed}\n| y | z |\n| --- | --- |\n| - | `c` |\n"
+    assert list(of_page(page)) == ["make a", "make b | less"]
