@@ -122,6 +122,8 @@ class ClosingLoop:
             garbage=garbage,
             news=self._news(untold(view)),
         )
+        if world.state.final:
+            self._links.drop()  # its own watch may tell it last of all: who has gone by then is no loss
         result = await self._etcd.txn(txn)
         if result.succeeded:
             self._trace.point(f"closer wrote {world.state.value}", world.round)

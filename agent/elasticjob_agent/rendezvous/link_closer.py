@@ -72,6 +72,12 @@ class CloserLinks:
             for node in crowd:
                 self._begin(node, begin(among=len(crowd)))
 
+    def drop(self) -> None:
+        """Have no links until the next view: a final state is about to be written, and whoever sees it goes."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
     def _unlinked(self, view: View, among: Collection[Member]) -> list[LiveNode]:
         """Those that have a listener and no link yet, as many as there is room for."""
         listening = _those_with_a_listener(view.nodes.values())

@@ -1,13 +1,14 @@
 """Losing a node where the lease would take an hour: only the link can have told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import pytest
 
 from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.world import Cause
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_api.world import Cause, decode_world
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Etcd, WatchBatch
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate
 
@@ -84,3 +85,39 @@ async def test_a_closer_that_stops_closing_and_lives_is_not_evicted(crew: Crew) 
 def _has_asked(mate: Mate) -> bool:
     asking = mate.member._closer_mind._asking
     return asking is not None and asking.done()
+
+
+class _HearsTheEndLast(MemoryEtcd):
+    """Whoever closes rounds, and so watches everything, is told of the end last of all, as may be under load."""
+
+    def __init__(self, store: MemoryStore, told: asyncio.Event) -> None:
+        super().__init__(store)
+        self._told = told
+        self._closes = False
+
+    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        self._closes |= prefix.endswith("/c/")
+        async for batch in super().watch(prefix, start_revision=start_revision):
+            worlds = [event.kv.value for event in batch.events if event.kv.key.endswith("/c/ctl/world")]
+            if self._closes and any(decode_world(world).state.final for world in worlds):
+                await self._told.wait()
+            yield batch
+
+
+async def test_a_closer_that_has_ended_the_job_takes_nobody_who_goes_for_lost(
+    prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, told = MemoryStore(min_ttl_s=1.0), asyncio.Event()
+    crew = Crew(lambda: _HearsTheEndLast(store, told), prefix, Slots(min=3, max=3, desired=3), lease_ttl_s=3600.0)
+    crew.join(3)
+    await crew.running(1)
+    closer = await linked(crew)
+    links = [task for task in asyncio.all_tasks() if task.get_name().startswith("link to ")]
+    for mate in crew.mates:
+        mate.workers.finish()
+    assert [await mate.end() for mate in crew.mates if mate is not closer] == [0, 0]
+    await asyncio.wait(links, timeout=20)
+    told.set()
+    assert await closer.end() == 0
+    assert "is gone" not in caplog.text
+    await crew.close()
