@@ -28,6 +28,8 @@ from elasticjob_operator.settings import Settings
 
 SWEEP_S = 3600.0
 """How often everything is looked at without a reason: keys of jobs that went unnoticed."""
+GATHER_S = 0.5
+"""How long good news of a job's pods are gathered: its status is written once a second at most."""
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,7 @@ class Operator:
         self._softly_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
         self._jobs = JobCache(self._queue.add, self._is_said)
-        self._pods = PodCache(self._queue.add, self._pod_deleted)
+        self._pods = PodCache(self._queue.add, self._pod_deleted, self._look_soon)
         self._rendezvous = Rendezvous(
             etcd,
             settings.cluster_id,
@@ -134,6 +136,10 @@ class Operator:
 
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)
+
+    def _look_soon(self, key: JobKey) -> None:
+        """For what nobody waits for: a job's pods come and start one by one, and each is told twice and more."""
+        self._queue.add_after(key, GATHER_S)
 
     def _look_softly(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""

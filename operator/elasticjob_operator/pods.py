@@ -10,6 +10,7 @@ from typing import Any
 
 from elasticjob_api import names
 from elasticjob_operator.cluster import objects
+from elasticjob_operator.fieldwise import all_but
 from elasticjob_operator.timestamps import from_rfc3339
 
 _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
@@ -25,6 +26,8 @@ class Pod:
 
     name: str
     uid: str
+    version: str = ""
+    """Its resourceVersion."""
     slot: int | None = None
     phase: str = "Pending"
     """Ended with the trainer: a sidecar that runs on is nobody's progress."""
@@ -63,6 +66,20 @@ class Pod:
         return self.phase == "Pending" and bool(self.reason)
 
 
+_state = all_but(Pod, "version")
+_course = all_but(Pod, "version", "phase", "running_since_s", "node_name", "conditions")
+
+
+def is_same(before: Pod | None, after: Pod) -> bool:
+    """Nothing of it has changed that anybody reads."""
+    return before is not None and _state(before) == _state(after)
+
+
+def goes_well(before: Pod | None, after: Pod) -> bool:
+    """It has come, or got on with its start, as it was asked to: no act waits for that."""
+    return after.live and not after.reason and (before is None or _course(before) == _course(after))
+
+
 def parse_pod(obj: Mapping[str, Any]) -> Pod:
     """The pod in `obj`; the container that counts is the one with the agent, or the first."""
     status = obj.get("status") or {}
@@ -75,6 +92,7 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
     return Pod(
         name=objects.name_of(obj),
         uid=objects.uid_of(obj),
+        version=objects.version_of(obj),
         slot=_slot(obj),
         phase=_phase(obj, ended),
         lingers=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,

@@ -1,7 +1,8 @@
 """What the watches of jobs and pods have shown: jobs as they were, pods parsed; never the truth of this moment.
 
 A list made anew after a broken watch drops what it does not have; that is no proof of deletion, because a list
-may be older than the watch was. Only a DELETED event is, and it is told to `on_deleted`.
+may be older than the watch was. Only a DELETED event is, and it is told to `on_deleted`. What a list shows in the
+version that is known already is no change: ten thousand pods are listed again every few minutes.
 """
 
 from collections import defaultdict
@@ -13,10 +14,15 @@ from elasticjob_operator import jobkey
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
 from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.pods import Pod, parse_pod
+from elasticjob_operator.pods import Pod, goes_well, is_same, parse_pod
 
 IsSaid = Callable[[JobKey, Any], bool]
 """Whether this is the status that was written last, and nobody has to look at the job for it."""
+
+
+def is_known(version: str, obj: Object) -> bool:
+    """`obj` is of this version, of which all is known."""
+    return bool(version) and version == objects.version_of(obj)
 
 
 def _nobody_spoke(_key: JobKey, _status: Any) -> bool:
@@ -43,11 +49,13 @@ class JobCache:
             self._drop_unlisted()
             return
         key = jobkey.of_job(event.object)
+        if event.change is Change.LISTED:
+            self._listed.add(key)
+            if is_known(objects.version_of(self._jobs.get(key, {})), event.object):
+                return
         before = self._jobs.pop(key, None)
         if event.change is not Change.DELETED:
             self._jobs[key] = event.object
-        if event.change is Change.LISTED:
-            self._listed.add(key)
         if event.change is not Change.MODIFIED or before is None or not self._is_echo(key, before, event.object):
             self._on_change(key)
 
@@ -79,13 +87,22 @@ class JobCache:
 
 
 class PodCache:
-    """Pods by job and name, parsed once when they change; pods that belong to no job are not kept."""
+    """Pods by job and name, parsed once when they change; pods that belong to no job are not kept.
 
-    def __init__(self, on_change: Callable[[JobKey], None], on_deleted: Callable[[JobKey, str, str], None]) -> None:
+    `on_good_news` is told instead of `on_change` of a pod that only gets on with its start.
+    """
+
+    def __init__(
+        self,
+        on_change: Callable[[JobKey], None],
+        on_deleted: Callable[[JobKey, str, str], None],
+        on_good_news: Callable[[JobKey], None] | None = None,
+    ) -> None:
         self._pods: dict[JobKey, dict[str, Pod]] = defaultdict(dict)
         self._listed: set[tuple[JobKey, str]] = set()
         self._on_change = on_change
         self._on_deleted = on_deleted
+        self._on_good_news = on_good_news or on_change
 
     def apply(self, event: ObjectEvent) -> None:
         """Take one event of the watch."""
@@ -98,11 +115,21 @@ class PodCache:
         if event.change is Change.DELETED:
             self._forget(key, name)
             self._on_deleted(key, name, objects.uid_of(event.object))
-        else:
-            self._pods[key][name] = parse_pod(event.object)
+            self._on_change(key)
+            return
+        before = self.of(key).get(name)
         if event.change is Change.LISTED:
             self._listed.add((key, name))
-        self._on_change(key)
+            if before is not None and is_known(before.version, event.object):
+                return
+        after = self._pods[key][name] = parse_pod(event.object)
+        self._tell(key, before, after)
+
+    def _tell(self, key: JobKey, before: Pod | None, after: Pod) -> None:
+        if goes_well(before, after):
+            self._on_good_news(key)
+        elif not is_same(before, after):
+            self._on_change(key)
 
     def _drop_unlisted(self) -> None:
         for key, name in {(key, name) for key, pods in self._pods.items() for name in pods} - self._listed:

@@ -8,7 +8,7 @@ to list anew, it does not tell what was deleted in between; so a follower is ask
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
 
@@ -67,7 +67,7 @@ class Feed:
 
     def __init__(self, *, settle_s: float = SETTLE_S) -> None:
         self._followers: dict[Resource, list[Subscription]] = defaultdict(list)
-        self._followed: dict[Resource, asyncio.Event] = defaultdict(asyncio.Event)
+        self._begun: dict[Resource, asyncio.Future[Mapping[str, str]]] = {}
         self._settle_s = settle_s
 
     def put(self, resource: Resource, event: ObjectEvent) -> None:
@@ -80,16 +80,23 @@ class Feed:
         for follower in self._followers[resource]:
             follower.list_again_in(self._settle_s)
 
-    async def followed(self, resource: Resource) -> None:
-        """Wait until somebody has begun to follow: before that nothing is worth telling."""
-        await self._followed[resource].wait()
+    def begin(self, resource: Resource, versions: Mapping[str, str]) -> None:
+        """A follower has made his first list, of these versions by namespace: what comes after is to be told."""
+        if not (begun := self._beginning(resource)).done():
+            begun.set_result(versions)
+
+    async def begun(self, resource: Resource) -> Mapping[str, str]:
+        """Wait for `begin`: before that nothing is worth telling."""
+        return await asyncio.shield(self._beginning(resource))
+
+    def _beginning(self, resource: Resource) -> "asyncio.Future[Mapping[str, str]]":
+        return self._begun.setdefault(resource, asyncio.get_running_loop().create_future())
 
     @contextlib.contextmanager
     def subscribed(self, resource: Resource) -> Iterator[Subscription]:
         """Every change from now on."""
         follower = Subscription()
         self._followers[resource].append(follower)
-        self._followed[resource].set()
         try:
             yield follower
         finally:

@@ -23,13 +23,21 @@ class Freshness:
         """Uid → the version told last, and since when lists show another."""
         self._unlisted: set[str] = set()
 
+    begun = False
+    """The watch continues a list, instead of telling all there is at its own beginning."""
+
+    def begin(self, listed: Iterable[Object]) -> None:
+        """The watch tells what came after this list, and nothing that is in it."""
+        self.begun = True
+        self._told = {objects.uid_of(obj): objects.version_of(obj) for obj in listed}
+
     def told(self, event: ObjectEvent) -> None:
         """The watch told this."""
         uid = objects.uid_of(event.object)
         if event.change is Change.DELETED:
             self._told.pop(uid, None)
         else:
-            self._told[uid] = _version(event.object)
+            self._told[uid] = objects.version_of(event.object)
 
     def never_told(self, listed: Iterable[Object], now_s: float) -> list[str]:
         """Names of objects of this list that the watch should have told long ago; `now_s` is a monotonic clock's."""
@@ -38,7 +46,7 @@ class Freshness:
         missed = {}
         for uid, obj in found.items():
             told = self._told.get(uid, "")
-            if told != _version(obj):
+            if told != objects.version_of(obj):
                 before, since_s = self._missed.get(uid, (told, now_s))
                 missed[uid] = (told, since_s if before == told else now_s)
         self._missed = missed
@@ -56,7 +64,3 @@ class Freshness:
         for uid in unlisted & self._unlisted:
             del self._told[uid]
         self._unlisted = unlisted
-
-
-def _version(obj: Object) -> str:
-    return str(objects.metadata(obj).get("resourceVersion", ""))

@@ -1,10 +1,13 @@
 """The keys of one job, each parsed once when it changes; a `View` of them is made for every plan.
 
+A report that only has newer samples is parsed when the next view wants it: most are overtaken by then.
+
 A record that cannot be read, or cannot be true, is logged with its key, named in the view, and otherwise as good as
 absent: nothing in etcd may crash the operator.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +19,8 @@ from elasticjob_api.keys import Keys, Kind, ParsedKey
 from elasticjob_api.records import Report, WorkerReport
 from elasticjob_api.world import Member
 from elasticjob_etcd.protocol import KeyValue
-from elasticjob_operator.cluster.plausible import require_plausible, require_size
+from elasticjob_operator.cluster.plausible import BYTES_LIMIT, require_plausible, require_size
+from elasticjob_operator.cluster.samples import same_but_samples
 from elasticjob_operator.fieldwise import all_but
 from elasticjob_operator.view import LiveNode, View
 
@@ -53,11 +57,18 @@ def ignore_report(*, readable: bool) -> None:
     """Nobody wants to know."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Item:
     kv: KeyValue
     at: ParsedKey
     record: Any
+    """None: `kv` was not read yet, and can be."""
+
+    def read(self) -> Any:
+        """The record, read now if it was not."""
+        if self.record is None:
+            self.record = _DECODERS[self.at.kind](self.kv.value)
+        return self.record
 
 
 class JobRecords:
@@ -74,11 +85,20 @@ class JobRecords:
     def put(self, kv: KeyValue) -> News:
         """A key has a new value; what it is worth."""
         before = self._items.get(kv.key)
+        if before is not None and before.at.kind == "report":
+            return self._put_report(before, kv)
+        self._store(kv)
+        return News.STATE
+
+    def _put_report(self, before: _Item, kv: KeyValue) -> News:
+        if len(kv.value) <= BYTES_LIMIT and same_but_samples(before.kv.value, kv.value):
+            before.kv, before.record = kv, None
+            self._on_report(readable=True)
+            return News.SOFT
+        said = before.read()
         self._store(kv)
         after = self._items.get(kv.key)
-        if before is None or after is None or before.at.kind != "report":
-            return News.STATE
-        return _news(before.record, after.record)
+        return News.STATE if after is None else _news(said, after.record)
 
     def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
@@ -116,6 +136,9 @@ class JobRecords:
         spec, spec_revision = self._single(self._keys.spec)
         world_, world_revision = self._single(self._keys.world)
         expected, _ = self._single(self._keys.expected)
+        of: defaultdict[Kind, list[_Item]] = defaultdict(list)
+        for item in self._items.values():
+            of[item.at.kind].append(item)
         return View(
             revision=revision,
             spec=spec,
@@ -124,17 +147,14 @@ class JobRecords:
             world_revision=world_revision,
             membership=self._single(self._keys.members)[0],
             expected=frozenset(expected.slots) if expected else frozenset(),
-            nodes={_member(i): LiveNode(i.record, i.kv.lease, i.kv.create_revision) for i in self._all("node")},
-            reports={_member(i): i.record for i in self._all("report")},
-            failures={_failure_name(i): i.record for i in self._all("failure")},
-            dones={(i.at.round or 0, i.at.slot or 0): i.record for i in self._all("done")},
-            gone={_member(i): i.record for i in self._all("gone")},
+            nodes={_member(i): LiveNode(i.record, i.kv.lease, i.kv.create_revision) for i in of["node"]},
+            reports={_member(i): i.read() for i in of["report"]},
+            failures={_failure_name(i): i.record for i in of["failure"]},
+            dones={(i.at.round or 0, i.at.slot or 0): i.record for i in of["done"]},
+            gone={_member(i): i.record for i in of["gone"]},
             unreadable=tuple(self._unreadable[key] for key in sorted(self._unreadable)),
             empty=self.empty,
         )
-
-    def _all(self, kind: Kind) -> list[_Item]:
-        return [item for item in self._items.values() if item.at.kind == kind]
 
     def _single(self, key: str) -> tuple[Any, int]:
         """Record and revision; an unreadable one has a revision that no transaction can match by accident."""

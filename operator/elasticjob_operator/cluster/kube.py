@@ -23,6 +23,7 @@ from kubernetes.aio import client, config
 from kubernetes.aio.config import incluster_config
 
 from elasticjob_api import names
+from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
 from elasticjob_operator.cluster.patience import until_it_works
@@ -36,7 +37,7 @@ FIELD_MANAGER = "elasticjob-operator"
 LIST_AGAIN_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
 _FIRST_LIST_AGAIN_S = 10.0
-"""After the first list: the watch begins a moment later, and does not tell what was deleted in that moment."""
+"""After the first list: kopf's watch begins a moment later, and does not tell what was deleted in that moment."""
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
@@ -214,17 +215,25 @@ class KubeCluster:
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
         """A list of our own (quorum), then what the feed tells; again and again. Raises WatchDied.
 
-        It is subscribed before the list, so nothing is missed. Jobs are told by kopf, pods by `PodWatch`.
+        It is subscribed before the list, so nothing is missed. Jobs are told by kopf, which lists for itself; pods by
+        `PodWatch`, which begins where the first list ends.
         """
-        freshness = Freshness()
+        freshness, versions = Freshness(), dict[str, str]()
         with self._feed.subscribed(resource) as changes:
-            changes.list_again_in(_FIRST_LIST_AGAIN_S)
+            if resource is Resource.JOB:
+                changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
                 self._undeclared.forget()
-                listed = await until_it_works(lambda: self._list(resource), what=f"cannot list {resource.value}")
+                listed = await until_it_works(
+                    lambda: self._list(resource, versions), what=f"cannot list {resource.value}"
+                )
+                if resource is Resource.POD and not freshness.begun:
+                    freshness.begin(listed)
+                    self._feed.begin(resource, versions)
                 _require_told(resource, freshness.never_told(listed, self._clock()))
                 for item in listed:
                     yield ObjectEvent(Change.LISTED, item)
+                del listed  # it is as large as all that is kept of it
                 yield ObjectEvent(Change.SYNCED, {})
                 changes.list_again_in(LIST_AGAIN_S)
                 changes.doubt_in(PATIENCE_S, freshness.doubtful)
@@ -318,16 +327,18 @@ class KubeCluster:
         if not any(g["name"] == names.GROUP for g in groups) or not any(r["name"] == names.PLURAL for r in resources):
             raise ClusterError(f"the API server serves {names.PLURAL}.{names.GROUP}, but does not show it yet")
 
-    async def _list(self, resource: Resource) -> list[Object]:
-        return [item for namespace in self._namespaces for item in await self._list_in(resource, namespace)]
+    async def _list(self, resource: Resource, versions: dict[str, str]) -> list[Object]:
+        """All there is; `versions` are then those of the list, by namespace."""
+        return [item for space in self._namespaces for item in await self._list_in(resource, space, versions)]
 
-    async def _list_in(self, resource: Resource, namespace: str) -> list[Object]:
+    async def _list_in(self, resource: Resource, namespace: str, versions: dict[str, str]) -> list[Object]:
         kind, query = _KINDS[resource], {"limit": str(self._page)}
         items: list[Object] = []
         while True:
             page = await self._list_page(resource, namespace, query)
             stamp = {"apiVersion": kind.api_version, "kind": kind.kind}
             items.extend(slim(resource, {**stamp, **item}) for item in page["items"])
+            versions[namespace] = objects.version_of(page)
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
                 return items

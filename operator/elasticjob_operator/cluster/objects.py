@@ -32,6 +32,11 @@ def uid_of(obj: Mapping[str, Any]) -> str:
     return str(metadata(obj).get("uid") or "")
 
 
+def version_of(obj: Mapping[str, Any]) -> str:
+    """The object's resourceVersion: it changes with every write; an empty text before it was created."""
+    return str(metadata(obj).get("resourceVersion") or "")
+
+
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
     """The object's labels."""
     return metadata(obj).get("labels") or {}

@@ -29,13 +29,11 @@ class PodWatch:
     def __init__(self, cluster: KubeCluster, feed: Feed) -> None:
         self._cluster = cluster
         self._feed = feed
-        self._versions = dict.fromkeys(cluster.namespaces, "")
-        self._fresh = set(cluster.namespaces)
-        """Namespaces that were never watched yet."""
+        self._versions: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Watch until cancelled; from when somebody follows, so that he is told of all there is."""
-        await self._feed.followed(Resource.POD)
+        """Watch until cancelled; from the first list of whoever follows."""
+        self._versions.update(await self._feed.begun(Resource.POD))
         async with asyncio.TaskGroup() as tasks:
             for namespace in self._cluster.namespaces:
                 tasks.create_task(self._follow(namespace), name=f"pods of {namespace or 'all namespaces'}")
@@ -60,15 +58,11 @@ class PodWatch:
         async with contextlib.aclosing(self._cluster.changes(Resource.POD, namespace, version)) as stream:
             async for kind, obj in stream:
                 if kind == "CONNECTED":
-                    self._note_connected(namespace, anew=not version)
+                    if not version:
+                        self._feed.listed(Resource.POD)
                     continue
                 # What is there at the beginning comes in no order: only from a bookmark on is it known what was told.
                 if kind == "BOOKMARK" or self._versions[namespace]:
-                    self._versions[namespace] = str(objects.metadata(obj).get("resourceVersion", ""))
+                    self._versions[namespace] = objects.version_of(obj)
                 if kind != "BOOKMARK":
                     self._feed.put(Resource.POD, ObjectEvent(Change[kind], obj))
-
-    def _note_connected(self, namespace: str, *, anew: bool) -> None:
-        if anew and namespace not in self._fresh:
-            self._feed.listed(Resource.POD)
-        self._fresh.discard(namespace)

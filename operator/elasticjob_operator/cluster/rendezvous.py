@@ -103,7 +103,9 @@ class Rendezvous:
         return changed
 
     def _set(self, key: JobKey, etcd_key: str) -> News:
-        known = self._jobs.setdefault(key, JobRecords(key.keys(self._cluster_id), self._on_report))
+        known = self._jobs.get(key)
+        if known is None:
+            known = self._jobs[key] = JobRecords(key.keys(self._cluster_id), self._on_report)
         news = News.STATE
         if (kv := self._mirror.items.get(etcd_key)) is not None:
             news = known.put(kv)

@@ -140,8 +140,10 @@ async def test_what_was_deleted_while_kopf_did_not_watch_is_not_in_the_next_list
 async def test_a_watch_that_never_tells_what_is_listed_is_dead(
     cluster: KubeCluster, namespace: Namespace, feed: Feed, clock: Clock
 ) -> None:
-    await cluster.create(Resource.POD, pod(namespace, "a"))
     async with aclosing(cluster.watch(Resource.POD)) as stream:
+        assert await listed(stream) == []
+        await cluster.create(Resource.POD, pod(namespace, "a"))
+        feed.listed(Resource.POD)
         assert await listed(stream) == ["a"]
         clock.now_s += PATIENCE_S
         feed.listed(Resource.POD)
@@ -149,7 +151,7 @@ async def test_a_watch_that_never_tells_what_is_listed_is_dead(
             await asyncio.wait_for(anext(stream), 10)
 
 
-async def test_the_watch_of_pods_tells_of_those_that_were_there_before_it(
+async def test_the_watch_of_pods_begins_where_the_first_list_ends(
     cluster: KubeCluster, namespace: Namespace, feed: Feed, clock: Clock
 ) -> None:
     wanted = [f"p{n}" for n in range(5)]
@@ -159,16 +161,30 @@ async def test_the_watch_of_pods_tells_of_those_that_were_there_before_it(
     await asyncio.sleep(0)  # it is at work before anybody follows
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == wanted
-        told = [await asyncio.wait_for(anext(stream), 20) for _ in wanted]
-        assert sorted(event.object["metadata"]["name"] for event in told) == wanted
+        await cluster.create(Resource.POD, pod(namespace, "later"))
+        told = await asyncio.wait_for(anext(stream), 20)
+        assert (told.change, told.object["metadata"]["name"]) == (Change.ADDED, "later"), "nothing is told twice"
         clock.now_s += 2 * PATIENCE_S
         feed.listed(Resource.POD)
-        assert await listed(stream) == wanted, "and none of them is taken for the sign of a dead watch"
+        assert await listed(stream) == ["later", *wanted], "and none of them is taken for the sign of a dead watch"
         await cluster.delete(Resource.POD, namespace.name, "p0")
         while (await asyncio.wait_for(anext(stream), 20)).change is not Change.DELETED:
             pass
     watching.cancel()
     await asyncio.wait([watching])
+
+
+async def test_a_watch_of_pods_that_must_begin_anew_asks_for_a_list(
+    cluster: KubeCluster, namespace: Namespace, feed: Feed
+) -> None:
+    await cluster.create(Resource.POD, pod(namespace, "a"))
+    with feed.subscribed(Resource.POD) as changes:
+        feed.begin(Resource.POD, {namespace.name: ""})
+        watching = asyncio.create_task(PodWatch(cluster, feed).run())
+        told = [await asyncio.wait_for(changes.get(), 20) for _ in range(2)]
+    watching.cancel()
+    await asyncio.wait([watching])
+    assert [event and event.object["metadata"]["name"] for event in told] in (["a", None], [None, "a"])
 
 
 async def test_an_api_server_that_is_away_is_unavailable(

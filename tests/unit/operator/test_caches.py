@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
 from elasticjob_operator.jobkey import JobKey
@@ -158,3 +160,73 @@ def test_a_job_without_pods_is_not_remembered() -> None:
 def test_asking_for_a_jobs_pods_leaves_no_trace() -> None:
     pods = Pods()
     assert (pods.names(), pods.cache.keys()) == (set(), set())
+
+
+def versioned(obj: Object, version: int) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
+
+
+def test_a_list_that_shows_a_job_as_it_is_known_is_no_change() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, versioned(job(), 1)))
+    jobs.take(ObjectEvent(Change.LISTED, versioned(job(), 1)), SYNCED)
+    assert (jobs.changed, jobs.cache.keys()) == ([], {JOB})
+    jobs.take(ObjectEvent(Change.LISTED, versioned(job(spec=2), 2)), SYNCED)
+    assert (jobs.changed, jobs.cache.get(JOB)) == ([JOB], versioned(job(spec=2), 2))
+
+
+def test_a_list_that_shows_a_pod_as_it_is_known_is_no_change() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, versioned(pod("p"), 1)))
+    pods.take(ObjectEvent(Change.LISTED, versioned(pod("p"), 1)), SYNCED)
+    assert (pods.changed, pods.names()) == ([], {"p"})
+    pods.take(ObjectEvent(Change.LISTED, versioned(pod("p", uid="other"), 2)), SYNCED)
+    assert (pods.changed, pods.cache.of(JOB)["p"].uid) == ([JOB], "other")
+
+
+def test_objects_without_a_version_are_never_known() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    pods.take(ObjectEvent(Change.LISTED, pod("p", uid="other")), SYNCED)
+    assert pods.changed == [JOB]
+
+
+def phased(phase: str, **status: Any) -> Object:
+    return {**pod("p"), "status": {"phase": phase, **status}}
+
+
+def good_news(*shown: Object) -> tuple[list[JobKey], list[JobKey]]:
+    """What a cache tells of these changes of a pod, one after the other: as good news, and as a change."""
+    good: list[JobKey] = []
+    changed: list[JobKey] = []
+    cache = PodCache(changed.append, lambda *_what: None, good.append)
+    for obj in shown:
+        cache.apply(ObjectEvent(Change.MODIFIED, obj))
+    return good, changed
+
+
+def test_a_pod_that_comes_and_starts_is_good_news() -> None:
+    running = phased("Running", startTime="2026-01-01T00:00:00Z", conditions=[{"type": "Ready", "status": "True"}])
+    assert good_news(phased("Pending"), running) == ([JOB, JOB], [])
+
+
+def test_a_pod_of_which_nothing_changed_that_anybody_reads_is_no_news() -> None:
+    failed = phased("Failed", reason="Evicted")
+    assert good_news(failed, versioned(failed, 2)) == ([], [JOB])
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        phased("Failed"),
+        phased("Succeeded"),
+        phased("Pending", conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]),
+        phased("Running", conditions=[{"type": "DisruptionTarget", "status": "True"}]),
+        {**phased("Running"), "metadata": {**pod("p")["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {**phased("Running"), "metadata": pod("p", uid="other")["metadata"]},
+    ],
+)
+def test_anything_else_of_a_pod_is_a_change(then: Object) -> None:
+    assert good_news(phased("Pending"), then) == ([JOB], [JOB])
+
+
+def test_a_pod_that_is_in_trouble_no_more_is_a_change() -> None:
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    assert good_news(phased("Pending", conditions=[unschedulable]), phased("Running")) == ([], [JOB, JOB])

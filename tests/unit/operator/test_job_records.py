@@ -58,3 +58,26 @@ def test_a_report_that_cannot_be_read_is_a_change_of_state(told: JobRecords) -> 
 
 def test_any_other_key_is_a_change_of_state(told: JobRecords) -> None:
     assert told.put(KeyValue(KEYS.spec, b"{}", create_revision=1, mod_revision=3, version=1)) is News.STATE
+
+
+def test_a_report_with_new_samples_is_read_when_it_is_looked_at_in_its_newest_version(
+    told: JobRecords,
+) -> None:
+    for memory in (2, 3, 4):
+        assert put(told, replace(REPORT, workers=(replace(WORKER, memory_bytes=memory),))) is News.SOFT
+    assert [report.workers[0].memory_bytes for report in told.view(3).reports.values()] == [4]
+
+
+def test_after_reports_that_nobody_looked_at_a_change_of_state_is_seen(told: JobRecords) -> None:
+    put(told, replace(REPORT, time_ns=2))
+    assert put(told, replace(REPORT, time_ns=3, round=2)) is News.STATE
+    assert [report.round for report in told.view(3).reports.values()] == [2]
+
+
+def test_every_report_is_counted_once_whether_it_is_read_or_not() -> None:
+    counted: list[bool] = []
+    records = JobRecords(KEYS, lambda *, readable: counted.append(readable))
+    for report in (REPORT, replace(REPORT, time_ns=2), replace(REPORT, time_ns=3, round=2)):
+        put(records, report)
+    records.put(KeyValue(KEYS.report(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
+    assert counted == [True, True, True, False]
