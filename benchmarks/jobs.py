@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, nargs="*", default=[20, 60, 200])
     parser.add_argument("--pods", type=int, default=10)
-    parser.add_argument("--steady-seconds", type=float, default=20.0)
+    parser.add_argument("--steady-seconds", type=float, default=15.0)
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())

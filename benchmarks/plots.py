@@ -101,10 +101,12 @@ def _lines(axes: Axes, own: Sequence[Series], peers: Sequence[str]) -> None:
     if targets:
         axes.plot(*_columns(targets), marker="_", markersize=14, linestyle="", color="black", label="target")
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    positive = any(0 < each.p50 < math.inf for each in own)
+    axes.set_yscale("log" if positive else "linear")
     axes.set_xticks([each.size for each in own], [str(each.size) for each in own])
     axes.xaxis.set_minor_locator(NullLocator())
-    _in_unit(axes.yaxis, own[0].unit, 1, 2, 5)
+    if positive:
+        _in_unit(axes.yaxis, own[0].unit, 1, 2, 5)
     axes.set_title(own[0].name, fontsize=9, wrap=True)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
@@ -125,18 +127,23 @@ def _save(figure: plt.Figure, path: Path) -> None:
     plt.close(figure)
 
 
-def draw(series: Sequence[Series], folder: Path) -> None:
-    """A file a group; what a rendezvous costs apart from time has its table only."""
+def draw(series: Sequence[Series], folder: Path) -> list[str]:
+    """A file a group (what a rendezvous costs apart from time has its table only); what could not be drawn."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [each for each in series if not (each.group == "rendezvous" and ":" in each.name)]
+    faults = []
     for group in dict.fromkeys(each.group for each in drawn):
         own = [each for each in drawn if each.group == group]
         several = [each for each in own if len({other.size for other in own if other.name == each.name}) > 1]
         path = folder / f"{group}.svg"
-        if several:
-            lines(several, path)
-        else:
-            bars(group, own, path)
+        try:
+            if several:
+                lines(several, path)
+            else:
+                bars(group, own, path)
+        except (ValueError, RuntimeError) as error:
+            faults.append(f"no plot of {group}: {error}")
+    return faults
 
 
 def main() -> None:
@@ -144,7 +151,8 @@ def main() -> None:
     report, folder = sys.argv[1:]
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "elasticjob"
-    draw(results.load(Path(report)).series, Path(folder))
+    if faults := draw(results.load(Path(report)).series, Path(folder)):
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

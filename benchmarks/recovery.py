@@ -98,6 +98,7 @@ def main() -> None:
     scenarios = [scenario for scenario in chosen if not (scenario.once and options.without_saving)]
     python = None if options.without_torchrun else torch_python()
     report = results.begin(etcd=etcds.version(), torch=torch_version(python))
+    report.machine["torchrun is waited for"] = f"{options.longest:g} s"
     with results.kept(report, options.json), etcds.etcd() as server:
         runs = measure(server, scenarios, python, options=options, report=report)
         if not options.only:

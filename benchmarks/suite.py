@@ -29,7 +29,7 @@ LONGEST_S, CLEANS_UP_S = 1200.0, 60.0
 Parts = Mapping[str, tuple[str, ...]]
 PARTS: Parts = {
     "floors": (),
-    "recovery": ("--longest", "30"),
+    "recovery": ("--longest", "25"),
     "rendezvous": ("--repetitions", "5", "--idle-seconds", "8", "--nodes", "16", "64", "256", "1000"),
     "planning": (),
     "processes": (),
@@ -113,10 +113,11 @@ def draw(report: Path, folder: Path) -> list[str]:
         print("no plots: hack/torch-venv makes the Python that draws them")
         return []
     environment = os.environ | {"PYTHONPATH": str(_ROOT)}
+    for old in folder.glob("*.svg"):
+        old.unlink()
     done = subprocess.run([python, "-m", "benchmarks.plots", report, folder], cwd=_ROOT, env=environment, check=False)
     if done.returncode != 0:
-        print(f"no plots: {python} could not draw them")
-        return []
+        print(f"{python} could not draw every plot")
     return sorted(path.name for path in folder.glob("*.svg"))
 
 
@@ -133,7 +134,10 @@ def main() -> None:
     folder = (options.again or RESULTS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")).absolute()
     chosen = QUICK if options.quick else FULL if options.full else PARTS
     parts = {name: each for name, each in chosen.items() if name not in options.without}
+    begin_s = time.monotonic()
     report = run(parts, folder, measure=options.again is None)
+    if options.again is None:
+        report.machine["took"] = f"{(time.monotonic() - begin_s) / 60:.0f} minutes"
     publish = not options.quick if options.publish is None else options.publish
     docs = _ROOT / "docs" if publish else folder
     kept = docs / "benchmarks" / "results.json"
