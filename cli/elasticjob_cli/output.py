@@ -2,10 +2,17 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from elasticjob_cli.errors import InvalidManifest, MissingExtra
+
+
+def of_server(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """An object as kubectl prints it: without who has written which field."""
+    meta = {name: value for name, value in (manifest.get("metadata") or {}).items() if name != "managedFields"}
+    return {**manifest, "metadata": meta}
 
 
 def as_json(value: Any) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from elasticjob import manifests
 from elasticjob.cluster import Cluster, jobs_path
-from elasticjob.errors import ElasticJobError, JobGone, NotFound, Unreachable, WaitTimeout
+from elasticjob.errors import ElasticJobError, JobGone, NotFound, Rejected, Unreachable, WaitTimeout
 from elasticjob.following import followed
 from elasticjob.goals import Goal, goal, has_ended, is_reached, why_never
 from elasticjob.logs import LogLine, Source, written
@@ -154,7 +154,16 @@ class ElasticJob:
 
     def scale(self, replicas: int) -> "ElasticJob":
         """Want so many nodes; raises Rejected outside of minReplicas and maxReplicas."""
-        return self._patch({"spec": {"replicas": replicas}}, f"scale the job {self.name} to {replicas}")
+        try:
+            return self._patch({"spec": {"replicas": replicas}}, f"scale the job {self.name} to {replicas}")
+        except Rejected as error:
+            least, most = self.spec.min_replicas, self.spec.max_replicas
+            if least is None or most is None or least <= replicas <= most:
+                raise
+            bound = f"it may have {least} to {most} nodes (spec.minReplicas, spec.maxReplicas)"
+            raise Rejected(
+                f"cannot scale the job {self.name} to {replicas}: {bound}; scale within, or change those"
+            ) from error
 
     def suspend(self) -> "ElasticJob":
         """Give its pods back; the workers may save first. `resume()` goes on from there."""

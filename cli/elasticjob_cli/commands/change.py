@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.connection import add_cluster_options, add_job, get_job
-from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.page import Page
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def _runner(change: Change) -> Callable[[argparse.Namespace], int]:
         job = get_job(arguments)
         said = change(job, arguments)
         if arguments.output:
-            print((as_json if arguments.output == "json" else as_yaml)(dict(job.manifest)), end="")
+            print((as_json if arguments.output == "json" else as_yaml)(of_server(job.manifest)), end="")
         else:
             print(f"{job.namespace}/{job.name}: {said}")
         return ExitCode.OK

@@ -6,7 +6,7 @@ import time
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.connection import add_cluster_options, add_job
-from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.page import PROGRAM, Page
 from elasticjob_cli.subject import find
 from elasticjob_cli.terminal import is_terminal, width
@@ -23,7 +23,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     subject = find(arguments)
     if arguments.output:
-        facts = {"job": dict(subject.job), "events": [dataclasses.asdict(each) for each in subject.moments]}
+        facts = {"job": of_server(subject.job), "events": [dataclasses.asdict(each) for each in subject.moments]}
         print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
     else:
         for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM):

@@ -7,7 +7,7 @@ from typing import Any
 from elasticjob_api import names
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.connection import add_cluster_options, connect, get_job
-from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.page import Page
 from elasticjob_cli.subject import recorded, run_folder
 from elasticjob_cli.views.columns import table
@@ -26,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if folder is not None:
         jobs = [dict(recorded(folder).job)]
     elif arguments.job:
-        jobs = [dict(get_job(arguments).manifest)]
+        jobs = [of_server(get_job(arguments).manifest)]
     else:
         jobs = _list(arguments)
     _show(jobs, arguments)
@@ -39,7 +39,7 @@ def _list(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     labels = dict(word.partition("=")[::2] for word in arguments.selector.split(",") if word)
     namespace = ALL_NAMESPACES if arguments.all_namespaces else None
     found = ElasticJob.list(namespace=namespace, labels=labels, cluster=connect(arguments))
-    return [dict(job.manifest) for job in found]
+    return [of_server(job.manifest) for job in found]
 
 
 def _show(jobs: list[dict[str, Any]], arguments: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ _STYLE = """
 body { font: 14px/1.5 ui-sans-serif, system-ui, Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 1140px;
   padding: 0 1rem; color: #1f2933; background: #fff }
 figure { margin: 0 0 2rem; overflow-x: auto }
+figure svg { max-width: 100%; min-width: 720px; height: auto }
 table { border-collapse: collapse; width: 100%; margin-bottom: 2rem }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #e4e7eb; vertical-align: top }
 th { color: #7b8794; font-weight: 600 }

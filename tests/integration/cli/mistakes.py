@@ -196,7 +196,7 @@ ON_A_CLUSTER: Sequence[Mistake] = (
         name="more nodes than maxReplicas",
         typed=("scale", "digits", "--replicas", "9"),
         code=1,
-        says=("cannot scale the job digits to 9", "spec.replicas must not be above spec.maxReplicas"),
+        says=("cannot scale the job digits to 9: it may have 1 to 4 nodes", "scale within, or change those"),
     ),
     Mistake(
         name="the failure of a job that has none",

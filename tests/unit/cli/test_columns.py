@@ -7,6 +7,7 @@ import yaml
 
 from elasticjob_cli.commands.crd import crd_text
 from elasticjob_cli.doctor.schema import fields_of, own_fields
+from elasticjob_cli.output import of_server
 from elasticjob_cli.views.columns import table
 from elasticjob_cli.views.text import age, duration, size, wrapped
 from elasticjob_cli.views.usage import Usage, levels, outliers, parse_pod_metrics, quantity, usages
@@ -80,3 +81,9 @@ def test_sizes_and_wrapped_lines() -> None:
     assert (size(512), size(3 << 30)) == ("512 B", "3.0 GiB")
     assert wrapped("one two three four", 10, most=2) == ["one two", "three four"]
     assert wrapped("one two three four five", 10, most=2) == ["one two", "three fou…"]
+
+
+def test_an_object_is_printed_without_who_wrote_which_field() -> None:
+    job = a_job()
+    stored = {**job, "metadata": {**job["metadata"], "managedFields": [{"manager": "kubectl"}]}}
+    assert of_server(stored) == job
