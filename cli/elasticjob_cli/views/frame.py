@@ -81,7 +81,7 @@ def _head(seen: Seen, width: int) -> Iterator[Line]:
 
 
 def _title(seen: Seen, status: Mapping[str, Any], width: int) -> Line:
-    """Where it is too long, without what has not happened."""
+    """Where it is too long, without what has not happened, and with as short a time as kubectl's."""
     meta, phase = seen.job.get("metadata") or {}, str(status.get("phase") or "Pending")
     wanted = status.get("desiredReplicas") or (seen.job.get("spec") or {}).get("replicas") or 1
     counts = [
@@ -91,15 +91,16 @@ def _title(seen: Seen, status: Mapping[str, Any], width: int) -> Line:
         counted(int(status.get("restarts") or 0), "restart"),
         counted(int(status.get("nodeLosses") or 0), "loss", "losses"),
     ]
-    begun_s = moment(status.get("startTime"))
-    if begun_s is not None:
-        ended_s = moment(status.get("completionTime"))
-        counts.append(duration((seen.now_s if ended_s is None else ended_s) - begun_s))
     name = f"{meta.get('namespace', 'default')}/{meta.get('name')}"
-    if len("  ".join((name, phase, *counts))) > width:
-        counts = [each for each in counts if not each.startswith("no ")]
+    begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
+    took_s = None if begun_s is None else (seen.now_s if ended_s is None else ended_s) - begun_s
+    happened = [each for each in counts if not each.startswith("no ")]
+    for said, took in ((counts, duration), (happened, duration), (happened, age)):
+        words = "  ".join([*said, *([] if took_s is None else [took(took_s)])])
+        if len(f"{name}  {phase}  {words}") <= width:
+            break
     tone = _PHASES.get(phase, Style.PLAIN)
-    return Line(((name, Style.BOLD), ("  ", Style.PLAIN), (phase, tone), ("  " + "  ".join(counts), Style.PLAIN)))
+    return Line(((name, Style.BOLD), ("  ", Style.PLAIN), (phase, tone), (f"  {words}", Style.PLAIN)))
 
 
 def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> Line | None:

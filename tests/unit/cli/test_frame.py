@@ -138,6 +138,11 @@ def test_a_title_too_long_leaves_out_what_has_not_happened() -> None:
     assert title == "team/digits  Running  round 2  500/500 nodes  4 workers  1 restart  1 min 40 s"
 
 
+def test_a_title_still_too_long_tells_the_time_as_short_as_kubectl() -> None:
+    title = shown(a_crowd(500) | {}, width=76)[0]
+    assert title == "team/digits  Running  round 2  500/500 nodes  4 workers  1 restart  1m40s"
+
+
 def test_nodes_that_the_status_had_no_room_for_are_admitted() -> None:
     job = a_crowd(300)
     job["status"]["nodesTruncated"] = True
