@@ -16,8 +16,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from elasticjob_api import names
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys, job_prefix
@@ -26,6 +24,7 @@ from elasticjob_cli.local import ending, follow
 from elasticjob_cli.local.console import Tone, Voice, print_resource
 from elasticjob_cli.local.inject import Fault, parse_fault
 from elasticjob_cli.local.interrupts import CLOSED_OUTPUT, Ask, Interrupted, Interrupts, kill_everything
+from elasticjob_cli.local.keeping import as_yaml, keep_resource, write_resource
 from elasticjob_cli.local.localize import images_of, localized
 from elasticjob_cli.local.manifest import Manifest, read_manifest
 from elasticjob_cli.local.rig import EtcdOptions, Rig, build_rig, mind_etcd
@@ -159,7 +158,7 @@ async def _drive(run: _Run, rig: Rig) -> int:
     """The job from its creation until nothing of it runs; the exit code."""
     view, say = run.view, run.voice.say
     view.job = await rig.cluster.create(Resource.JOB, localized(run.manifest.object))
-    run.folder.resource.write_text(_as_yaml(view.job))
+    write_resource(run.folder, view.job)
     striker = Striker(
         run.faults,
         view=view,
@@ -175,6 +174,7 @@ async def _drive(run: _Run, rig: Rig) -> int:
             follow.follow_pods(rig.cluster, view, say),
             follow.follow_events(rig.cluster, say),
             follow.follow_reports(rig.etcd, _keys(rig, view.job), view),
+            keep_resource(view, run.folder),
             striker.run(),
             rig.operator.run(),
         ]
@@ -220,17 +220,13 @@ def _conclude(run: _Run, code: int) -> bool:
         run.voice.show(table)
     say(summary(view, elapsed_s=run.voice.elapsed_s), _TONES.get(code, Tone.BAD))
     try:
-        run.folder.resource.write_text(_as_yaml(view.job))
+        write_resource(run.folder, view.job)
     except OSError as error:
         say(f"{run.folder.resource} cannot be written ({error.strerror}): it is as the job was created", Tone.BAD)
     say(f"logs, volumes and the resource are in {run.folder.path}", Tone.NOTE)
     if not run.options.output:
         return True
-    return print_resource(_as_yaml(view.job) if run.options.output == "yaml" else json.dumps(view.job, indent=2) + "\n")
-
-
-def _as_yaml(job: Object) -> str:
-    return yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=120)
+    return print_resource(as_yaml(view.job) if run.options.output == "yaml" else json.dumps(view.job, indent=2) + "\n")
 
 
 def _log_to(folder: RunFolder, voice: Voice) -> None:

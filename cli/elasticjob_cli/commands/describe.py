@@ -8,7 +8,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.page import PROGRAM, Page
-from elasticjob_cli.subject import find
+from elasticjob_cli.subject import find, run_folder
 from elasticjob_cli.terminal import is_terminal, width
 from elasticjob_cli.views.sentences import describe
 from elasticjob_cli.views.text import hanging
@@ -26,7 +26,8 @@ def _run(arguments: argparse.Namespace) -> int:
         facts = {"job": of_server(subject.job), "events": [dataclasses.asdict(each) for each in subject.moments]}
         print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
     else:
-        for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM):
+        folder = arguments.job if run_folder(arguments.job) is not None else ""
+        for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM, folder=folder):
             print("\n".join(hanging(line, width()) if is_terminal() else [line]))
     return ExitCode.OK
 

@@ -44,7 +44,7 @@ class RunFolder:
 
     @property
     def resource(self) -> Path:
-        """The job: as it was created, and in the end with its status."""
+        """The job, with its status as it is now, and in the end as it was."""
         return self.path / "job.yaml"
 
 

@@ -8,8 +8,13 @@ Facts = Mapping[str, Any]
 _PULL = "see that the image's name is right, that the node may pull it, and spec.template.spec.imagePullSecrets"
 
 
-def advice(meta: Facts, spec: Facts, status: Facts, *, command: str) -> list[str]:
-    """Sentences, the most likely cure first; none for a job with which nothing is wrong."""
+def advice(meta: Facts, spec: Facts, status: Facts, *, command: str, folder: str = "") -> list[str]:
+    """Sentences, the most likely cure first; none for a job with which nothing is wrong.
+
+    `folder` is that of a run on this machine, which no cluster knows.
+    """
+    if folder:
+        return _of_run(_Said(command, folder, "", spec, status))
     name, reason, phase = str(meta.get("name")), str(status.get("reason") or ""), status.get("phase")
     where = f" -n {meta['namespace']}" if meta.get("namespace") not in {None, "default"} else ""
     said = _Said(command, name, where, spec, status)
@@ -37,6 +42,15 @@ class _Said:
         """The pod that a reason is about: the first that does not run."""
         nodes = self.status.get("nodes") or ()
         return next((str(n.get("podName")) for n in nodes if n.get("state") not in {"Running", "Succeeded"}), "POD")
+
+
+def _of_run(said: _Said) -> list[str]:
+    phase = said.status.get("phase")
+    if phase == "Suspended":
+        return ["It was stopped before its end: run its manifest again, and it begins from its newest checkpoint."]
+    if phase != "Failed":
+        return []
+    return _max_restarts(said) if said.status.get("reason") == "MaxRestartsExceeded" else _of_failure(said)
 
 
 def _of_failure(said: _Said) -> list[str]:

@@ -16,8 +16,10 @@ _MOST_MOMENTS = 30
 _RUNNING = {"Running", "Succeeded"}
 
 
-def describe(job: Mapping[str, Any], moments: Sequence[Moment], *, now_s: float, command: str) -> list[str]:
-    """The page; `command` is how the user calls this program, for what to do."""
+def describe(
+    job: Mapping[str, Any], moments: Sequence[Moment], *, now_s: float, command: str, folder: str = ""
+) -> list[str]:
+    """The page; `command` is how the user calls this program, for what to do; `folder` that of a run that is meant."""
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
     lines = [_headline(meta, spec, status, now_s)]
     lines += [*_trouble(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
@@ -25,7 +27,7 @@ def describe(job: Mapping[str, Any], moments: Sequence[Moment], *, now_s: float,
         lines += ["", "Nodes that do not run:", *nodes]
     if moments:
         lines += ["", "What happened:", *_moments(moments)]
-    if todo := advice(meta, spec, status, command=command):
+    if todo := advice(meta, spec, status, command=command, folder=folder):
         lines += ["", "What to do:", *(f"  {each}" for each in todo)]
     return lines
 

@@ -32,6 +32,17 @@ def test_on_a_terminal_a_line_goes_on_below_its_own_words() -> None:
     assert plain == ["It runs."]
 
 
+def test_of_a_run_on_this_machine_nothing_is_advised_that_needs_a_cluster() -> None:
+    for phase, words in [
+        ("Suspended", "run its manifest again"),
+        ("Failed", "`elasticjob logs runs/d-1 --failed` shows"),
+    ]:
+        job = a_job(phase=phase, reason="Unschedulable")
+        lines = describe(job, [], now_s=NOW_S, command="elasticjob", folder="runs/d-1")
+        assert words in lines[-1]
+        assert "kubectl" not in "".join(lines)
+
+
 def test_a_job_that_failed_says_why_and_how_to_see_more() -> None:
     message = "more than 3 failures"
     lines = said(a_job(phase="Failed", reason="MaxRestartsExceeded", message=message, completionTime=at(-10)))
