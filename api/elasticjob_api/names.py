@@ -88,6 +88,7 @@ class FailedReason(StrEnum):
     FAIL_JOB_RULE = "FailJobRule"
     RENDEZVOUS_UNAVAILABLE = "RendezvousUnavailable"
     JOIN_TIMEOUT = "JoinTimeout"
+    FOOTPRINT = "FootprintExceeded"
 
 
 class EventReason(StrEnum):

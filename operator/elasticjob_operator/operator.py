@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from elasticjob_etcd.protocol import Etcd
+from elasticjob_operator import txns
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth
@@ -51,6 +52,7 @@ class Operator:
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._cluster = cluster
+        self._etcd = etcd
         self._credentials = credentials
         self._meter = meter or Meter()
         self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
@@ -100,7 +102,7 @@ class Operator:
                 self.ready = True
                 tasks.create_task(self._sweep(), name="sweep")
                 if self._credentials is not None:
-                    work = self._credentials.run(lambda: self._rendezvous.store, self._is_anything_left)
+                    work = self._credentials.run(lambda: self._rendezvous.store, self._is_anything_left, self._purge)
                     tasks.create_task(work, name="credentials")
         finally:
             await self._queue.close()
@@ -158,10 +160,13 @@ class Operator:
             self._queue.add(key)
 
     async def _is_anything_left(self, key: JobKey) -> bool:
-        if key in self._jobs.keys() | self._pods.keys() | self._rendezvous.keys():
+        if key in self._jobs.keys() | self._pods.keys():
             return True
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
         return found is not None and objects.uid_of(found) == key.uid
+
+    async def _purge(self, key: JobKey) -> None:
+        await self._etcd.txn(txns.delete_prefix(key.keys(self._settings.cluster_id)))
 
     async def _sweep(self) -> None:
         while True:

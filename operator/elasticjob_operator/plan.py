@@ -15,6 +15,8 @@ from elasticjob_operator.actions import (
     CreatePod,
     DeleteJob,
     DeletePods,
+    DeletePrefix,
+    Disown,
     Evict,
     ForceDelete,
     LookPod,
@@ -41,16 +43,30 @@ from elasticjob_operator.render.budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 
+_SAID_WITHIN_S = 1.0
+"""What is said of a job has been written by then, if the API server answers."""
+
 
 def plan(seen: Observed, ids: Ids) -> Plan:
     """The next plan for an accepted job that is not being deleted."""
     status = next_status(seen)
     if seen.etcd_trouble or seen.view.unclear:
         return Plan(status=status)  # a half-known rendezvous is no ground for any act
+    if seen.view.excess and not seen.view.empty:
+        return _expelled(seen, status)
     if is_finished(status):
         return _after_the_end(seen, status)
     actions = tuple(_acts(seen, status, ids))
     return Plan(actions=actions, status=status, requeue_at_s=_next_moment_s(seen, status))
+
+
+def _expelled(seen: Observed, status: JobStatus) -> Plan:
+    """Whoever has the job's certificate may write nothing from now on; all that there is goes when it was said why."""
+    actions: list[Action] = [Disown()] if seen.settings.etcd_tls else []
+    if is_finished(seen.status):
+        doomed = {pod.name: pod.uid for pod in seen.pods.values() if not pod.terminating}
+        actions += [DeletePods(doomed, None), DeletePrefix()]
+    return Plan(actions=tuple(actions), status=status, requeue_at_s=seen.now_s + _SAID_WITHIN_S)
 
 
 def _after_the_end(seen: Observed, status: JobStatus) -> Plan:

@@ -32,6 +32,7 @@ from elasticjob_operator.observed import Observed
 from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.plan import plan
 from elasticjob_operator.policy.avoid import note_losses
+from elasticjob_operator.policy.footprint import allowance
 from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import rejected_status
@@ -114,6 +115,7 @@ class Reconciler:
 
     async def _pursue(self, key: JobKey, obj: Object, job: ElasticJob) -> float | None:
         turn = self._turn(key)
+        self._sources.rendezvous.allow(key, allowance(job.spec))
         seen = self._observe(key, job, turn.ledger)
         if not seen.etcd_trouble and self._is_behind(turn, seen.view):
             return None  # our own last write is not in the view yet: its arrival wakes us

@@ -41,11 +41,13 @@ class View:
     unreadable: tuple[str, ...] = ()
     empty: bool = True
     """There is no key at all."""
+    excess: str = ""
+    """What the job takes of etcd beyond its allowance; then nothing of it but the spec is shown."""
 
     @property
     def final(self) -> bool:
-        """The rendezvous has come to its end."""
-        return self.world is not None and self.world.state.final
+        """The rendezvous has come to its end, or is put to one."""
+        return bool(self.excess) or (self.world is not None and self.world.state.final)
 
     @property
     def active(self) -> World | None:

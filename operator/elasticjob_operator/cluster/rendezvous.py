@@ -1,10 +1,12 @@
 """The operator's view of `/elasticjob/<cluster>/`: one mirror for all jobs, split by job.
 
 What it shows of a job is what etcd held at `revision`, never half of a revision. An outage makes it old, never
-wrong; a wipe is seen as a new store. It reads only; the operator's writes go to etcd directly.
+wrong; a wipe is seen as a new store. It reads only; the operator's writes go to etcd directly. Of a job that takes more
+than its allowance it shows that, and the spec: nothing else of what it says counts.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 
 from elasticjob_api.keys import ROOT
@@ -12,9 +14,11 @@ from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator import jobkey
+from elasticjob_operator.cluster.footprint import Footprints
 from elasticjob_operator.cluster.job_records import JobRecords, News, OnReport, ignore_report
 from elasticjob_operator.cluster.tap import Tap
 from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.policy.footprint import Allowance
 from elasticjob_operator.view import View
 
 log = logging.getLogger(__name__)
@@ -42,7 +46,8 @@ class Rendezvous:
         self._on_change = on_change
         self._on_soft_change = on_soft_change
         self._on_listed = on_listed
-        self._tap = Tap(etcd)
+        self._footprints = Footprints(time.monotonic)
+        self._tap = Tap(etcd, self._footprints)
         self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", on_change=self._changed)
         self._jobs: dict[JobKey, JobRecords] = {}
 
@@ -73,7 +78,13 @@ class Rendezvous:
     def view(self, key: JobKey) -> View:
         """One job as of `revision`."""
         known = self._jobs.get(key)
-        return known.view(self.revision) if known else View(revision=self.revision)
+        view = known.view(self.revision) if known else View(revision=self.revision)
+        excess = self._footprints.excess(key)
+        return _distrusted(view, excess) if excess else view
+
+    def allow(self, key: JobKey, allowance: Allowance) -> None:
+        """How much of etcd the job may take."""
+        self._footprints.allow(key, allowance)
 
     def keys(self) -> set[JobKey]:
         """Every job that has a key, deleted ones too."""
@@ -114,6 +125,11 @@ class Rendezvous:
         if known.empty:
             del self._jobs[key]
         return news
+
+
+def _distrusted(view: View, excess: str) -> View:
+    revision = view.spec_revision if view.spec else 0
+    return View(revision=view.revision, spec=view.spec, spec_revision=revision, empty=view.empty, excess=excess)
 
 
 _WORTH = tuple(News)

@@ -1,19 +1,24 @@
 """An `Etcd` that notes which keys pass through a mirror, so that only the jobs concerned are looked at.
 
-A mirror says that something changed, not what. Everything else goes straight through.
+A mirror says that something changed, not what. What a job has beyond its allowance is noted and goes no further: the
+mirror is in memory. Everything else goes straight through.
 """
 
 import contextlib
+import time
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
-from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch, WatchEvent
+from elasticjob_operator.cluster.footprint import Footprints
 
 
 class Tap:
     """In front of `etcd`; `touched` are the keys changed since it was last taken, None after a new list."""
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(self, etcd: Etcd, footprints: Footprints | None = None) -> None:
         self._etcd = etcd
+        self._footprints = footprints or Footprints(time.monotonic)
         self._touched: set[str] = set()
         self._relisted = False
 
@@ -27,14 +32,21 @@ class Tap:
         """As `Etcd.range`; noted."""
         found = await self._etcd.range(prefix)
         self._relisted = True
-        return found
+        self._footprints.forget()
+        return replace(found, kvs=tuple(kv for kv in found.kvs if self._footprints.holds(kv)))
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """As `Etcd.watch`; noted before the mirror takes it."""
         async with contextlib.aclosing(self._etcd.watch(prefix, start_revision=start_revision)) as stream:
             async for batch in stream:
                 self._touched.update(event.kv.key for event in batch.events)
-                yield batch
+                yield replace(batch, events=tuple(event for event in batch.events if self._passes(event)))
+
+    def _passes(self, event: WatchEvent) -> bool:
+        if event.deleted:
+            self._footprints.dropped(event.kv.key)
+            return True
+        return self._footprints.wrote(event.kv)
 
     async def get(self, key: str) -> KeyValue | None:
         """As `Etcd.get`."""

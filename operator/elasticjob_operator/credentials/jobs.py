@@ -88,14 +88,22 @@ class JobCredentials:
         """Etcd was listed anew: it may be another one."""
         self._suspicion.set()
 
-    async def run(self, store: Callable[[], int], is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
-        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`)."""
+    async def run(
+        self,
+        store: Callable[[], int],
+        is_there: Callable[[JobKey], Awaitable[bool]],
+        purge: Callable[[JobKey], Awaitable[None]],
+    ) -> None:
+        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`).
+
+        What is left of a job is its user, and then by `purge` its keys, whatever they say.
+        """
         backoff, said = Backoff(random.random), ""
         while True:
             self._suspicion.clear()
             try:
                 await self.guard(store())
-                await self._sweep(is_there)
+                await self._sweep(is_there, purge)
             except Refused:
                 raise
             except (EtcdError, ClusterError) as error:
@@ -110,12 +118,16 @@ class JobCredentials:
                 async with asyncio.timeout(SWEEP_S):
                     await self._suspicion.wait()
 
-    async def _sweep(self, is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
+    async def _sweep(
+        self, is_there: Callable[[JobKey], Awaitable[bool]], purge: Callable[[JobKey], Awaitable[None]]
+    ) -> None:
         for role in sorted(await self._accounts.roles()):
             key = self._key_of(role)
             if key is not None and not await is_there(key):
-                log.info("%s: the job is gone, its user in etcd goes too", key)
+                log.info("%s: the job is gone, its user and keys in etcd go too", key)
+                await purge(key)  # while there is the role, an attempt that failed is made again
                 await self.forget(key)
+                await purge(key)  # what was written until then
 
     async def _ensure_user(self, key: JobKey) -> None:
         role = self._role(key)

@@ -19,5 +19,13 @@ class Credentials(Protocol):
     def suspect(self) -> None:
         """Etcd was listed anew: it may be another one."""
 
-    async def run(self, store: Callable[[], int], is_there: Callable[[JobKey], Awaitable[bool]]) -> None:
-        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`)."""
+    async def run(
+        self,
+        store: Callable[[], int],
+        is_there: Callable[[JobKey], Awaitable[bool]],
+        purge: Callable[[JobKey], Awaitable[None]],
+    ) -> None:
+        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`).
+
+        What is left of a job is its user, and then by `purge` its keys, whatever they say.
+        """

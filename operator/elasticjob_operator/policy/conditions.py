@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.names import ConditionType, FailedReason, Phase
 from elasticjob_api.status import Condition
 from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.observed import Observed
@@ -152,6 +152,8 @@ def _complete(seen: Observed) -> Judgement:
 
 
 def _failed(seen: Observed) -> Judgement:
+    if seen.view.excess:
+        return Judgement("True", FailedReason.FOOTPRINT, f"its certificate is misused: {seen.view.excess}")
     world = seen.view.world
     if world is None or world.state is not State.FAILED:
         return Judgement("False", "NotFailed")

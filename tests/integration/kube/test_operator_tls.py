@@ -9,7 +9,10 @@ from typing import TypeVar
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.credentials.authority import Authority, describe
+from elasticjob_operator.policy.footprint import LEAST, MIB
 from tests.faults.secured import SecuredEtcd, administrator, program
 from tests.integration.kube.certified import Pods, Release
 from tests.integration.kube.jobs import waiting_job
@@ -114,6 +117,70 @@ def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
     rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
     rig.until("no user", lambda: not users(release))
     assert not rig.etcd_keys()
+
+
+async def fill(etcd: EtcdClient, prefix: str) -> int:
+    """What somebody does with a job's certificate until he may not any more; how many MiB that were."""
+    for number in range(400):
+        try:
+            await etcd.txn(Txn((), (Put(f"{prefix}x/{number}", bytes(MIB)),)))
+        except EtcdError as error:
+            if "permission denied" in str(error):
+                return number
+            raise
+    raise AssertionError("nobody minds")
+
+
+def as_the_job(release: Release, uid: str, ask: Callable[[EtcdClient], Awaitable[T]]) -> T:
+    """With the certificate of the job j."""
+    folder = release.rig.folder / "stolen"
+    folder.mkdir()
+    for name, text in release.secret(f"j-etcd-{uid[:8]}", release.rig.namespace.name).items():
+        (folder / name).write_bytes(text)
+
+    async def work() -> T:
+        client = EtcdClient(release.etcd.endpoint(folder))
+        try:
+            return await ask(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(work())
+
+
+def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(release: Release, rig: Rig) -> None:
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
+    other = rig.namespace.apply(waiting_job(rig, "other"))["metadata"]["uid"]
+    rig.until("their pods", lambda: len(rig.pod_names()) == 2)
+    prefix = rig.keys().all
+    taken = as_the_job(release, uid, lambda etcd: fill(etcd, prefix))
+    assert taken >= LEAST // MIB
+    assert rig.phase("Failed")["reason"] == "FootprintExceeded"
+    assert "65 MiB are below its prefix in etcd, and a job of its size may have 64 MiB" in rig.status()["message"]
+    rig.until("nothing of it", lambda: not rig.etcd_range(prefix).kvs)
+    rig.until("one pod", lambda: [name.rpartition("-")[0] for name in rig.pod_names()] == ["other-0"])
+    assert users(release) == {other}
+    assert rig.slots(rig.keys("other"))
+    assert ("Failed", f"FootprintExceeded: {rig.status()['message']}") in rig.events()
+
+
+@pytest.mark.nightly
+def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(release: Release, rig: Rig) -> None:
+    """What its prefix says of itself, and to whom it belongs, is a claim of the job's."""
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
+    rig.until("a pod", rig.pods)
+    keys = rig.keys()
+    as_the_job(release, uid, lambda etcd: etcd.txn(Txn((), (Put(keys.spec, b"spoilt"), Put(keys.all + "x", b"")))))
+    rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
+    for pod in rig.pod_names():
+        rig.forget_pod(pod)
+    rig.until("it is gone", lambda: not rig.job())
+    rig.kill_operator()
+    release.start_operator()
+    rig.until("no user", lambda: not users(release))
+    rig.until("no key", lambda: not rig.etcd_range(keys.all).kvs)
 
 
 @pytest.mark.nightly

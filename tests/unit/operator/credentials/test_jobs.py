@@ -129,8 +129,15 @@ async def test_leftovers_are_collected_and_what_is_others_is_not(
     async def is_there(key: JobKey) -> bool:
         return key == KEY
 
-    task = asyncio.create_task(credentials.run(lambda: 0, is_there))
-    await aeventually(lambda: "uid-2" not in accounts.of, what="the leftover is gone")
+    purged: list[tuple[JobKey, bool]] = []
+
+    async def purge(key: JobKey) -> None:
+        purged.append((key, key.uid in accounts.of))
+
+    task = asyncio.create_task(credentials.run(lambda: 0, is_there, purge))
+    await aeventually(lambda: len(purged) == 2, what="the leftover is gone")
     task.cancel()
     await asyncio.wait({task})
+    gone = JobKey("n", "gone", "uid-2")
+    assert purged == [(gone, True), (gone, False)], "nothing is written after the last time"
     assert {"root", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine", ROLE} == set(accounts.prefixes)
