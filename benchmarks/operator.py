@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.operator_api import JOBS, Api, side_by_side
-from benchmarks.operator_churn import churn
+from benchmarks.operator_churn import ACTS_A_SECOND, churn
 from benchmarks.operator_rig import Cast, OperatorProcess, Spent, stage, wait_until
 from elasticjob_operator.acceptance import accept
 from elasticjob_operator.render.pod import render_pod
@@ -139,7 +139,7 @@ class Bench:
         asyncio.run(self._create_jobs())
         wait_until("all pods run", lambda: self.cast.ask("state")["running"] >= wanted)
         pods_s = float(self.cast.ask("state")["running_at_s"]) - began_s
-        print(f"                      {spent}", flush=True)
+        print(f"                      {spent}; turns a job: {operator.turns() / self.scale.jobs:.1f}", flush=True)
         self.cast.ask("release")
         wait_until("all jobs run", lambda: operator.phases().get("Running", 0) >= self.scale.jobs, pause_s=0.5)
         took_s = time.time() - began_s
@@ -266,16 +266,18 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             bench.quiet(operator)
             operator.kill()
             bench.asked_for_meanwhile()
-            began_s = time.monotonic()
+            began_s, spent = time.monotonic(), Spent()
             operator = OperatorProcess(server, targets, folder, wrap)
             bench.in_charge()
             charge_s = time.monotonic() - began_s
             wait_until("all looked at", lambda: operator.answers("/readyz") and operator.depth() == 0, pause_s=0.5)
             all_s = time.monotonic() - began_s
+            print(f"                      {spent}; turns a job: {operator.turns() / scale.jobs:.1f}", flush=True)
             print(f"restart → in charge   {charge_s:8.2f} s   {verdict(charge_s, RESTART_AIM_S)}")
             print(f"restart → all seen    {all_s:8.2f} s   {verdict(all_s, RESTART_AIM_S)}", flush=True)
             if options.churn:
-                churn(bench, operator, options.churn, random.Random(options.seed))
+                rng = random.Random(options.seed)
+                churn(bench, operator, options.churn, rng, acts_a_second=options.acts_a_second)
         finally:
             operator.stop()
 
@@ -288,6 +290,7 @@ def main() -> None:
     parser.add_argument("--bare-jobs", type=int, help="make the bare pods of so many jobs only, and extrapolate [all]")
     parser.add_argument("--steady-seconds", type=float, default=120.0)
     parser.add_argument("--churn", type=float, default=0.0, metavar="SECONDS", help="make jobs come and go for so long")
+    parser.add_argument("--acts-a-second", type=float, default=ACTS_A_SECOND, help="of the churn [%(default)s]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--wrap", default="", help="Python arguments before the operator's, to profile it")
     parser.add_argument("--keep", help="a folder for logs [a temporary one]")

@@ -75,7 +75,9 @@ class Churn:
         return self._rng.choice(pods) if pods else ""
 
 
-def churn(place: Place, operator: OperatorProcess, for_s: float, rng: random.Random) -> None:
+def churn(
+    place: Place, operator: OperatorProcess, for_s: float, rng: random.Random, *, acts_a_second: float = ACTS_A_SECOND
+) -> None:
     """Let it happen, and print what the operator is like after each tenth."""
 
     async def window(until_s: float, number: int) -> int:
@@ -86,7 +88,7 @@ def churn(place: Place, operator: OperatorProcess, for_s: float, rng: random.Ran
             while time.monotonic() < until_s:
                 await ongoing.act()
                 acts += 1
-                await asyncio.sleep(rng.expovariate(ACTS_A_SECOND))
+                await asyncio.sleep(rng.expovariate(acts_a_second))
         return acts
 
     sizes = []

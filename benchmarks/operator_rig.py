@@ -139,8 +139,15 @@ class OperatorProcess:
 
     def depth(self) -> int:
         """Jobs that wait for their turn."""
+        return self._figure("elasticjob_queue_depth")
+
+    def turns(self) -> int:
+        """Turns that jobs had so far."""
+        return self._figure("elasticjob_reconcile_seconds_count")
+
+    def _figure(self, name: str) -> int:
         lines = self._get("/metrics").splitlines()
-        return next(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith("elasticjob_queue_depth "))
+        return next(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(f"{name} "))
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -64,6 +64,8 @@ class Ledger:
     status: JobStatus | None = None
     """As last written by this process: newer than what the job's cache says."""
     status_written_s: float = float("-inf")
+    unheard: int = 0
+    """How often in a row a status was not written, because the API server had all it can do."""
     said_softly: bool = False
     """That write told of progress and samples alone: whoever sees it come back has nothing to do."""
     node_looked_s: dict[str, float] = field(default_factory=dict)

@@ -23,8 +23,9 @@ from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import from_rfc3339
 
-CROWDED_S = 5.0
-"""While the API server has all it can do, a job's turn does not wait to be heard: it goes on, and says it later."""
+CROWDED_S, _MOST_CROWDED_S = 2.0, 16.0
+"""While the API server has all it can do, a job's turn does not wait to be heard: it goes on, and says it later; each
+time twice as long, for a thousand jobs that ask again and again are a crowd themselves."""
 _REMEMBERED = 100
 """Events of one job that are told again as the same object; an older one begins anew."""
 
@@ -71,7 +72,9 @@ class Speaker:
         if wait_s > 0:
             return wait_s
         if self._crowded():
-            return CROWDED_S
+            ledger.unheard += 1
+            return min(_MOST_CROWDED_S, CROWDED_S * 2.0 ** min(ledger.unheard - 1, 10))
+        ledger.unheard = 0
         await self._write(key, ledger, status)
         ledger.said_softly = soft
         self._measure(key, obj, before, status)

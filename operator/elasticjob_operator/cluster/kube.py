@@ -5,7 +5,6 @@ applied, so that a taken name is seen; services and statuses are applied with on
 `handlers.py` are the only ones that import kubernetes or kopf; every foreign error ends here.
 """
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -29,6 +28,7 @@ from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
 from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
+from elasticjob_operator.cluster.room import Room
 from elasticjob_operator.cluster.slim import slim
 from elasticjob_operator.cluster.undeclared import Undeclared
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDied
@@ -41,10 +41,6 @@ _FIRST_LIST_AGAIN_S = 10.0
 PAGE = 500
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
-_ACTING, _TELLING, _WHISPERING = 28, 4, 2
-"""Requests on their way at the same time: those that jobs wait for; statuses and events, which never may hold them up;
-of those so many while the others take all their room: an API server at its limit has better things to do."""
-_TOLD = frozenset({Resource.JOB, Resource.EVENT})
 _WATCH_S = 300
 """After so long the API server ends a watch, and another one is begun."""
 _SILENT_S = 150.0
@@ -106,8 +102,7 @@ class KubeCluster:
         self._namespaces = namespaces or ("",)
         self._page = page
         self._clock = clock
-        self._acting, self._telling = asyncio.Semaphore(_ACTING), asyncio.Semaphore(_TELLING)
-        self._whispering = asyncio.Semaphore(_WHISPERING)
+        self._room = Room(clock)
         self._undeclared = Undeclared()
         """What the CRD does not know; asked again after each list, it may be a new one."""
 
@@ -244,8 +239,8 @@ class KubeCluster:
     # Beside the protocol.
 
     def crowded(self) -> bool:
-        """What would be told now would wait: whoever can say it later, and newer, should."""
-        return self._acting.locked() and self._whispering.locked()
+        """As `Room.crowded`."""
+        return self._room.crowded()
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -272,19 +267,6 @@ class KubeCluster:
                 if event["type"] == "ERROR":
                     raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
                 yield event["type"], slim(resource, told)
-
-    @contextlib.asynccontextmanager
-    async def _room(self, resource: Resource | None) -> AsyncIterator[None]:
-        """Wait until a request may go. In the library's own queue a thousand jobs would run out of time.
-
-        While what jobs wait for takes all its room, little is told.
-        """
-        if resource not in _TOLD:
-            async with self._acting:
-                yield
-            return
-        async with self._telling, self._whispering if self._acting.locked() else contextlib.nullcontext():
-            yield
 
     @contextlib.asynccontextmanager
     async def _asked(
@@ -356,7 +338,7 @@ class KubeCluster:
 
     async def _send(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> bytes:
         """The answer as text: that to a status has the whole job in it, and nobody reads it."""
-        async with self._room(resource), self._asked(method, path, **asked) as answer:
+        async with self._room.of(resource), self._asked(method, path, **asked) as answer:
             data = await answer.read()
         if answer.status >= FIRST_ERROR:
             raise refusal(answer.status, f"{method} {path}", data)

@@ -29,7 +29,7 @@ class Process:
         self.etcd = MemoryEtcd(model.store)
         self.jobs, self.pods = JobCache(_ignore), PodCache(_ignore, self._pod_deleted)
         self.mirror_etcd = MemoryEtcd(model.store)
-        self.rendezvous = Rendezvous(self.mirror_etcd, SETTINGS.cluster_id, on_change=_ignore, on_listed=lambda: None)
+        self.rendezvous = model.loop.run_until_complete(self._follow())  # as in life: within the loop that it is of
         health = EtcdHealth(self.etcd, lambda: None)
         sources = Sources(jobs=self.jobs, pods=self.pods, rendezvous=self.rendezvous, health=health)
         self.reconciler = Reconciler(
@@ -48,6 +48,9 @@ class Process:
             model.loop.create_task(self.rendezvous.run()),
             *(model.loop.create_task(self._pump(resource)) for resource in self.streams),
         ]
+
+    async def _follow(self) -> Rendezvous:
+        return Rendezvous(self.mirror_etcd, SETTINGS.cluster_id, on_change=_ignore, on_listed=lambda: None)
 
     async def _pump(self, resource: Resource) -> None:
         async for event in self.streams[resource]:

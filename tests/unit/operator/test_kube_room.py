@@ -41,13 +41,25 @@ class Server:
         return web.json_response({})
 
 
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 @pytest.fixture
 async def server() -> Server:
     return Server()
 
 
 @pytest.fixture
-async def cluster(server: Server) -> AsyncIterator[KubeCluster]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def cluster(server: Server, clock: Clock) -> AsyncIterator[KubeCluster]:
     app = web.Application()
     app.router.add_post("/{path:.*}", server.create)
     app.router.add_patch("/{path:.*}", server.tell)
@@ -55,7 +67,7 @@ async def cluster(server: Server) -> AsyncIterator[KubeCluster]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     settings = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    made = KubeCluster(client.ApiClient(settings), Feed(), ())
+    made = KubeCluster(client.ApiClient(settings), Feed(), (), clock=clock)
     yield made
     await made.close()
     await runner.cleanup()
@@ -73,3 +85,24 @@ async def test_while_pods_take_all_the_room_little_is_told(cluster: KubeCluster,
         assert (server.creating, server.most_telling) == (28, 2)
         server.go.set()
     assert server.creating == 40
+
+
+async def test_in_a_crowd_a_status_is_told_now_and_then_and_after_it_at_once(
+    cluster: KubeCluster, server: Server, clock: Clock
+) -> None:
+    assert not cluster.crowded()
+    async with asyncio.TaskGroup() as tasks:
+        for n in range(40):
+            tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
+        await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
+        assert not cluster.crowded(), "nothing was told yet"
+        await cluster.patch_status(Resource.JOB, "ns", "j", {})
+        assert cluster.crowded()
+        clock.now_s += 0.5
+        assert not cluster.crowded(), "the next one may be told"
+        await cluster.patch_status(Resource.JOB, "ns", "j", {})
+        server.go.set()
+    assert cluster.crowded(), "there was no room a moment ago"
+    clock.now_s += 0.5
+    await cluster.patch_status(Resource.JOB, "ns", "j", {})
+    assert not cluster.crowded()

@@ -62,3 +62,16 @@ async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_
     assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (CROWDED_S, None)
     crowd.clear()
     assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (None, said)
+
+
+async def test_who_is_not_heard_asks_less_and_less_often_and_begins_anew_once_he_was() -> None:
+    ledger, crowd = Ledger(), [True]
+    busy = Speaker(
+        cluster=MemoryCluster(), settings=SETTINGS, clock=lambda: NOW_S, meter=Meter(), crowded=lambda: bool(crowd)
+    )
+    assert [await busy.say(KEY, JOB, ledger, JobStatus(restarts=1)) for _ in range(5)] == [2.0, 4.0, 8.0, 16.0, 16.0]
+    crowd.clear()
+    await busy.say(KEY, JOB, ledger, JobStatus(restarts=1))
+    crowd.append(True)
+    ledger.status_written_s = float("-inf")
+    assert await busy.say(KEY, JOB, ledger, JobStatus(restarts=2)) == CROWDED_S
