@@ -8,6 +8,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from elasticjob_etcd.protocol import Endpoint
 
 PROCESSES = 4
+_LONGEST_S = 120.0
+"""Who says nothing for so long never will."""
 
 
 class Child:
@@ -34,7 +37,10 @@ class Child:
     def hear(self, key: str) -> dict[str, Any]:
         """Its next line, which must have this key."""
         assert self.process.stdout is not None
+        hangs = threading.Timer(_LONGEST_S, self.process.kill)
+        hangs.start()
         line = self.process.stdout.readline()
+        hangs.cancel()
         said: dict[str, Any] = json.loads(line) if line else {}
         if key not in said:
             raise AssertionError(f"expected {key}, heard {line!r}")

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -90,8 +91,10 @@ def load(path: Path) -> Report:
 def kept(report: Report, path: Path | None) -> Iterator[None]:
     """Save it at the end, whatever ends it: an error costs nothing that was measured before, and is in the report.
 
-    What was not measured ends the program by its exit code, once all else is saved.
+    What was not measured ends the program by its exit code, once all else is saved. An interrupt is heard, also by what
+    a shell has started in the background, which would ignore it.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except BaseException as error:
