@@ -31,6 +31,7 @@ def facts(page: Page, name: str, cell: str, folder: Path) -> dict[str, Any]:
         "handlers": page.evaluate(HANDLERS),
         "links": page.evaluate("[...document.links].map((a) => a.protocol)"),
         "text": page.inner_text("main"),
+        "beyond": page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"),
         "state": page.inner_text("#link"),
     }
 

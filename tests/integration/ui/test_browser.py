@@ -91,6 +91,7 @@ async def test_many_jobs_many_ranks_and_hostile_texts(
         assert (each["hurt"], each["images"], each["handlers"], each["state"]) == (None, 0, [], "live")
         assert each["scripts"] == [f"{page[1].url}app.js"]
         assert set(each["links"]) <= {"http:"}
+        assert each["beyond"] == 0, f"{each['page']} is wider than the window"
     assert everything["said"] == []
     assert [url for url in everything["asked"] if not url.startswith((page[1].url, "data:,"))] == []
 

@@ -38,7 +38,7 @@ function seconds(value) {
 const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const now = () => Date.now() / 1000;
 const age = (moment) => (moment === null ? "–" : seconds(Math.max(0, Math.floor(now() - moment))));
-const clock = (moment) => (moment === null ? "–" : new Date(moment * 1000).toLocaleTimeString());
+const clock = (moment) => (moment === null ? "–" : new Date(moment * 1000).toLocaleTimeString([], { hourCycle: "h23" }));
 const bytes = (value) => (value === null ? "–" : value < 2 ** 30 ? `${Math.round(value / 2 ** 20)} MiB` : `${(value / 2 ** 30).toFixed(1)} GiB`);
 const phase = (name) => h("span", { class: `phase ${/^[A-Za-z]+$/.test(name) ? name : ""}` }, name);
 
@@ -46,8 +46,8 @@ function progress(told) {
   if (!told || told.step === null) return h("span", { class: "soft" }, "–");
   if (!told.total) return `step ${told.step}`;
   const share = Math.max(0, Math.min(1, told.step / told.total));
-  return h("div", { class: "bar", title: `step ${told.step} of ${told.total}` },
-    h("i", { style: { width: `${share * 100}%` } }), h("span", null, `${Math.floor(share * 100)} %`));
+  return h("div", { class: "progress", title: `step ${told.step} of ${told.total}` },
+    h("div", { class: "bar" }, h("i", { style: { width: `${share * 100}%` } })), h("span", null, `${Math.floor(share * 100)} %`));
 }
 
 function strip(workers) {
@@ -207,7 +207,7 @@ function rounds(job) {
   const chart = svg("svg", { viewBox: "0 0 1000 64", preserveAspectRatio: "none", role: "img", "aria-label": `${all.length} rounds over time`, id: "rounds" },
     svg("line", { x1: 0, x2: 1000, y1: 56, y2: 56, class: "axis" }), bars);
   const rows = [...all].reverse().map((r) => h("tr", null,
-    h("td", { class: "n" }, r.round), h("td", { class: "k" }, r.cause), h("td", { class: "w" }, r.detail),
+    h("td", { class: "n" }, r.round), h("td", { class: "k" }, r.cause), h("td", { class: "w" }, r.detail || (r.cause === "First" ? "the job began" : "")),
     h("td", { class: "n" }, clock(r.active ?? r.opened)), h("td", { class: "n" }, r.nodes || "–"), h("td", { class: "n" }, r.workers || "–"),
     h("td", { class: "n" }, took(r)), h("td", { class: "n" }, r.active === null ? "–" : seconds((r.ended ?? until) - r.active)),
     h("td", { class: r.end === "failed" ? "bad" : "soft" }, r.end === "forming" ? "next round" : r.end)));
@@ -227,7 +227,9 @@ function took(round) {
 function failure(job) {
   const last = job.failure;
   if (!last && !job.failures.length) return card("Last failure", h("p", { class: "soft" }, "None."));
-  const told = last ? [["When", last.time], ["Round", last.round], ["Rank", last.rank], ["Pod", last.podName], ["Node", last.nodeName],
+  const at = last ? Date.parse(last.time) / 1000 : NaN;
+  const when = Number.isNaN(at) ? last?.time : `${clock(at)}, ${age(at)} ago`;
+  const told = last ? [["When", when], ["Round", last.round], ["Rank", last.rank], ["Pod", last.podName], ["Node", last.nodeName],
     ["Exit code", last.exitCode], ["Signal", last.signal], ["Reason", last.reason]].filter(([, value]) => value !== "") : [];
   const root = job.failures[0];
   const others = job.failures.slice(1);
@@ -238,8 +240,8 @@ function failure(job) {
 }
 
 function conditions(job) {
-  return card("Conditions", h("table", null, h("tbody", null, job.conditions.map((c) => h("tr", null,
-    h("td", null, c.type), h("td", { class: "k" }, c.status), h("td", null, c.reason), h("td", { class: "w soft" }, c.message))))));
+  return card("Conditions", h("div", { class: "scroll" }, h("table", null, h("tbody", null, job.conditions.map((c) => h("tr", null,
+    h("td", null, c.type), h("td", { class: "k" }, c.status), h("td", null, c.reason), h("td", { class: "w soft" }, c.message)))))));
 }
 
 // -- streams -----------------------------------------------------------------------------------
