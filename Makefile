@@ -30,6 +30,7 @@ lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
 	helm=$$(hack/kube-tools helm) && "$${helm#HELM=}" lint --quiet --strict charts/elasticjob 2> >(grep -v 'found symbolic link' >&2)
 unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	hack/kube-tools helm >/dev/null
+	hack/promtool >/dev/null
 	$(BIN)/pytest -n 2 tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four at once (WORKERS=4), since they mostly wait
 	hack/kube-tools >/dev/null
