@@ -21,6 +21,8 @@ Written by `make bench`; do not edit. Each row's sides took turns in one run on 
 that were measured (p99 of fewer than 100 samples is the worst); *never* is what did not come within the longest wait.
 The floor is what the machine itself takes for the same, without any of the product; ×floor is the distance to it.
 """
+_TRACED = """Of each scenario's repetition in the middle, µs, by the product's own trace points: what
+`elasticjob timeline FOLDER --trace` prints of a run."""
 _COLUMNS = ("what", "n", "ours p50", "p99", "target", "floor", "×floor", "peer", "n", "p50", "p99")
 _CLIENT = "fork + exec of a Python that imports gRPC, to its end"
 _PYTHON = "fork + exec of `python -I -S`, to its end"
@@ -56,7 +58,7 @@ def page(report: Report, plots: Sequence[str], folder: str, on_a_cluster: Mappin
         parts.append("## More nodes, simulated from the above (docs/scaling.md)")
         parts.append("\n".join(simulated))
     if report.notes:
-        parts.append("## Where the time goes\n\nOf each scenario's repetition in the middle, µs.")
+        parts += ["## Where the time goes", _TRACED]
         parts += [_code(text.splitlines()) for text in report.notes.values()]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
