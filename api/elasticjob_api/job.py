@@ -68,7 +68,9 @@ def _kind_faults(manifest: Mapping[str, Any]) -> Iterator[FieldFault]:
     if manifest.get("kind") != names.KIND:
         yield FieldFault("kind", f"is {manifest.get('kind')!r}; it must be {names.KIND}")
     for name in sorted(set(manifest) - {"apiVersion", "kind", "metadata", "spec", "status"}):
-        yield FieldFault(str(name), "unknown field; an ElasticJob has apiVersion, kind, metadata and spec")
+        belongs = name in {codec.json_name(f.name) for f in dataclasses.fields(JobSpec)}
+        cure = "it belongs into spec" if belongs else "an ElasticJob has apiVersion, kind, metadata and spec"
+        yield FieldFault(str(name), f"unknown field; {cure}")
     if "spec" not in manifest:
         yield FieldFault("spec", "is required")
 

@@ -32,6 +32,7 @@ from elasticjob_cli.local.runfolder import RunFolder, default_path, make_run_fol
 from elasticjob_cli.local.strikes import Striker
 from elasticjob_cli.local.table import rank_table, summary
 from elasticjob_cli.local.view import RunView
+from elasticjob_cli.views.text import counted
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.errors import OperatorError
@@ -147,9 +148,8 @@ async def _show_page(run: _Run, stack: AsyncExitStack, board: Board) -> None:
 def _introduce(run: _Run) -> None:
     spec, say = run.manifest.job.spec, run.voice.say
     elastic = f" (at least {spec.lowest}, at most {spec.highest})" if spec.lowest != spec.highest else ""
-    say(
-        f"job {run.manifest.job.metadata.name}: {spec.replicas} nodes{elastic}; everything is kept in {run.folder.path}"
-    )
+    nodes = f"{counted(spec.replicas, 'node')}{elastic}"
+    say(f"job {run.manifest.job.metadata.name}: {nodes}; everything is kept in {run.folder.path}")
     if images := images_of(run.manifest.object):
         say(f"image {', '.join(images)} is ignored: commands run on this machine, in {run.manifest.folder}", Tone.NOTE)
 

@@ -201,6 +201,8 @@ def _no_cluster(named: str | None, context: str | None, error: Exception) -> str
     where = named or "~/.kube/config"
     asked = f" with context {context}" if context else ""
     said = " ".join(str(error).split())
+    if context and f"with name {context} in" in said:
+        return f"no context {context} in {where}; `kubectl config get-contexts` lists those that there are"
     return (
         f"no way to a cluster by {where}{asked}: {said}; name a kubeconfig by $KUBECONFIG, and see that kubectl works"
     )

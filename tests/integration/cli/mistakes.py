@@ -82,7 +82,7 @@ HERE: Sequence[Mistake] = (
         name="a field in the wrong place",
         typed=RUN,
         text=text() + "maxRestarts: 3\n",
-        says=("job.yaml:6: maxRestarts: unknown field", "an ElasticJob has apiVersion, kind, metadata and spec"),
+        says=("job.yaml:6: maxRestarts: unknown field", "it belongs into spec"),
     ),
     Mistake(
         name="a wrong apiVersion",
@@ -190,7 +190,7 @@ ON_A_CLUSTER: Sequence[Mistake] = (
         name="a context that there is not",
         typed=("get", "--context", "prod"),
         code=124,
-        says=("prod", "name a kubeconfig by $KUBECONFIG"),
+        says=("no context prod in ", "`kubectl config get-contexts` lists those that there are"),
     ),
     Mistake(
         name="more nodes than maxReplicas",

@@ -33,6 +33,9 @@ def sentence(manifest: Any) -> str:
             "data: unknown field; an ElasticJob has apiVersion, kind, metadata and spec",
             id="another field",
         ),
+        pytest.param(
+            {**MINIMAL, "maxRestarts": 3}, "maxRestarts: unknown field; it belongs into spec", id="a field too far out"
+        ),
         pytest.param({**MINIMAL, "metadata": None}, "metadata.name: is required", id="no metadata"),
         pytest.param({**MINIMAL, "metadata": {"name": 7}}, "metadata.name: is required", id="a name that is none"),
         pytest.param(changed(MINIMAL, {"spec": REMOVED}), "spec: is required", id="no spec"),
