@@ -14,6 +14,7 @@ from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.credentials.authority import Authority, describe
 from elasticjob_operator.policy.footprint import LEAST, MIB
 from tests.faults.secured import SecuredEtcd, administrator, program
+from tests.faults.waiting import aeventually
 from tests.integration.kube.certified import Pods, Release
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import SYSTEM, Rig
@@ -119,16 +120,20 @@ def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
     assert not rig.etcd_keys()
 
 
-async def fill(etcd: EtcdClient, prefix: str) -> int:
-    """What somebody does with a job's certificate until he may not any more; how many MiB that were."""
-    for number in range(400):
+async def fill(etcd: EtcdClient, prefix: str) -> None:
+    """What somebody does with a job's certificate: a little more than the job may have, and on until he may no more."""
+    for number in range(LEAST // MIB):
+        await etcd.txn(Txn((), (Put(f"{prefix}x/{number}", bytes(MIB)),)))
+
+    async def is_refused() -> bool:
         try:
-            await etcd.txn(Txn((), (Put(f"{prefix}x/{number}", bytes(MIB)),)))
+            await etcd.txn(Txn((), (Put(f"{prefix}x/more", b"more"),)))
         except EtcdError as error:
-            if "permission denied" in str(error):
-                return number
-            raise
-    raise AssertionError("nobody minds")
+            return "permission denied" in str(error)
+        return False
+
+    refused: bool = await aeventually(is_refused, within_s=60, what="nothing more is taken")
+    assert refused
 
 
 def as_the_job(release: Release, uid: str, ask: Callable[[EtcdClient], Awaitable[T]]) -> T:
@@ -154,8 +159,7 @@ def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(
     other = rig.namespace.apply(waiting_job(rig, "other"))["metadata"]["uid"]
     rig.until("their pods", lambda: len(rig.pod_names()) == 2)
     prefix = rig.keys().all
-    taken = as_the_job(release, uid, lambda etcd: fill(etcd, prefix))
-    assert taken >= LEAST // MIB
+    as_the_job(release, uid, lambda etcd: fill(etcd, prefix))
     assert rig.phase("Failed")["reason"] == "FootprintExceeded"
     assert "65 MiB are below its prefix in etcd, and a job of its size may have 64 MiB" in rig.status()["message"]
     rig.until("nothing of it", lambda: not rig.etcd_range(prefix).kvs)
