@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from benchmarks.results import Series
 
-_ENOUGH = 3
+ENOUGH = 3
+"""Sizes that make a fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def power_laws(series: Sequence[Series]) -> list[str]:
     lines = []
     for name, side in dict.fromkeys((each.name, each.side) for each in series):
         points = [(each.size or 0, each.p50) for each in series if (each.name, each.side) == (name, side)]
-        if len(points) >= _ENOUGH and all(0 < value < math.inf for _, value in points):
+        if len(points) >= ENOUGH and all(0 < value < math.inf for _, value in points):
             lines.append(f"{name:<50} {side:<6} {power_law(points)}")
     return lines
 

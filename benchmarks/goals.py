@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks import results
-from benchmarks.fits import straight_line
+from benchmarks.fits import ENOUGH, straight_line
 from benchmarks.results import FLOOR, OURS, Series
 
 
@@ -77,7 +77,6 @@ GOALS: tuple[Goal | ClusterGoal, ...] = (
     Goal("operator, 1,000 jobs of 10 pods: processor at rest", "steady: processor", _THOUSAND, _OPERATOR, grows=True),
     Goal("operator: applied → pods created", "one job more: applied → its pods created", _THOUSAND, why=_OPERATOR),
 )
-_ENOUGH = 3
 _COLUMNS = ("what", "target", "ours p50", "n", "met", "peer", "p50", "how far, and why")
 _LATENCY = re.compile(r"\| (?P<what>.+?) \| *(?P<took_s>[\d.]+) \|")
 
@@ -128,7 +127,7 @@ def _extrapolated(goal: Goal, series: Sequence[Series]) -> str:
     own = [
         each for each in series if each.name == goal.name and each.side == OURS and each.size and each.p50 < math.inf
     ]
-    if not goal.grows or goal.size is None or len(own) < _ENOUGH:
+    if not goal.grows or goal.size is None or len(own) < ENOUGH:
         return ""
     expected = straight_line([(float(each.size or 0), each.p50) for each in own]).at(goal.size)
     return f"{results.shown(expected, own[0].unit)} at {goal.size:,} by a straight line through {len(own)} sizes"

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import goals, page, results
+from benchmarks import goals, page, results, scaling_page
 from benchmarks.recovery_torchrun import torch_python
 from benchmarks.results import Report
 
@@ -145,6 +145,9 @@ def main() -> None:
     plots = draw(kept, docs / "benchmarks")
     latencies = goals.latencies((_ROOT / "docs" / "latencies.md").read_text())
     (docs / "benchmarks.md").write_text(page.page(report, plots, "benchmarks", latencies))
+    if publish:
+        scaled = docs / "scaling.md"
+        scaled.write_text(scaling_page.renewed(scaled.read_text(), report.series))
     print(f"\nwritten: {docs / 'benchmarks.md'}, {len(plots)} plots, all samples in {kept}; each part in {folder}")
     if report.failed:
         sys.exit("\n".join(["not everything was measured:", *report.failed]))
