@@ -191,13 +191,23 @@ class Stage:
                 found.append(Member(parsed.slot, parsed.incarnation or ""))
         return tuple(sorted(found))
 
-    async def report(self, member: Member, rank: int, state: WorkerState, progress: Progress | None = None) -> None:
+    async def report(
+        self,
+        member: Member,
+        rank: int,
+        state: WorkerState,
+        progress: Progress | None = None,
+        *,
+        cpu_percent: float | None = None,
+    ) -> None:
         node = self.etcd.store.get(self.keys.node(member.slot, member.incarnation))
         world = self.world()
         assert node is not None
         assert world is not None
         record = decode(Node, node.value)
-        workers = tuple(WorkerReport(rank=2 * rank + i, state=state, pid=100 + i) for i in range(2))
+        workers = tuple(
+            WorkerReport(rank=2 * rank + i, state=state, pid=100 + i, cpu_percent=cpu_percent) for i in range(2)
+        )
         report = Report(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
         told = replace(report, progress=progress)
         await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(told), record.lease))

@@ -268,6 +268,20 @@ async def test_progress_alone_is_told_too() -> None:
             await stage.until(f"step {step}", told)
 
 
+async def test_cpu_alone_is_told_too_of_a_job_that_tells_no_progress() -> None:
+    async with staged(replicas=1) as stage:
+        await running(stage, 1)
+        [member] = await stage.members()
+        for cpu in (30, 40):
+            await stage.report(member, 0, WorkerState.HEALTHY, cpu_percent=cpu)
+            told = functools.partial(_tells_cpu, stage, [cpu, cpu])
+            await stage.until(f"{cpu} %", told)
+
+
+def _tells_cpu(stage: Stage, cpu: list[int]) -> bool:
+    return [node.get("rankCpuPercent") for node in stage.status().get("nodes", [])] == [cpu]
+
+
 def _tells_step(stage: Stage, step: int) -> bool:
     found = stage.status().get("progress", {})
     return (found.get("step"), found.get("percentage")) == (step, 10 * step)
