@@ -1,36 +1,45 @@
 """What every test shares: temporary files in a folder of the session, which goes with it.
 
 Agents and launchers keep their logs in the temporary folder when they are not told where, as torchrun does; so do
-tests of that. `TMPDIR` is short, since sockets lie below it.
+tests of that, some as soon as they are collected. The folder's name is short, since sockets lie below it.
 """
 
+import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.faults.waiting import eventually
 
+_FOLDER = pytest.StashKey[Path]()
 
-@pytest.fixture(scope="session", autouse=True)
-def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The session's own; it is the last thing to go, and nobody may still write to it."""
-    tmp_path_factory.getbasetemp()  # pytest's own folders stay where they would be: those of failed tests are kept
-    before = os.environ.get("TMPDIR")
-    folder = Path(tempfile.mkdtemp(prefix="ej-"))
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make it; of several processes each has its own, but for the one that only hands out tests."""
+    if getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput"):
+        return
+    usual = tempfile.gettempdir()
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", usual)  # the folders of failed tests are kept where they always are
+    folder = config.stash[_FOLDER] = Path(tempfile.mkdtemp(prefix="ej-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    yield folder
-    tempfile.tempdir = None
-    if before is None:
-        del os.environ["TMPDIR"]
-    else:
-        os.environ["TMPDIR"] = before
+    config.add_cleanup(functools.partial(_remove, folder, usual))
+
+
+def _remove(folder: Path, usual: str) -> None:
+    """Nobody may still write to it."""
+    os.environ["TMPDIR"] = tempfile.tempdir = usual
     eventually(lambda: _removed(folder), within_s=30, what=f"the session's temporary folder {folder} gone")
 
 
 def _removed(folder: Path) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
+
+
+@pytest.fixture(scope="session")
+def temporary_folder(pytestconfig: pytest.Config) -> Path:
+    """The session's own."""
+    return pytestconfig.stash[_FOLDER]

@@ -1,8 +1,9 @@
 """The table of goals: each met or how far from it and why; what was not measured, or at another size, says so."""
 
+import re
 from pathlib import Path
 
-from benchmarks import goals
+from benchmarks import goals, page
 from benchmarks.goals import GOALS, ClusterGoal
 from benchmarks.results import FLOOR, OURS, Series
 
@@ -31,6 +32,14 @@ def test_a_goal_that_is_missed_says_how_far_and_links_to_the_profile() -> None:
 
 def test_every_goal_that_this_machine_can_miss_has_a_reason_ready_that_links_somewhere() -> None:
     assert all("](" in goal.why for goal in GOALS if not isinstance(goal, ClusterGoal) and goal.why)
+
+
+def test_every_reason_links_to_a_heading_that_is_there() -> None:
+    own = "\n".join(f"## {title}" for title in [*page.TITLES.values(), "Where the time goes"])
+    for file, anchor in re.findall(r"\]\(([\w.]*)#([\w-]+)\)", " ".join(str(goal) for goal in GOALS)):
+        text = (LATENCIES.parent / file).read_text() if file else own
+        titles = [line.lstrip("# ").lower() for line in text.splitlines() if line.startswith("#")]
+        assert anchor in [re.sub(r"[^\w-]+", "", title.replace(" ", "-")) for title in titles], (file, anchor)
 
 
 def test_what_was_not_measured_is_not_said_to_be_met() -> None:
