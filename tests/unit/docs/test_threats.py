@@ -39,9 +39,17 @@ def is_there(what: str) -> bool:
     return re.search(rf"^(async )?def {wanted}", (ROOT / path).read_text(), re.MULTILINE) is not None
 
 
+def spelt_out(named: list[str]) -> list[str]:
+    """With the file of the one before for `…`."""
+    whole = list[str]()
+    for what in named:
+        whole.append(what.replace("…", whole[-1].partition("::")[0]) if whole else what)
+    return whole
+
+
 @pytest.mark.parametrize("row", CLAIMS)
 def test_what_a_row_names_is_there(row: list[str]) -> None:
-    named = re.findall(r"`([^`]+)`", row[-1])
+    named = spelt_out(re.findall(r"`([^`]+)`", row[-1]))
     assert named or row[-1] == BY_DESIGN, "nothing shows it"
     assert [what for what in named if not is_there(what)] == []
 
@@ -60,6 +68,14 @@ def test_what_a_row_names_is_there(row: list[str]) -> None:
 )
 def test_what_is_not_there_is_seen(what: str) -> None:
     assert not is_there(what)
+
+
+def test_three_dots_stand_for_the_file_named_before() -> None:
+    assert spelt_out(["tests/a.py::test_x", "…::test_y", "make b"]) == [
+        "tests/a.py::test_x",
+        "tests/a.py::test_y",
+        "make b",
+    ]
 
 
 def test_both_tables_are_read() -> None:
