@@ -97,7 +97,7 @@ def main() -> None:
     """Read the options, form the group that the environment describes, train."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--save-every", type=int, default=5)
+    parser.add_argument("--save-every", type=int, default=20)
     parser.add_argument("--pause", type=float, default=0.0, help="seconds after each step")
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint"))
     options = parser.parse_args()
