@@ -12,7 +12,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -43,26 +43,44 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
     return typing.cast("T", _read(cls, value, path))
 
 
+Reader = Callable[[Any, str], Any]
+"""(parsed JSON value, its path) → what it stands for."""
+
+
 def _read(hint: Any, value: Any, path: str) -> Any:
+    return _reader(hint)(value, path)
+
+
+@functools.cache
+def _reader(hint: Any) -> Reader:
+    """How values of a type are read: found out once, for an operator reads thousands of records."""
     if hint is Any:
-        return value
+        return _as_it_is
     if dataclasses.is_dataclass(hint):
-        return _read_dataclass(typing.cast("type", hint), value, path)
+        return functools.partial(_read_dataclass, typing.cast("type", hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint(_read_choice(tuple(member.value for member in hint), value, path))
+        return functools.partial(_read_enum, hint, tuple(member.value for member in hint))
     if origin := typing.get_origin(hint):
-        return _read_generic(origin, typing.get_args(hint), value, path)
-    return _read_scalar(hint, value, path)
+        return _generic_reader(origin, typing.get_args(hint))
+    return functools.partial(_read_scalar, hint)
 
 
-def _read_generic(origin: Any, args: tuple[Any, ...], value: Any, path: str) -> Any:
+def _generic_reader(origin: Any, args: tuple[Any, ...]) -> Reader:
     if origin in {types.UnionType, typing.Union}:
-        return _read_union(args, value, path)
+        return functools.partial(_read_union, args)
     if origin is typing.Literal:
-        return _read_choice(args, value, path)
+        return functools.partial(_read_choice, args)
     if origin is tuple:
-        return _read_tuple(args[0], value, path)
-    return _read_mapping(args[1], value, path)
+        return functools.partial(_read_tuple, args[0])
+    return functools.partial(_read_mapping, args[1])
+
+
+def _as_it_is(value: Any, _path: str) -> Any:
+    return value
+
+
+def _read_enum(hint: type[Enum], choices: tuple[Any, ...], value: Any, path: str) -> Any:
+    return hint(_read_choice(choices, value, path))
 
 
 def _read_dataclass(cls: type, value: Any, path: str) -> Any:
@@ -71,10 +89,11 @@ def _read_dataclass(cls: type, value: Any, path: str) -> Any:
     for name in value:
         if name not in known:
             raise CodecError(_join(path, str(name)), f"unknown field{_suggestion(str(name), known)}")
-    given = {known[name][0]: _read(known[name][1], item, _join(path, name)) for name, item in value.items()}
-    for name, (field, _) in known.items():
-        if field not in given and _is_required(cls, field):
-            raise CodecError(_join(path, name), "is required")
+    fields = [(known[name], name, item) for name, item in value.items()]
+    given = {field: _reader(hint)(item, _join(path, name)) for (field, hint), name, item in fields}
+    if missing := _required(cls).difference(given):
+        first = next(name for name, (field_name, _) in known.items() if field_name in missing)
+        raise CodecError(_join(path, first), "is required")
     return cls(**given)
 
 
@@ -82,10 +101,6 @@ def _read_dataclass(cls: type, value: Any, path: str) -> Any:
 def _required(cls: type) -> frozenset[str]:
     missing = dataclasses.MISSING
     return frozenset(f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing)
-
-
-def _is_required(cls: type, field: str) -> bool:
-    return field in _required(cls)
 
 
 def _read_union(hints: tuple[Any, ...], value: Any, path: str) -> Any:
@@ -102,12 +117,14 @@ def _read_union(hints: tuple[Any, ...], value: Any, path: str) -> Any:
 
 def _read_tuple(hint: Any, value: Any, path: str) -> tuple[Any, ...]:
     _expect(value, list, "a list", path)
-    return tuple(_read(hint, item, f"{path}[{i}]") for i, item in enumerate(value))
+    read_item = _reader(hint)
+    return tuple([read_item(item, f"{path}[{i}]") for i, item in enumerate(value)])
 
 
 def _read_mapping(hint: Any, value: Any, path: str) -> dict[str, Any]:
     _expect(value, dict, "an object", path)
-    return {str(name): _read(hint, item, _join(path, str(name))) for name, item in value.items()}
+    read_item = _reader(hint)
+    return {str(name): read_item(item, _join(path, str(name))) for name, item in value.items()}
 
 
 def _read_choice(choices: tuple[Any, ...], value: Any, path: str) -> Any:
@@ -156,8 +173,14 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
     return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(known))})"
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""What JSON writes as it is."""
+
+
 def write(value: Any, *, keep_defaults: bool = False) -> Any:
     """The JSON value of a dataclass (recursively); fields at their default are left out unless kept."""
+    if type(value) in _PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _write_dataclass(value, keep_defaults=keep_defaults)
     if isinstance(value, Enum):
@@ -166,19 +189,24 @@ def write(value: Any, *, keep_defaults: bool = False) -> Any:
         return [write(item, keep_defaults=keep_defaults) for item in value]
     if isinstance(value, Mapping):
         return {name: write(item, keep_defaults=keep_defaults) for name, item in value.items()}
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for field in dataclasses.fields(value):
+    cls: type = type(value)
+    for name, field in _written(cls):
         item = getattr(value, field.name)
         if item is None or (not keep_defaults and _is_default(field, item)):
             continue
-        out[json_name(field.name)] = write(item, keep_defaults=keep_defaults)
+        out[name] = item if type(item) in _PLAIN else write(item, keep_defaults=keep_defaults)
     return out
+
+
+@functools.cache
+def _written(cls: type) -> tuple[tuple[str, "dataclasses.Field[Any]"], ...]:
+    """JSON name and field of a dataclass, in order."""
+    return tuple((json_name(field.name), field) for field in dataclasses.fields(cls))
 
 
 def _is_default(field: "dataclasses.Field[Any]", item: Any) -> bool:

@@ -1,6 +1,6 @@
 """PURE: an object of the API server as a job that can be acted on, or the sentence that says why not."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from elasticjob_api import codec, names
@@ -46,17 +46,15 @@ def read_status(obj: Object) -> JobStatus:
 
     So is one of a predecessor of the same name: the write of a status knows no uid, and a late one may land here.
     """
-    known = set(codec.write(JobStatus(), keep_defaults=True)) | _UNSET
     given: dict[str, Any] = obj.get("status") or {}
     try:
-        status = codec.read(JobStatus, {name: value for name, value in given.items() if name in known})
+        status = codec.read(JobStatus, {name: value for name, value in given.items() if name in _KNOWN})
     except CodecError:
         return JobStatus()
     return status if status.selector in {"", f"{names.LABEL_JOB_UID}={objects.uid_of(obj)}"} else JobStatus()
 
 
-_UNSET = {"observedGeneration", "lastFailure", "progress"}
-"""Fields that are not written while they are unset."""
+_KNOWN = frozenset(codec.json_name(each.name) for each in fields(JobStatus))
 
 
 def is_ours(obj: Object) -> bool:

@@ -1,5 +1,6 @@
 """Which job: namespace, name and uid, because a re-created job is another one; and where its keys are."""
 
+import functools
 from dataclasses import dataclass
 
 from elasticjob_api import names
@@ -38,8 +39,12 @@ def of_pod(obj: Object) -> JobKey | None:
 
 def of_etcd_key(key: str) -> JobKey | None:
     """The job in `/elasticjob/<cluster>/<namespace>/<name>/<uid>/…`; None for any other key."""
-    parts = key.removeprefix(f"{ROOT}/").split("/", 4)
-    return JobKey(*parts[1:4]) if len(parts) == _PARTS and key.startswith(f"{ROOT}/") else None
+    if not key.startswith(f"{ROOT}/"):
+        return None
+    _, _, _, *parts = key.split("/", _PARTS)
+    return _job(*parts[:3]) if len(parts) > _UID else None
 
 
-_PARTS = 5
+_PARTS, _UID = 6, 3
+_job = functools.lru_cache(maxsize=4096)(JobKey)
+"""It is asked of every report."""

@@ -55,6 +55,8 @@ class Ledger:
     """Store (how many wipes there were) and revision of our last write: no plan is made from an older view."""
     applied: dict[Resource, Mapping[str, Any]] = field(default_factory=dict)
     """Service and disruption budget as last applied by this process."""
+    upkeep_from_s: float = 0.0
+    """What was applied before this process began is applied again from then on; 0 before the first look."""
     certified: Certified | None = None
     """The certificate that this process has made last."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)

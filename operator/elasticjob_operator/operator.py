@@ -9,7 +9,8 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator import txns
@@ -59,7 +60,7 @@ class Operator:
         self._settings = settings
         self._softly_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
-        self._jobs = JobCache(self._queue.add, self._is_said)
+        self._jobs = JobCache(self._queue.add, self._is_said, self._written)
         self._pods = PodCache(self._queue.add, self._pod_deleted, self._look_soon)
         self._rendezvous = Rendezvous(
             etcd,
@@ -135,6 +136,9 @@ class Operator:
 
     def _is_said(self, key: JobKey, status: object) -> bool:
         return self._reconciler.is_said(key, status)
+
+    def _written(self, key: JobKey) -> Mapping[str, Any]:
+        return self._reconciler.written(key)
 
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)

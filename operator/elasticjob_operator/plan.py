@@ -39,6 +39,7 @@ from elasticjob_operator.policy.standing import Owner, Standing
 from elasticjob_operator.policy.status import is_finished, next_status
 from elasticjob_operator.policy.stuck import Stuck, stuck_pods
 from elasticjob_operator.policy.ttl import expires_at_s
+from elasticjob_operator.policy.upkeep import keeps_up
 from elasticjob_operator.render.budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
@@ -101,18 +102,22 @@ def _acts(seen: Observed, status: JobStatus, ids: Ids) -> Iterator[Action]:
     yield from _creations(seen, owners)
     yield from _deletions(seen, owners)
     yield from _expectations(seen, owners)
-    if owners:  # last: whatever becomes of it, the pods are there
+    if owners and _keeps_up(seen):  # last: whatever becomes of it, the pods are there
         yield from _applied(seen, Resource.DISRUPTION_BUDGET, render_budget(seen.job))
     yield from renewed_certificate(seen)
 
 
 def _creations(seen: Observed, owners: dict[int, Owner]) -> Iterator[Action]:
-    if owners:
+    missing = {slot: owner.name for slot, owner in owners.items() if owner.standing is Standing.TO_CREATE}
+    if missing or (owners and _keeps_up(seen)):
         yield from _applied(seen, Resource.SERVICE, render_service(seen.job))
     avoided = avoided_nodes(seen.ledger, seen.now_s)
-    for slot, owner in sorted(owners.items()):
-        if owner.standing is Standing.TO_CREATE:
-            yield CreatePod(owner.name, _rendered(seen, slot, owner.name, avoided))
+    for slot, name in sorted(missing.items()):
+        yield CreatePod(name, _rendered(seen, slot, name, avoided))
+
+
+def _keeps_up(seen: Observed) -> bool:
+    return keeps_up(seen.ledger, seen.pods, seen.now_s)
 
 
 def _rendered(seen: Observed, slot: int, name: str, avoided: tuple[str, ...]) -> Mapping[str, Any]:
@@ -145,7 +150,9 @@ def _next_moment_s(seen: Observed, status: JobStatus) -> float | None:
     expected = [pod.created_s + EXPECTED_FOR_S for pod in seen.pods.values() if pod.live]
     deadline_s = next_deadline_s(seen.job, status, seen.view, seen.now_s)
     lost_s = lost_pods(seen.job.spec, seen.ledger, seen.now_s).next_at_s
-    return _earliest(seen.now_s, deadline_s, lost_s, _stuck(seen)[0].next_at_s, renewal_s(seen), *coming, *expected)
+    upkeep_s = None if _keeps_up(seen) else seen.ledger.upkeep_from_s
+    moments_s = (deadline_s, lost_s, upkeep_s, _stuck(seen)[0].next_at_s, renewal_s(seen))
+    return _earliest(seen.now_s, *moments_s, *coming, *expected)
 
 
 def _earliest(now_s: float, *moments_s: float | None) -> float | None:

@@ -5,8 +5,9 @@ etcd or in the API server before anything depends on it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import ElasticJob
@@ -36,6 +37,7 @@ from elasticjob_operator.policy.footprint import allowance
 from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import rejected_status
+from elasticjob_operator.policy.upkeep import upkeep_in_s
 from elasticjob_operator.saying import Speaker
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import to_rfc3339
@@ -98,6 +100,11 @@ class Reconciler:
         """It is the status that was written last, for progress alone: there is nothing more to say or do about it."""
         ledger = self._ledgers.get(key)
         return ledger is not None and ledger.said_softly and status == ledger.status_as_written
+
+    def written(self, key: JobKey) -> Mapping[str, Any]:
+        """The job's status as this process has written it last; empty if it has not."""
+        ledger = self._ledgers.get(key)
+        return {} if ledger is None else ledger.status_as_written
 
     async def reconcile(self, key: JobKey) -> float | None:
         """One turn; seconds until the next, if time alone calls for one. Raises what the queue should retry."""
@@ -162,6 +169,7 @@ class Reconciler:
     def _remember(self, key: JobKey, seen: Observed) -> None:
         """Bring the ledger up to date; nothing of this job is in flight here."""
         ledger, nodes = seen.ledger, seen.view.nodes.values()
+        ledger.upkeep_from_s = ledger.upkeep_from_s or seen.now_s + upkeep_in_s(key.uid, jobs=len(self._sources.jobs))
         if not seen.etcd_trouble and not seen.view.unclear:
             ledger.memory.note(seen.view, seen.pods)
             ledger.history = noted(seen.history, seen.view, seen.now_s)

@@ -18,6 +18,8 @@ from elasticjob_operator.pods import Pod, goes_well, is_same, parse_pod
 
 IsSaid = Callable[[JobKey, Any], bool]
 """Whether this is the status that was written last, and nobody has to look at the job for it."""
+Written = Callable[[JobKey], Mapping[str, Any]]
+"""The status that was written last, empty if none was."""
 
 
 def is_known(version: str, obj: Object) -> bool:
@@ -29,6 +31,15 @@ def _nobody_spoke(_key: JobKey, _status: Any) -> bool:
     return False
 
 
+def _nothing_written(_key: JobKey) -> Mapping[str, Any]:
+    return {}
+
+
+def _shared(known: Mapping[str, Any], obj: Object) -> Object:
+    """`obj` made of the parts that are known already as far as they are the same: each is held once."""
+    return {name: known[name] if known.get(name) == value else value for name, value in obj.items()}
+
+
 def _without_status(obj: Object) -> Object:
     metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
     return {**obj, "metadata": metadata, "status": None}
@@ -37,7 +48,10 @@ def _without_status(obj: Object) -> Object:
 class JobCache:
     """Jobs by key."""
 
-    def __init__(self, on_change: Callable[[JobKey], None], is_said: IsSaid = _nobody_spoke) -> None:
+    def __init__(
+        self, on_change: Callable[[JobKey], None], is_said: IsSaid = _nobody_spoke, written: Written = _nothing_written
+    ) -> None:
+        self._written = written
         self._jobs: dict[JobKey, Object] = {}
         self._listed: set[JobKey] = set()
         self._on_change = on_change
@@ -55,9 +69,14 @@ class JobCache:
                 return
         before = self._jobs.pop(key, None)
         if event.change is not Change.DELETED:
-            self._jobs[key] = event.object
+            self._jobs[key] = self._held(key, before or {}, event.object)
         if event.change is not Change.MODIFIED or before is None or not self._is_echo(key, before, event.object):
             self._on_change(key)
+
+    def _held(self, key: JobKey, before: Object, after: Object) -> Object:
+        """A job changes with each status of ours; what does not change is most of it."""
+        metadata = _shared(objects.metadata(before), dict(objects.metadata(after)))
+        return _shared({**before, "status": self._written(key)}, {**after, "metadata": metadata})
 
     def _is_echo(self, key: JobKey, before: Object, after: Object) -> bool:
         """Nothing else than a status of ours has come back."""

@@ -77,8 +77,11 @@ class Footprints:
         )
 
     def _of(self, etcd_key: str) -> _Job | None:
-        key = jobkey.of_etcd_key(etcd_key)
-        return None if key is None else self._jobs.setdefault(key, _Job())
+        if (key := jobkey.of_etcd_key(etcd_key)) is None:
+            return None
+        if (job := self._jobs.get(key)) is None:
+            job = self._jobs[key] = _Job()
+        return job
 
     def _age(self) -> None:
         """What was written before the last half of the window is forgotten, and jobs of which nothing is left."""

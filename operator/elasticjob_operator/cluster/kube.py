@@ -38,7 +38,7 @@ LIST_AGAIN_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
 _FIRST_LIST_AGAIN_S = 10.0
 """After the first list: kopf's watch begins a moment later, and does not tell what was deleted in that moment."""
-PAGE = 500
+PAGE = 200
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
 _WATCH_S = 300

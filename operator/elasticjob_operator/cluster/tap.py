@@ -39,8 +39,9 @@ class Tap:
         """As `Etcd.watch`; noted before the mirror takes it."""
         async with contextlib.aclosing(self._etcd.watch(prefix, start_revision=start_revision)) as stream:
             async for batch in stream:
-                self._touched.update(event.kv.key for event in batch.events)
-                yield replace(batch, events=tuple(event for event in batch.events if self._passes(event)))
+                self._touched.update([event.kv.key for event in batch.events])
+                events = tuple([event for event in batch.events if self._passes(event)])
+                yield batch if len(events) == len(batch.events) else replace(batch, events=events)
 
     def _passes(self, event: WatchEvent) -> bool:
         if event.deleted:

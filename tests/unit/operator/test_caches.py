@@ -1,5 +1,6 @@
 """What the watches have shown: what is kept, what is dropped, and what counts as the proof of a deletion."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -20,6 +21,10 @@ def job(key: JobKey = JOB, **fields: Any) -> Object:
 def pod(name: str = "p", key: JobKey | None = JOB, uid: str = "") -> Object:
     labels = {"elasticjob.io/job-name": key.name, "elasticjob.io/job-uid": key.uid} if key else {}
     return {"metadata": {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "labels": labels}}
+
+
+def versioned(obj: Object, version: int) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
 
 
 class Jobs:
@@ -61,6 +66,25 @@ def test_another_status_or_spec_is_a_change() -> None:
 
 def test_a_deletion_is_a_change_whatever_was_said() -> None:
     assert echoing(ObjectEvent(Change.DELETED, job(status=SAID, spec={"replicas": 1}))) == [JOB]
+
+
+def test_what_does_not_change_of_a_job_is_held_once() -> None:
+    written: Object = {"phase": "Running", "nodes": [1]}
+    cache = JobCache(lambda _key: None, written=lambda _key: written)
+    shown = job(spec={"template": {"a": 1}}, status=written)
+    shown["metadata"]["labels"] = {"team": "a"}
+    first, last = [_taken(cache, versioned(copy.deepcopy(shown), version)) for version in (1, 2)]
+    assert last == versioned(shown, 2)
+    assert last["status"] is written
+    assert last["spec"] is first["spec"]
+    assert last["metadata"]["labels"] is first["metadata"]["labels"]
+
+
+def _taken(cache: JobCache, obj: Object) -> Object:
+    cache.apply(ObjectEvent(Change.MODIFIED, obj))
+    found = cache.get(JOB)
+    assert found is not None
+    return found
 
 
 class Pods:
@@ -160,10 +184,6 @@ def test_a_job_without_pods_is_not_remembered() -> None:
 def test_asking_for_a_jobs_pods_leaves_no_trace() -> None:
     pods = Pods()
     assert (pods.names(), pods.cache.keys()) == (set(), set())
-
-
-def versioned(obj: Object, version: int) -> Object:
-    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
 
 
 def test_a_list_that_shows_a_job_as_it_is_known_is_no_change() -> None:

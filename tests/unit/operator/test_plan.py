@@ -393,6 +393,27 @@ def test_a_disruption_budget_follows_the_job_when_its_minimum_changes() -> None:
     assert (applied.resource, applied.body["spec"]["minAvailable"]) == (Resource.DISRUPTION_BUDGET, 1)
 
 
+def test_what_a_predecessor_has_applied_is_applied_again_in_its_time() -> None:
+    ledger, at = Ledger(upkeep_from_s=NOW_S + 3), settled(0, 1)
+    early = planned(at, pod(0), pod(1), ledger=ledger, applied=False, replicas=2)
+    assert (of(early, Apply), early.requeue_at_s) == ([], NOW_S + 3)
+    ledger.upkeep_from_s = NOW_S
+    due = planned(at, pod(0), pod(1), ledger=ledger, applied=False, replicas=2)
+    assert [action.resource for action in of(due, Apply)] == [Resource.SERVICE, Resource.DISRUPTION_BUDGET]
+
+
+def test_a_pod_that_is_created_does_not_wait_for_its_service() -> None:
+    ledger, at = Ledger(ours={"j-1-a"}, upkeep_from_s=NOW_S + 3), settled(0, 1)
+    made = planned(at, pod(0), ledger=ledger, applied=False, replicas=2)
+    assert [type(action) for action in made.actions if not isinstance(action, LookPod)] == [Apply, CreatePod]
+
+
+def test_the_first_pods_of_a_job_have_service_and_budget_at_once() -> None:
+    ledger, at = Ledger(ours={"j-0-a", "j-1-a"}, upkeep_from_s=NOW_S + 3), view(spec=written(0, 1, replicas=2))
+    made = planned(at, ledger=ledger, applied=False, replicas=2)
+    assert [action.resource for action in of(made, Apply)] == [Resource.SERVICE, Resource.DISRUPTION_BUDGET]
+
+
 def test_a_replacement_would_rather_not_go_to_a_node_that_lost_a_pod_lately() -> None:
     ledger = Ledger(ours={"j-0-a"}, avoided_until_s={"node-9": NOW_S + 1, "node-8": NOW_S - 1})
     (creation,) = of(planned(view(spec=written(0)), ledger=ledger), CreatePod)

@@ -1,0 +1,24 @@
+"""PURE: when a new process applies again what its predecessor has applied beside a job's pods: service and budget.
+
+It does not know what stands there, so it says it all again; but not of a thousand jobs at once, when it has just begun
+and others wait for it. What a pod that is created now needs waits for nothing.
+"""
+
+import zlib
+from collections.abc import Mapping
+
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.pods import Pod
+
+A_SECOND = 20.0
+"""Jobs."""
+
+
+def upkeep_in_s(uid: str, *, jobs: int) -> float:
+    """How long after the first look at one of so many jobs; always the same for the same job."""
+    return zlib.crc32(uid.encode()) / (1 << 32) * jobs / A_SECOND
+
+
+def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], now_s: float) -> bool:
+    """It is time, or nobody can have applied anything before."""
+    return bool(ledger.applied) or not pods or now_s >= ledger.upkeep_from_s
