@@ -48,12 +48,13 @@ def row(shown: Shown) -> Json:
 
 def whole(shown: Shown) -> Json:
     """What the page of one job shows."""
+    causes = {each.round: each.message for each in shown.status.rounds}
     return {
         **row(shown),
         "uid": shown.key.uid,
         "ranks": list(_nodes(shown)),
         "truncated": shown.status.nodes_truncated,
-        "rounds": [_round(each) for each in shown.history.rounds],
+        "rounds": [_round(each, causes.get(each.number, "")) for each in shown.history.rounds],
         "failure": _last_failure(shown.status),
         "failures": [_failure(name, failure) for name, failure in shown.failures.items()],
         "conditions": [
@@ -112,11 +113,12 @@ def _node(status: NodeStatus | None, report: Report | None, pod: str, *, ended: 
     }
 
 
-def _round(each: Round) -> Json:
+def _round(each: Round, message: str) -> Json:
+    """`message` is the status's, which knows the failure that a round was opened for."""
     return {
         "round": each.number,
         "cause": each.cause,
-        "detail": _cut(each.detail),
+        "detail": _cut(message or each.detail),
         "opened": each.opened_s,
         "active": each.active_s,
         "ended": each.ended_s,

@@ -122,7 +122,7 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_context_that_is_not_there_is_named(stage: Stage) -> None:
     config = stage.namespace.server.kubeconfig(namespace=stage.namespace.name)
-    with pytest.raises(NoCluster, match=r"with context production: .*production"):
+    with pytest.raises(NoCluster, match=r"no context production in .*; `kubectl config get-contexts` lists"):
         Cluster.connect(kubeconfig=config, context="production")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.records import Progress, WorkerReport, WorkerState
-from elasticjob_api.status import JobStatus, ProgressStatus
+from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
 from elasticjob_api.world import Member
 from elasticjob_operator.ui import Board
 from elasticjob_operator.ui.render import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, row, whole
@@ -116,6 +116,13 @@ def test_texts_of_a_job_are_passed_on_as_they_are_in_json() -> None:
     hostile(board)
     told = whole(board.jobs["team", "hostile"])
     assert json.loads(json.dumps(told))["failures"][0]["tail"] == HOSTILE
+
+
+def test_what_a_round_was_opened_for_is_told_as_the_status_has_it() -> None:
+    board, failed = Board(), "rank 0 on j-0-a was killed by SIGKILL"
+    status = JobStatus(rounds=(RoundStatus(round=1, start_time="", message=failed),))
+    board.note(key(), obj(), status, View(world=world()), NOW_S)
+    assert whole(board.jobs["team", "job"])["rounds"][0]["detail"] == failed
 
 
 def test_two_hundred_jobs_are_a_short_list() -> None:
