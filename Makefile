@@ -58,6 +58,7 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(MAKE) test-torch test-frameworks fuzz
 	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 	$(MAKE) soak
+	$(BIN)/python -m benchmarks.operator --jobs 50 --pods 5 --steady-seconds 30 --churn 3600 --acts-a-second 0.5
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m benchmarks.jobs --jobs 100 300 1000 --steady-seconds 60
 
