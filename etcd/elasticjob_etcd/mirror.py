@@ -46,9 +46,11 @@ class Mirror:
         self._etcd = etcd
         self._backoff = Backoff(rng)
         self._initial = initial
-        self._first: asyncio.Future[int] = asyncio.Future()
+        self._given_later = given_later
+        self._first: asyncio.Future[int] | None = None
         """The revision of what `begin` gives."""
-        self._given = self._first if given_later else None
+        self._given: asyncio.Future[int] | None = None
+        """The same, until it was looked at."""
         self.failure: Exception | None = None
         self._is_wiped = False
         """A wipe was met, and the new store has not been listed yet."""
@@ -60,8 +62,10 @@ class Mirror:
         """Start, and wait until `items` holds a first list."""
         if self._initial is not None:
             self._take(self._initial)
+        if self._given_later:
+            self._first = self._given = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._follow(), name=f"mirror of {self.prefix}")
-        if self._given is not None:
+        if self._given_later:
             return self
         try:
             await self._next_change(lambda: self.revision > 0)
@@ -72,6 +76,7 @@ class Mirror:
 
     def begin(self, first: Range) -> None:
         """Give the first list, once. One that was read after the watch began spares another."""
+        assert self._first is not None
         self._take(first)
         self._first.set_result(first.revision)
 
