@@ -24,62 +24,50 @@ from benchmarks.results import Report
 _ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 LONGEST_S, CLEANS_UP_S = 1200.0, 60.0
-"""A part that takes longer hangs; so long it may take to end when told to."""
+"""A part that takes longer hangs (in full, three times as long); so long may one take to end when told to."""
 
-Parts = Mapping[str, tuple[str, ...]]
+Parts = Mapping[str, str]
 PARTS: Parts = {
-    "floors": (),
-    "recovery": ("--longest", "25"),
-    "rendezvous": ("--repetitions", "5", "--idle-seconds", "6", "--nodes", "16", "64", "256", "1000"),
-    "planning": (),
-    "processes": (),
-    "jobs": (),
+    "floors": "",
+    "recovery": "--longest 25",
+    "rendezvous": "--repetitions 5 --idle-seconds 6 --nodes 16 64 256 1000",
+    "planning": "",
+    "processes": "",
+    "jobs": "",
 }
-_QUICK_RENDEZVOUS = "--repetitions 1 --idle-seconds 3 --nodes 16 64 128 --tls-nodes 64 --torchrun-nodes"
 QUICK: Parts = {
-    "floors": ("--repetitions", "2"),
-    "recovery": (
-        "--repetitions",
-        "2",
-        "--torchrun-repetitions",
-        "1",
-        "--longest",
-        "8",
-        "--without-saving",
-        "--idle-repetitions",
-        "1",
-    ),
-    "rendezvous": tuple(_QUICK_RENDEZVOUS.split()),
-    "planning": ("--repetitions", "3"),
-    "processes": ("--quick",),
-    "jobs": ("--jobs", "4", "8", "16", "--steady-seconds", "5"),
+    "floors": "--repetitions 2",
+    "recovery": "--repetitions 2 --torchrun-repetitions 1 --idle-repetitions 1 --longest 8 --without-saving",
+    "rendezvous": "--repetitions 1 --idle-seconds 3 --nodes 16 64 128 --tls-nodes 64 --torchrun-nodes",
+    "planning": "--repetitions 3",
+    "processes": "--quick",
+    "jobs": "--jobs 4 8 16 --steady-seconds 5",
 }
-FULL: Parts = {**PARTS, "jobs": ("--jobs", "100", "300", "1000", "--steady-seconds", "60")}
+FULL: Parts = {**PARTS, "jobs": "--jobs 100 300 1000 --steady-seconds 60"}
 
 
-def run(parts: Parts, folder: Path, *, measure: bool = True) -> Report:
-    """All parts, and their reports as one; `measure`: else what the folder has of them."""
-    whole = results.begin()
+def run(parts: Parts, folder: Path, longest_s: float) -> Report:
+    """All parts, and their reports as one."""
+    faults = []
     for name, options in parts.items():
-        path = folder / f"{name}.json"
-        fault = _measure(name, options, path) if measure else ""
-        if path.exists():
-            part = results.load(path)
-            whole.add(part)
-            fault = "" if part.failed else fault
-        elif not fault:
-            continue
-        whole.failed += [f"{name}: {fault}"] if fault else []
+        print(f"\n=== {name}", flush=True)
+        begin_s = time.monotonic()
+        command = [sys.executable, "-m", f"benchmarks.{name}", *options.split(), "--json", str(folder / f"{name}.json")]
+        if fault := run_part(command, longest_s):
+            faults.append(f"{name}: {fault}")
+        print(f"=== {name}: {time.monotonic() - begin_s:.0f} s {fault}", flush=True)
+    whole = kept(parts, folder)
+    whole.failed += faults
     return whole
 
 
-def _measure(name: str, options: Sequence[str], path: Path) -> str:
-    """One part; what went wrong."""
-    print(f"\n=== {name}", flush=True)
-    begin_s = time.monotonic()
-    fault = run_part([sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(path)], LONGEST_S)
-    print(f"=== {name}: {time.monotonic() - begin_s:.0f} s {fault}", flush=True)
-    return fault
+def kept(parts: Parts, folder: Path) -> Report:
+    """What the folder has of them, as one report."""
+    whole = results.begin()
+    for path in (folder / f"{name}.json" for name in parts):
+        if path.exists():
+            whole.add(results.load(path))
+    return whole
 
 
 def run_part(command: Sequence[str], longest_s: float) -> str:
@@ -135,20 +123,22 @@ def main() -> None:
     chosen = QUICK if options.quick else FULL if options.full else PARTS
     parts = {name: each for name, each in chosen.items() if name not in options.without}
     begin_s = time.monotonic()
-    report = run(parts, folder, measure=options.again is None)
-    if options.again is None:
+    if options.again:
+        report = kept(parts, folder)
+    else:
+        report = run(parts, folder, 3 * LONGEST_S if options.full else LONGEST_S)
         report.machine["took"] = f"{(time.monotonic() - begin_s) / 60:.0f} minutes"
     publish = not options.quick if options.publish is None else options.publish
     docs = _ROOT / "docs" if publish else folder
-    kept = docs / "benchmarks" / "results.json"
-    report.save(kept)
-    plots = draw(kept, docs / "benchmarks")
+    samples = docs / "benchmarks" / "results.json"
+    report.save(samples)
+    plots = draw(samples, docs / "benchmarks")
     latencies = goals.latencies((_ROOT / "docs" / "latencies.md").read_text())
     (docs / "benchmarks.md").write_text(page.page(report, plots, "benchmarks", latencies))
     if publish:
         scaled = docs / "scaling.md"
         scaled.write_text(scaling_page.renewed(scaled.read_text(), report.series))
-    print(f"\nwritten: {docs / 'benchmarks.md'}, {len(plots)} plots, all samples in {kept}; each part in {folder}")
+    print(f"\nwritten: {docs / 'benchmarks.md'}, {len(plots)} plots, all samples in {samples}; each part in {folder}")
     if report.failed:
         sys.exit("\n".join(["not everything was measured:", *report.failed]))
 

@@ -49,7 +49,7 @@ def test_a_part_that_is_ended_keeps_its_samples(tmp_path: Path) -> None:
 
 def test_what_failed_in_a_part_is_on_the_page_beside_what_did_not(tmp_path: Path) -> None:
     a_report("agent SIGKILLed, ours, repetition 3: AssertionError: no round 2").save(tmp_path / "recovery.json")
-    whole = suite.run({"recovery": (), "planning": ()}, tmp_path, measure=False)
+    whole = suite.kept({"recovery": "", "planning": ""}, tmp_path)
     written = page.page(whole, [], "x", {})
     assert "- `agent SIGKILLed, ours, repetition 3" in written
     assert "| agent joins | 1 | 200 ms |" in written
