@@ -30,7 +30,7 @@ Parts = Mapping[str, str]
 PARTS: Parts = {
     "floors": "",
     "recovery": "--longest 25",
-    "rendezvous": "--repetitions 5 --idle-seconds 6 --nodes 16 64 256 1000",
+    "rendezvous": "--repetitions 4 --idle-seconds 6 --nodes 16 64 256 1000 --longest 40",
     "planning": "",
     "processes": "",
     "jobs": "",
