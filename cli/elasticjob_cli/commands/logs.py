@@ -1,6 +1,7 @@
 """`elasticjob logs`: lines of a job's pods through the API server, or of a run's folder."""
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +130,8 @@ def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
     for file in found:
         for text in run_logs.lines(file, arguments.tail):
             print(shown(file.rank, file.pod, text, alone=alone, time="", colour=colour))
+    if any(file.is_the_pods for file in found) and (arguments.round is not None or arguments.previous):
+        print("elasticjob logs: " + run_logs.NOT_TOLD_APART, file=sys.stderr)
     return ExitCode.OK
 
 

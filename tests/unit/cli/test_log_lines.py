@@ -99,3 +99,16 @@ def test_the_events_of_a_run_are_read_from_its_log() -> None:
     first, second = moments_of_log(text)
     assert (first.reason, first.message, first.warning) == ("Created", "it starts", False)
     assert (second.message, second.warning, second.time_s - first.time_s) == ("rank 1: no", True, 0.75)
+
+
+def test_the_only_worker_of_a_node_has_written_to_the_log_of_its_pod(tmp_path: Path) -> None:
+    for path, text in (
+        ("pods/j-0-x/volumes/elasticjob-logs/round_1/0/stderr.log", ""),
+        ("logs/j-0-x/t/stdout.log", "hi\n"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    job = {"spec": {"template": {"spec": {"containers": [{"name": "t", "image": "i"}]}}}}
+    (error, said) = run_logs.files(tmp_path, job)
+    assert (error.stream, error.is_the_pods) == ("stderr", False)
+    assert (said.stream, said.is_the_pods, [*run_logs.lines(said, None)]) == ("stdout", True, ["hi"])
