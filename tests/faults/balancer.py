@@ -19,7 +19,7 @@ class Balancer:
         self.met = 0
         """Connections that were made."""
         self.port = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def listen(self) -> asyncio.Server:
         """Take connections."""
@@ -29,26 +29,30 @@ class Balancer:
 
     async def close(self) -> None:
         """End every connection."""
-        for task in self._tasks:
+        tasks = dict(self._tasks)
+        for task, writer in tasks.items():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            writer.transport.abort()  # also of a task that never began
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.met += 1
         where = self.route.pop(0) if len(self.route) > 1 else self.route[0]
         task = asyncio.get_running_loop().create_task(self._carry(where, reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = writer
+        task.add_done_callback(self._tasks.pop)
 
     async def _carry(self, where: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, _, port = where.rpartition(":")
-        far_reader, far_writer = await asyncio.open_connection(host, int(port))
         try:
-            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            try:
+                await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+            finally:
+                far_writer.transport.abort()
         except OSError:
             pass  # one of the two ends is gone, so is the other
         finally:
-            far_writer.transport.abort()
             writer.transport.abort()
 
 
