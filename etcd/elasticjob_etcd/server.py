@@ -26,6 +26,9 @@ _PEER_HOST = "127.0.0.2"  # another address, so that the client's port is known 
 _POLL_S = 0.005
 _NO_FSYNC = "unsafe-no-fsync"
 
+QUOTA_BYTES = 256 * 1024 * 1024
+"""Plenty for jobs; an API server of ten thousand pods needs more."""
+
 
 class EtcdServer:
     """A running etcd; `start` makes it, `stop` ends it. It belongs to no event loop."""
@@ -44,16 +47,18 @@ class EtcdServer:
         client_port: int = 0,
         binary: str | os.PathLike[str] | None = None,
         timeout_s: float = 10.0,
+        quota_bytes: int = QUOTA_BYTES,
     ) -> "EtcdServer":
         """Start etcd in `data_dir` (made if absent, reused if not) and wait until it answers.
 
-        Port 0 is any free one. The thread that calls this must outlive the server: the kernel takes its end for
-        the parent's. Raises `BinaryNotFound`, or `ServerError` with what etcd said last.
+        Port 0 is any free one. Beyond `quota_bytes` it takes no more writes. The thread that calls this must outlive
+        the server: the kernel takes its end for the parent's. Raises `BinaryNotFound`, or `ServerError` with what
+        etcd said last.
         """
         program = find_binary(binary)
         folder = _folder(data_dir)
         log = folder / "etcd.log"
-        arguments = _arguments(folder, client_port)
+        arguments = [*_arguments(folder, client_port), f"--quota-backend-bytes={quota_bytes}"]
         try:
             try:
                 return await cls._launch([str(program), *arguments, f"--{_NO_FSYNC}"], log, timeout_s)
@@ -126,7 +131,6 @@ def _arguments(folder: Path, port: int) -> list[str]:
         "initial-cluster": f"elasticjob={peer}",
         # The cluster id is a hash of this: a wiped store must not look like the one before.
         "initial-cluster-token": uuid.uuid4().hex,
-        "quota-backend-bytes": 256 * 1024 * 1024,
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "5m",
         "snapshot-count": 10_000,

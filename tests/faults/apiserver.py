@@ -36,6 +36,8 @@ _START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 10.0
 _KUBECTL_LIMIT_S = 60.0
 _PORT_TRIES = 3
+_QUOTA_BYTES = 4 << 30
+"""As etcd is set up for an API server; ten thousand pods and their changes are not compacted for minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class ApiServer:
     def __enter__(self) -> Self:
         (self._folder / "tokens.csv").write_text(_TOKEN_FILE)
         try:
-            self._etcd = asyncio.run(EtcdServer.start(self._folder / "etcd", binary=self._programs.etcd))
+            start = EtcdServer.start(self._folder / "etcd", binary=self._programs.etcd, quota_bytes=_QUOTA_BYTES)
+            self._etcd = asyncio.run(start)
             self.start()
         except BaseException:
             self.close()
