@@ -49,8 +49,6 @@ class Mirror:
         self._given_later = given_later
         self._first: asyncio.Future[int] | None = None
         """The revision of what `begin` gives."""
-        self._given: asyncio.Future[int] | None = None
-        """The same, until it was looked at."""
         self.failure: Exception | None = None
         self._is_wiped = False
         """A wipe was met, and the new store has not been listed yet."""
@@ -63,7 +61,7 @@ class Mirror:
         if self._initial is not None:
             self._take(self._initial)
         if self._given_later:
-            self._first = self._given = asyncio.get_running_loop().create_future()
+            self._first = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._follow(), name=f"mirror of {self.prefix}")
         if self._given_later:
             return self
@@ -144,10 +142,9 @@ class Mirror:
         What is given while the watch stands already may be newer: both overlap then. Anything else that is newer than
         a watch is of another store, perhaps, and a list must tell.
         """
-        given, self._given = self._given, None
-        if given is None or given.done():
+        if self._first is None or self._first.done():
             return self.revision == begun
-        return await given >= begun
+        return await self._first >= begun
 
     def _apply(self, batch: WatchBatch) -> None:
         if batch.revision <= self.revision:
