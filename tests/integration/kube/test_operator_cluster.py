@@ -15,6 +15,7 @@ from elasticjob_operator.cluster.pod_watch import PodWatch
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
 from tests.faults.apiserver import ApiServer
+from tests.faults.clock import Clock
 from tests.integration.kube.manifests import MINIMAL
 from tests.integration.kube.namespace import Namespace
 
@@ -26,13 +27,6 @@ STRANGER = "ffffffff-0000-0000-0000-000000000000"
 @pytest.fixture
 def feed() -> Feed:
     return Feed(settle_s=0.0)
-
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
 from elasticjob_operator.operator import Operator
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.web import Vitals, Web
+from tests.faults.clock import Clock
 from tests.faults.waiting import aeventually, eventually
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.manifests import MINIMAL
@@ -44,13 +45,6 @@ def probe(url: str) -> int:
         return error.code
     except OSError:
         return 0
-
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @contextlib.asynccontextmanager

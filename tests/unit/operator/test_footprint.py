@@ -6,21 +6,15 @@ from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.cluster.footprint import UNKNOWN, WINDOW_S, Footprints
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.policy.footprint import MIB, Allowance
+from tests.faults.clock import Clock
 
 KEY, OTHER = JobKey("n", "j", "uid"), JobKey("n", "other", "uid-2")
 SMALL = Allowance(held=2 * MIB, written=8 * MIB)
 
 
-class Clock:
-    now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1000.0)
 
 
 @pytest.fixture

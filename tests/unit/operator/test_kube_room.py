@@ -11,6 +11,7 @@ from kubernetes.aio import client
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.protocol import Resource
+from tests.faults.clock import Clock
 from tests.faults.waiting import aeventually
 
 ANSWERS_AFTER_S = 0.05
@@ -39,13 +40,6 @@ class Server:
         self.telling -= 1
         self.told += 1
         return web.json_response({})
-
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

@@ -6,13 +6,7 @@ import sys
 
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.logs import SAY_AGAIN_S, JsonLines, Seldom
-
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.faults.clock import Clock
 
 
 def record(message: str) -> logging.LogRecord:

@@ -9,20 +9,14 @@ from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.credentials.authority import Authority, describe
 from elasticjob_operator.credentials.home import SERVER_LIFE_S, Home, Place
 from elasticjob_operator.errors import ClusterError, CredentialsError
+from tests.faults.clock import Clock
 
 PLACE = Place(namespace="system", authority="ca", server="server", hosts=("etcd.system.svc", "127.0.0.1"))
 
 
-class Clock:
-    now_s = 1_750_000_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_750_000_000.0)
 
 
 @pytest.fixture

@@ -1,0 +1,14 @@
+"""A clock that a test sets."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Clock:
+    """Called for the time; it stands still until `now_s` is set."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now_s
