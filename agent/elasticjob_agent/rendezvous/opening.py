@@ -69,8 +69,8 @@ def joiners(view: View, spec: Slots, world: World) -> list[LiveNode]:
     """Nodes outside the active round that a new round would include."""
     if _anyone_done(view, world):
         return []
-    owned = view.owned()
-    waiting = [n for m, n in owned.items() if m not in world.members and not n.record.leaving and m not in view.gone]
+    owned, inside = view.owned(), set(world.members)
+    waiting = [n for m, n in owned.items() if m not in inside and not n.record.leaving and m not in view.gone]
     count = sizes.fitting(spec, min(len(world.members) + len(waiting), sizes.wanted(spec)))
     room = count - len(world.members)
     return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
