@@ -3,7 +3,7 @@
 One reader serves manifests and etcd records. Field names go by rule: `min_replicas` is `minReplicas`, and the
 suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`), so that no name is written
 twice. Supported: bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T],
-dataclasses, and Any (passed through untouched: pod templates).
+dataclasses, and Any (passed through untouched: pod templates). A field may have a form of its own (`packed`).
 """
 
 import dataclasses
@@ -31,20 +31,30 @@ def json_name(field_name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
+Reader = Callable[[Any, str], Any]
+"""(parsed JSON value, its path) → what it stands for."""
+
+_WRITE, _READ = "json write", "json read"
+
+
+def packed(write: Callable[[Any], Any], read: Reader) -> Mapping[str, Any]:
+    """The metadata of a dataclass field whose JSON is not that of its type."""
+    return {_WRITE: write, _READ: read}
+
+
 @functools.cache
-def _fields(cls: type) -> dict[str, tuple[str, Any]]:
-    """JSON name → (field name, type) of a dataclass."""
+def _fields(cls: type) -> dict[str, tuple[str, Reader]]:
+    """JSON name → (field name, how it is read) of a dataclass."""
     hints = typing.get_type_hints(cls)
-    return {json_name(f.name): (f.name, hints[f.name]) for f in dataclasses.fields(cls)}
+    return {
+        json_name(field.name): (field.name, field.metadata.get(_READ) or _reader(hints[field.name]))
+        for field in dataclasses.fields(cls)
+    }
 
 
 def read(cls: type[T], value: Any, path: str = "") -> T:
     """Make a `cls` of a parsed JSON value; raises `CodecError` naming the field, the cause and the cure."""
     return typing.cast("T", _read(cls, value, path))
-
-
-Reader = Callable[[Any, str], Any]
-"""(parsed JSON value, its path) → what it stands for."""
 
 
 def _read(hint: Any, value: Any, path: str) -> Any:
@@ -90,7 +100,7 @@ def _read_dataclass(cls: type, value: Any, path: str) -> Any:
         if name not in known:
             raise CodecError(_join(path, str(name)), f"unknown field{_suggestion(str(name), known)}")
     fields = [(known[name], name, item) for name, item in value.items()]
-    given = {field: _reader(hint)(item, _join(path, name)) for (field, hint), name, item in fields}
+    given = {field: read_item(item, _join(path, name)) for (field, read_item), name, item in fields}
     if missing := _required(cls).difference(given):
         first = next(name for name, (field_name, _) in known.items() if field_name in missing)
         raise CodecError(_join(path, first), "is required")
@@ -199,7 +209,9 @@ def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:
         item = getattr(value, field.name)
         if item is None or (not keep_defaults and _is_default(field, item)):
             continue
-        out[name] = item if type(item) in _PLAIN else write(item, keep_defaults=keep_defaults)
+        packs = field.metadata.get(_WRITE)
+        plain = packs(item) if packs else item
+        out[name] = plain if type(plain) in _PLAIN else write(plain, keep_defaults=keep_defaults)
     return out
 
 

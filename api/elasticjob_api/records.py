@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from elasticjob_api import codec
+from elasticjob_api import codec, slot_map
 from elasticjob_api.errors import CodecError, RecordError
 
 VERSION = 1
@@ -25,6 +25,14 @@ class SlotOwner:
 
     pod: str
     topology: str = ""
+
+
+def _pack(owners: dict[str, SlotOwner]) -> slot_map.Packed:
+    return slot_map.pack((int(slot, 16), owner.pod, owner.topology) for slot, owner in owners.items())
+
+
+def _unpack(value: Any, path: str) -> dict[str, SlotOwner]:
+    return {f"{slot:04x}": SlotOwner(pod, topology) for slot, pod, topology in slot_map.unpack(value, path)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class Slots:
     min: int
     max: int
     desired: int
-    slots: dict[str, SlotOwner] = field(default_factory=dict)
+    slots: dict[str, SlotOwner] = field(default_factory=dict, metadata=codec.packed(_pack, _unpack))
     """Slot (four hex digits) → owner. Empty without an operator: there the oldest live key owns its slot."""
     operator: str | None = None
     """The operator's id; None for a job of the command line."""

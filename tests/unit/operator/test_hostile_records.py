@@ -160,5 +160,6 @@ def test_a_map_of_all_slots_makes_no_more_pods_than_the_job_may_have() -> None:
 
 def test_a_map_that_names_other_jobs_pods_touches_none_of_them() -> None:
     foreign = json.loads(RUNNING[KEYS.spec])
-    foreign["slots"] = {"0000": {"pod": "victim-0-abcde"}, "0001": {"pod": "../../x"}, "zzzz": {"pod": "j-2-a"}}
-    require_harmless(planned({**RUNNING, KEYS.spec: json.dumps(foreign).encode()}))
+    for slots in ({"victim": {"": "0-abcde"}}, {"": {"": "1=../../x"}}, {"j": {"": "99999-a"}}):
+        foreign["slots"] = slots
+        require_harmless(planned({**RUNNING, KEYS.spec: json.dumps(foreign).encode()}))
