@@ -23,6 +23,7 @@ from elasticjob_agent.multiprocessing import (
     RunProcsResult,
     start_processes,
 )
+from elasticjob_agent.rendezvous.job import JobRendezvous
 from elasticjob_agent.server import limits
 from elasticjob_agent.server.api import SimpleElasticAgent
 from elasticjob_agent.server.budget import FAILURE_GRACE_S
@@ -74,13 +75,15 @@ class LocalElasticAgent(SimpleElasticAgent):
     Newer form: `(spec, logs_specs, start_method="spawn", exit_barrier_timeout=300, log_line_prefix_template=None,
     shutdown_timeout=30, health_check_server=None, uninterruptible_state_timeout=None)`. Older form: `(spec,
     start_method="spawn", exit_barrier_timeout=300, log_dir=None, log_line_prefix_template=None)`; there the spec's
-    `redirects` and `tee` say what goes where. Names of either may be given by keyword.
+    `redirects` and `tee` say what goes where. Names of either may be given by keyword. Functions cannot be forked
+    beside a rendezvous over etcd: ValueError.
     """
 
     def __init__(self, spec: WorkerSpec, *args: Any, **kwargs: Any) -> None:
         given = _arguments(args, kwargs)
         super().__init__(spec, given.get("exit_barrier_timeout"), given.get("shutdown_timeout"))
         self._start_method: str = given.get("start_method", "spawn")
+        _check_fork(spec, self._start_method)
         self._logs_specs: LogsSpecs = given.get("logs_specs") or DefaultLogsSpecs(
             log_dir=given.get("log_dir"), redirects=spec.redirects, tee=spec.tee
         )
@@ -240,6 +243,15 @@ class LocalElasticAgent(SimpleElasticAgent):
         """Whether the loop has turned lately; a turn takes at most the interval and a stop of the workers."""
         most_s = self._worker_group.spec.monitor_interval + self._shutdown_timeout
         return time.monotonic() - self._turned_s < _LATE_TURNS * most_s
+
+
+def _check_fork(spec: WorkerSpec, start_method: str) -> None:
+    """Of gRPC a fork copies threads' locks without the threads, and sockets that make a dead agent look alive."""
+    if start_method == "fork" and callable(spec.entrypoint) and isinstance(spec.rdzv_handler, JobRendezvous):
+        raise ValueError(
+            "start_method 'fork' cannot be used with a rendezvous over etcd: this process speaks gRPC, which does not "
+            "survive a fork, and the workers would hold its connections open; use 'spawn' or 'forkserver'"
+        )
 
 
 def _translated(ended: RunProcsResult, group: WorkerGroup) -> RunResult:

@@ -1,5 +1,6 @@
 """Several local agents of one job over a real etcd: failures, losses, roles, and one end for all."""
 
+import contextlib
 import itertools
 import random
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from elasticjob_etcd.server import EtcdServer
@@ -98,6 +100,37 @@ def test_k_004_02_killed_agent_costs_the_survivor_one_round_and_nothing_of_the_b
     agents.finish()
     result = survivor.result()
     assert (result["state"], result["restarts"]) == ("SUCCEEDED", 0)
+
+
+def sockets(pid: int) -> set[str]:
+    """The inodes of all sockets that a process has open."""
+    found = set()
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.add(str(fd.readlink()))
+    return {target for target in found if target.startswith("socket:")}
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_functions_hold_no_socket_of_their_agent_whatever_starts_them(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str, method: str
+) -> None:
+    """Its link would be: a dead agent would look alive until its lease ends."""
+    agent = start(agents, etcd_server, run_id, low=1, high=1, agent={"start_method": method})
+    agents.await_running(1)
+    children = psutil.Process(agent.process.pid).children(recursive=True)
+    assert len(children) >= 2, "who starts the workers, and a worker"
+    assert [child for child in children if sockets(child.pid) & sockets(agent.process.pid)] == []
+    agents.finish()
+    assert agent.result()["state"] == "SUCCEEDED"
+
+
+def test_functions_are_not_forked_beside_a_connection_to_etcd(
+    agents: Fleet, etcd_server: EtcdServer, run_id: str
+) -> None:
+    agent = start(agents, etcd_server, run_id, low=1, high=1, agent={"start_method": "fork"})
+    assert agent.process.wait(30) == 1
+    assert "start_method 'fork' cannot be used with a rendezvous over etcd" in agent.log.read_text()
 
 
 def test_k_004_03_agent_told_by_sigterm_leaves_and_another_joins(
