@@ -11,8 +11,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from elasticjob_agent.hang_watch import HangWatch
 from elasticjob_agent.progress import ProgressFifo
 from elasticjob_agent.recovery import recovery
 from elasticjob_agent.rendezvous import txns
@@ -24,6 +24,9 @@ from elasticjob_agent.workers import NodeWorkers
 from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.protocol import Etcd
+
+if TYPE_CHECKING:
+    from elasticjob_agent.hang_watch import HangWatch
 
 _TOGETHER_S = 0.02
 _AGAIN_S = 1.0
@@ -82,6 +85,8 @@ class Reporter:
     def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:
         if deadline_s <= 0 or self._hangs is not None:
             return
+        from elasticjob_agent.hang_watch import HangWatch  # noqa: PLC0415  # psutil: a job has to ask for it
+
         self._hangs = HangWatch(
             workers=lambda: (self._workers.place.round if self._workers.place else 0, self._workers.reports()),
             progress=self._progress,
@@ -106,7 +111,7 @@ class Reporter:
     def _lost(self, stay: Stay) -> None:
         # Only if that stay is still the one: a report under way while the node came back says nothing of the new one.
         if self._member.stay is stay:
-            stay.keeper.lost.set()
+            self._member.lost()
 
     def _report(self, stay: Stay) -> Report:
         place, workers = self._workers.place, self._workers.reports()

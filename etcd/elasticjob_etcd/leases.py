@@ -63,7 +63,8 @@ class KeepAliveStream:
 class LeaseKeeper:
     """Refreshes one lease every third of its TTL, in a task of its own, until it is lost or `close` is called.
 
-    `lost` is set once and for ever; `reason` then says why. Make it right after the grant, inside the loop.
+    `lost` is set once and for ever; `reason` then says why, and `on_lost` is called, which must not raise. Make it
+    right after the grant, inside the loop.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class LeaseKeeper:
         self.lease = lease
         self.lost = asyncio.Event()
         self.reason = ""
+        self.on_lost: Callable[[], None] = _nobody_minds
         self._etcd = etcd
         self._clock = clock
         self._backoff = Backoff(rng, most_s=lease.ttl_s / 3)
@@ -96,7 +98,7 @@ class LeaseKeeper:
                 await asyncio.sleep(min(pause_s, max(0.0, self._alive_until - self._clock())))
                 pause_s = await self._refresh()
         except Exception:
-            self._lose("its keeper failed")  # a bug; the owner must not live on as if all were well
+            self.lose("its keeper failed")  # a bug; the owner must not live on as if all were well
             raise
 
     async def _refresh(self) -> float:
@@ -113,15 +115,23 @@ class LeaseKeeper:
             self._lose_if_over()
             return self._backoff.next_s()
         if granted_s <= 0:
-            self._lose("etcd says that it does not exist any more")
+            self.lose("etcd says that it does not exist any more")
         self._alive_until = sent + granted_s
         self._backoff.reset()
         return granted_s / 3
 
     def _lose_if_over(self) -> None:
         if self._clock() >= self._alive_until:
-            self._lose(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._trouble})")
+            self.lose(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._trouble})")
 
-    def _lose(self, why: str) -> None:
+    def lose(self, why: str) -> None:
+        """It is lost: also by what its owner has found."""
+        if self.lost.is_set():
+            return
         self.reason = f"lease {self.lease.id:x} is lost: {why}"
         self.lost.set()
+        self.on_lost()
+
+
+def _nobody_minds() -> None:
+    """The owner waits for `lost`."""

@@ -60,6 +60,8 @@ class Election:
         self._charges = ChargeClock()
         self._last: Member | None = None
         """Who closed last, as far as this node has seen; None before the first."""
+        self._turn: asyncio.TimerHandle | None = None
+        """When this node will stand, unless another is elected before."""
         self._standing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closing_as: Identity | None = None
@@ -75,14 +77,15 @@ class Election:
         elected, predecessor = closer_in(closer), self._last
         if elected is not None:
             self._last = elected.member
-            await _cancel(self._standing)
-            self._standing = None
+            await self._stand_no_more()
         if elected is not None and elected.member == me.member and closer is not None and closer.lease == me.lease:
             await self._serve(me, predecessor)
             return
         await self._stand_down()
-        if closer is None and may_stand and (self._standing is None or self._standing.done()):
-            self._standing = asyncio.create_task(self._stand(me), name="stand for closer")
+        if closer is None and may_stand and self._turn is None and (self._standing is None or self._standing.done()):
+            # A timer: of a thousand agents nearly all see another elected before it is their turn.
+            wait_s = turn_s(me.member.slot, is_first=self._last is None)
+            self._turn = asyncio.get_running_loop().call_later(wait_s, self._begin_to_stand, me)
 
     def note(self, world: World) -> None:
         """Take in every world that this node sees: a closer must know how long ago failures were charged."""
@@ -109,8 +112,18 @@ class Election:
         self._closing = asyncio.create_task(self._loop.run(), name="closer")
         self._closing.add_done_callback(lambda _: self._wake())
 
+    def _begin_to_stand(self, me: Identity) -> None:
+        self._turn = None
+        self._standing = asyncio.create_task(self._stand(me), name="stand for closer")
+
+    async def _stand_no_more(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        await _cancel(self._standing)
+        self._standing = None
+
     async def _stand(self, me: Identity) -> None:
-        await asyncio.sleep(turn_s(me.member.slot, is_first=self._last is None))
         while True:
             try:
                 await self._etcd.txn(txns.elect(me, self.link))
@@ -126,8 +139,7 @@ class Election:
 
     async def close(self) -> None:
         """Stop standing and closing; idempotent."""
-        await _cancel(self._standing)
-        self._standing = None
+        await self._stand_no_more()
         await self._stand_down()
 
 

@@ -32,6 +32,8 @@ from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
 
 log = logging.getLogger(__name__)
 
+_KEY_IS_GONE = "the own key is gone"
+
 
 class RendezvousMember:
     """One node of a job; `run` returns when its part has ended."""
@@ -79,7 +81,7 @@ class RendezvousMember:
     def lost(self) -> None:
         """A report was refused: the own key is gone."""
         if self.stay is not None:
-            self.stay.keeper.lost.set()
+            self.stay.keeper.lose(_KEY_IS_GONE)
 
     async def run(self) -> Outcome:
         """Take part until the job ends or this node leaves; raises RendezvousError, EtcdError."""
@@ -124,7 +126,7 @@ class RendezvousMember:
         self.stay = stay
         if stay is not None:
             self._listener.answer_as(self._keys.prefix, stay.me.member)
-            stay.call_when_lost(self._wake.set)
+            stay.keeper.on_lost = self._wake.set
             self._trace.point("joined", 0)
             log.info("joined as slot %d, incarnation %s", stay.me.member.slot, stay.me.member.incarnation)
         return stay
@@ -194,7 +196,7 @@ class RendezvousMember:
         log.warning("etcd was wiped or restored; writing back what this node knows")
         self._trace.point("wiped", self._recall.world.round if self._recall.world else 0)
         self._wiped = True
-        stay.keeper.lost.set()
+        stay.keeper.lose("etcd was wiped or restored")
 
     def _situation(self, stay: Stay) -> Situation:
         stay.note(self._recall.world)
@@ -224,7 +226,7 @@ class RendezvousMember:
             self._wake.set()
             return
         if result is Result.KEY_LOST:
-            stay.keeper.lost.set()
+            stay.keeper.lose(_KEY_IS_GONE)
         if result is Result.WORLD_MOVED:
             self._stale_revision = self._recall.revision  # nothing is decided again before the watch shows the new one
 
@@ -232,7 +234,7 @@ class RendezvousMember:
 
     async def _recover(self, stay: Stay) -> bool:
         """Come back, or stop the workers and begin anew; False when told to leave meanwhile."""
-        log.warning("lost the lease of this stay (%s); coming back", stay.keeper.reason or "own key is gone")
+        log.warning("lost the lease of this stay (%s); coming back", stay.keeper.reason)
         self._trace.point("lost", self._recall.world.round if self._recall.world else 0)
         await self._election.close()
         said_s = -math.inf
@@ -245,7 +247,7 @@ class RendezvousMember:
                 if await self._entrance.come_back(stay, self._recall, wiped=self._wiped):
                     self._wiped = False
                     self._election.shaken_until_s = self._clock() + max(stay.spec.keep_alive_s, hold.LEAST_S)
-                    stay.call_when_lost(self._wake.set)
+                    stay.keeper.on_lost = self._wake.set
                     log.info("came back under a new lease; the workers were not touched")
                     return True
                 break

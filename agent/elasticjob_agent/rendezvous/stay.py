@@ -5,10 +5,9 @@ again if the job has not moved on, else None, and the node stops its workers bef
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import joining, wipe
 from elasticjob_agent.rendezvous.errors import NothingWanted, Unreachable
@@ -52,7 +51,6 @@ class Stay:
     failures_said: int = 0
     opening: tuple[str, int] = ("", 0)
     """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""
-    watcher: "asyncio.Task[None] | None" = field(default=None)
 
     @property
     def node(self) -> Node:
@@ -89,22 +87,9 @@ class Stay:
             # The round that runs is still the one in which they happened: what was said of them is forgotten.
             self.failures_said, self.opening = 0, ("", 0)
 
-    def call_when_lost(self, wake: Callable[[], None]) -> None:
-        """Call `wake` once the lease is lost."""
-
-        async def wait() -> None:
-            await self.keeper.lost.wait()
-            wake()
-
-        self.watcher = asyncio.create_task(wait(), name="lease watcher")
-
     async def close(self) -> None:
         """Stop refreshing; the lease is left to itself."""
         await self.keeper.close()
-        if self.watcher is not None:
-            self.watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.watcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
