@@ -22,7 +22,10 @@ def load() -> Callable[[list[str], Mapping[str, str]], int]:
     """Import the agent; all of it stays, so it is no garbage to look for, neither meanwhile nor later."""
     gc.disable()
     _import_asyncio_without_tls()
-    from elasticjob_agent.command import run  # noqa: PLC0415  # after the fork: an init needs none of it in memory
+    from elasticjob_agent.quick_dataclasses import made_quickly  # noqa: PLC0415  # as the next one
+
+    with made_quickly():
+        from elasticjob_agent.command import run  # noqa: PLC0415  # after the fork: an init needs none of it in memory
 
     gc.freeze()
     gc.enable()

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from elasticjob_agent import settings
-from elasticjob_agent.hosted import hosted_etcd, others_left, owner_gone
 from elasticjob_agent.liveness import answered
 from elasticjob_agent.meeting import Hosted, Meeting, There
 from elasticjob_agent.node import NodeSettings, run_node
@@ -24,7 +23,6 @@ from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_api import names
 from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.server import EtcdServer
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
@@ -97,6 +95,8 @@ async def _be_node(
             return await _run_as_guest(made, meeting, told)
         outcome = await run_node(made, told)
         if outcome.world is not None:
+            from elasticjob_agent.hosted import others_left  # noqa: PLC0415  # as below
+
             await others_left(made.profile.keys, meeting)
         return outcome
 
@@ -107,10 +107,15 @@ async def _etcd(meeting: Meeting, log_dir: Path) -> AsyncIterator[tuple[tuple[st
     if isinstance(meeting, There):
         yield meeting.targets, False
         return
+    # An etcd of the job's own is loaded only by who has one: 10 ms of a start.
     if isinstance(meeting, Hosted):
+        from elasticjob_agent.hosted import hosted_etcd  # noqa: PLC0415
+
         async with hosted_etcd(meeting, log_dir) as is_owner:
             yield (f"127.0.0.1:{meeting.port}" if is_owner else meeting.target,), is_owner
         return
+    from elasticjob_etcd.server import EtcdServer  # noqa: PLC0415
+
     server = await EtcdServer.start(log_dir / "etcd")
     try:
         yield server.endpoint.targets, True
@@ -120,6 +125,8 @@ async def _etcd(meeting: Meeting, log_dir: Path) -> AsyncIterator[tuple[tuple[st
 
 async def _run_as_guest(made: NodeSettings, meeting: Hosted, told: list[signal.Signals]) -> Outcome:
     """Be a node of a job whose etcd another node has started: when that node is gone, so is the job."""
+    from elasticjob_agent.hosted import owner_gone  # noqa: PLC0415  # as above
+
     node = asyncio.create_task(run_node(made, told), name="node")
     gone = asyncio.create_task(owner_gone(meeting), name="owner gone")
     await asyncio.wait({node, gone}, return_when=asyncio.FIRST_COMPLETED)

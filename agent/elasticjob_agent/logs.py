@@ -3,7 +3,6 @@
 Kept for the newest rounds only; the agent deletes what is older, and nothing else ever.
 """
 
-import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ def _remove_unless(path: Path, is_right: Callable[[int], bool]) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode) and not is_right(mode):
-        shutil.rmtree(path)
+        _remove_tree(path)
     elif not is_right(mode):
         path.unlink()
 
@@ -67,4 +66,10 @@ def prune(log_dir: Path, newest_round: int) -> None:
     for folder in log_dir.glob(f"{_ROUND}*"):
         number = folder.name.removeprefix(_ROUND)
         if number.isdecimal() and int(number) <= newest_round - KEPT_ROUNDS:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_tree(folder, ignore_errors=True)
+
+
+def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
+    import shutil  # noqa: PLC0415  # with all its archives: 3 ms of a start that has nothing to remove
+
+    shutil.rmtree(folder, ignore_errors=ignore_errors)

@@ -1,23 +1,30 @@
-"""Cpu and memory of workers with all the processes of their sessions, from one pass over /proc for all of them.
+"""Cpu and memory of workers with all the processes of their sessions, from one pass over the machine for all of them.
 
 A worker leads a session of its own, so its data loaders and helpers count for it; only what has made itself a session
 leaves it. Cpu is the mean since the sample before, the first one since the worker was started, and never over less
 than `LEAST_S`: the kernel counts in hundredths of a second. Never more than one pass in that time either, however
-often it is asked: a restart of all workers costs none.
+often it is asked: a restart of all workers costs none. Only what is the workers' is read: a machine has thousands
+of others, and this is most of what an agent does in a quiet minute.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from elasticjob_agent.supervisor import sessions
 
 LEAST_S = 5.0
 """Seconds: the least that a share of cpu is a mean over."""
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_SESSION, _UTIME, _CSTIME, _RSS = 3, 11, 14, 21
+_UTIME, _CSTIME, _RSS = 11, 14, 21
 """Fields of /proc/PID/stat, counted from the state, which is the first behind the command's closing parenthesis."""
+
+
+Members = Callable[[Collection[int]], Mapping[int, int]]
+"""Session by pid, of all processes in the sessions that are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +48,10 @@ class _Mark:
 class UsageMeter:
     """Measures the workers of one node."""
 
-    def __init__(self, clock: Callable[[], float], proc: Path = _PROC) -> None:
+    def __init__(self, clock: Callable[[], float], members: Members = sessions.members, proc: Path = _PROC) -> None:
         """`clock` is monotonic seconds."""
         self._clock = clock
+        self._members = members
         self._proc = proc
         self._marks: dict[int, _Mark] = {}
         self._found: dict[int, Usage] = {}
@@ -62,10 +70,13 @@ class UsageMeter:
     def _pass(self, leaders: frozenset[int], now_s: float) -> None:
         ticks: dict[int, int] = {}
         pages: dict[int, int] = {}
-        for session, spent, resident in self._processes():
-            if session in leaders:
-                ticks[session] = ticks.get(session, 0) + spent
-                pages[session] = pages.get(session, 0) + resident
+        for pid, session in self._members(leaders).items():
+            try:
+                spent, resident = self._spent(pid)
+            except OSError:  # it has ended, or is hidden from us
+                continue
+            ticks[session] = ticks.get(session, 0) + spent
+            pages[session] = pages.get(session, 0) + resident
         self._marks = {leader: self._mark(leader, ticks.get(leader, 0), now_s) for leader in leaders}
         self._found = {leader: Usage(self._marks[leader].percent, count * _PAGE) for leader, count in pages.items()}
 
@@ -78,15 +89,8 @@ class UsageMeter:
         spent_s = max(0, ticks - before.ticks) / _TICKS
         return _Mark(now_s, ticks, round(100 * spent_s / (now_s - before.at_s), 1))
 
-    def _processes(self) -> Iterator[tuple[int, int, int]]:
-        """Session, ticks and resident pages of every process that can be read."""
-        for folder in self._proc.iterdir():
-            if not folder.name.isdecimal():
-                continue
-            try:
-                text = (folder / "stat").read_bytes()
-            except OSError:  # it has ended, or is hidden from us
-                continue
-            fields = text[text.rindex(b")") + 2 :].split()
-            spent = sum(int(ticks) for ticks in fields[_UTIME : _CSTIME + 1])
-            yield int(fields[_SESSION]), spent, int(fields[_RSS])
+    def _spent(self, pid: int) -> tuple[int, int]:
+        """Ticks, those of children that it has waited for too, and resident pages."""
+        text = (self._proc / str(pid) / "stat").read_bytes()
+        fields = text[text.rindex(b")") + 2 :].split()
+        return sum(int(ticks) for ticks in fields[_UTIME : _CSTIME + 1]), int(fields[_RSS])

@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_agent.supervisor.background import Background, background
-from elasticjob_agent.supervisor.channel import Outcome
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.console import Console
 from elasticjob_agent.supervisor.errors import (
@@ -29,6 +28,7 @@ from elasticjob_agent.supervisor.records import Command, Exit, Inherit, Lines, N
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from elasticjob_agent.supervisor.channel import Outcome
     from elasticjob_agent.supervisor.functions import (
         START_METHODS,
         Function,

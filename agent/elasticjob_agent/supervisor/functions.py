@@ -23,7 +23,8 @@ from typing import Any
 from elasticjob_agent.supervisor import function_child
 from elasticjob_agent.supervisor.channel import Channel, Outcome
 from elasticjob_agent.supervisor.child import Child
-from elasticjob_agent.supervisor.launches import ForkStarter, PreloadStarter
+from elasticjob_agent.supervisor.fork_launch import ForkStarter
+from elasticjob_agent.supervisor.launches import PreloadStarter
 from elasticjob_agent.supervisor.records import Command, Exit, Sink
 from elasticjob_agent.supervisor.supervisor import Supervisor
 

@@ -11,6 +11,10 @@ _UNUSED = {
     "decimal": "only error files need it",
     "tempfile": "only an agent without a folder for logs needs it",
     "importlib.metadata": "only --version needs it",
+    "psutil": "only a watch for hangs and a named interface need it",
+    "shutil": "only logs of old rounds need it",
+    "ctypes": "only the starter needs it",
+    "elasticjob_etcd.server": "only who starts an etcd needs it",
 }
 
 

@@ -1,6 +1,7 @@
 """What workers use: cpu as a mean over long enough, memory of a whole session, one pass for all."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,16 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.now_s = 1000.0
         self.folder = folder
-        self.meter = UsageMeter(lambda: self.now_s, folder)
+        self.sessions: dict[int, int] = {}
+        self.meter = UsageMeter(lambda: self.now_s, self.members, folder)
+
+    def members(self, sessions: Collection[int]) -> dict[int, int]:
+        """Who is in them, as far as anybody knows who does not look closer."""
+        return {pid: session for pid, session in self.sessions.items() if session in sessions}
 
     def process(self, pid: int, *, session: int, spent_s: float = 0.0, pages: int = 0, name: str = "python") -> None:
         """Start it, or let it go on."""
+        self.sessions[pid] = session
         fields = ["S", "1", str(session), str(session), *["0"] * 18]
         fields[11], fields[21] = str(round(spent_s * TICKS)), str(pages)
         folder = self.folder / str(pid)
