@@ -15,19 +15,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.faults.waiting import eventually
+from tests.soak.leaks import Use, require_no_more, require_none
 from tests.soak.lives import Broken, Life
-from tests.soak.stage import Stage, Use, open_stage
+from tests.soak.stage import Stage, open_stage
 from tests.soak.strikes import describe, draw
 
 _LAST_JOBS_S = 360.0
 _REST_S = 60.0
 _PAUSE_S = 0.3
-_MORE = {"descriptors": 10, "threads": 4, "rss_mib": 60}
-"""So much more than a new process may an old one hold: its caches are warm."""
 
 
 def main(arguments: list[str]) -> int:
@@ -98,7 +96,7 @@ def _finish(lives: list[Life]) -> None:
 def _require_nothing_left(stage: Stage) -> None:
     """Counts of what may be left are read until they are right: deletions take a moment."""
     for what, left in stage.leftovers().items():
-        _until_none(what, left)
+        require_none(what, left, within_s=_REST_S)
     old = {"operator": Use.of(stage.operator_pid), "node": Use.of(stage.node_pid)}
     stage.rig.kill_operator()
     stage.kill_node()
@@ -107,24 +105,8 @@ def _require_nothing_left(stage: Stage) -> None:
     _train_one_more(stage)
     new = {"operator": Use.of(stage.operator_pid), "node": Use.of(stage.node_pid)}
     for name, use in old.items():
-        for what, allowed in _MORE.items():
-            had, has = getattr(use, what), getattr(new[name], what)
-            if had > has + allowed:
-                raise Broken(f"the {name} held {had} {what}, a new one holds {has}: it leaks")
+        require_no_more(name, use, new[name])
     print(f"soak: at rest: {old}; new: {new}; etcd {stage.etcd_bytes() >> 10} KiB", flush=True)
-
-
-def _until_none(what: str, left: Callable[[], object]) -> None:
-    found: list[object] = []
-
-    def none() -> bool:
-        found[:] = [left()]
-        return not found[0]
-
-    try:
-        eventually(none, within_s=_REST_S, what=f"no {what} left", pause_s=_PAUSE_S)
-    except AssertionError:
-        raise Broken(f"{what} left behind: {found[0]}") from None
 
 
 def _train_one_more(stage: Stage) -> None:

@@ -7,11 +7,7 @@ the pods it had are removed by force, as Kubernetes does with those of a node th
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
-
-import psutil
 
 from elasticjob_etcd.protocol import Endpoint
 from tests.faults.apiserver import ApiServer, kube_programs
@@ -21,21 +17,7 @@ from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.processes import Process
 from tests.integration.kube.rig import RBAC, Rig, service_account_token
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What a process holds of the machine."""
-
-    descriptors: int
-    threads: int
-    rss_mib: int
-
-    @classmethod
-    def of(cls, pid: int) -> Self:
-        """As it is now."""
-        process = psutil.Process(pid)
-        return cls(process.num_fds(), process.num_threads(), process.memory_info().rss >> 20)
+from tests.soak.leaks import strays
 
 
 class Stage:
@@ -93,15 +75,7 @@ class Stage:
 
     def strays(self) -> list[str]:
         """Processes of jobs that still live, wherever they have gone: agents, starters and workers of this soak."""
-        folder = str(self.rig.folder)
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                words, environ = process.cmdline(), process.environ()
-                ours = any(folder in word for word in (*words, environ.get("ELASTICJOB_LOG_DIR", "")))
-                if ours and not {process.pid, process.ppid()} & {os.getpid(), self.node_pid, self.operator_pid}:
-                    found.append(f"{process.pid} {' '.join(words)[:120]}")
-        return found
+        return strays(self.rig.folder, {os.getpid(), self.node_pid, self.operator_pid})
 
     def temporary_files(self) -> list[str]:
         """What agents left in the folder for temporary files."""

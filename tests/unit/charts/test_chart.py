@@ -69,6 +69,12 @@ def test_every_pod_fits_restricted_pod_security(render: Render, values: tuple[st
         assert container(owner)["resources"]["limits"]["memory"]
 
 
+def test_nothing_of_ours_stands_between_the_api_server_and_anybodys_pods(render: Render) -> None:
+    options = ("etcd.tls", "serviceMonitor", "prometheusRule", "dashboard", "ui")
+    everything = kinds(render(*(f"{option}.enabled=true" for option in options)))
+    assert not [kind for kind in everything if "Webhook" in kind or kind == "APIService"]
+
+
 def test_one_member_of_etcd_begins_a_new_cluster_when_its_data_is_lost(render: Render) -> None:
     etcd = only(render(), "StatefulSet")
     assert "--initial-cluster-token=$(POD_UID)" in container(etcd)["command"]

@@ -1,0 +1,65 @@
+"""What must not be there when the soak is over: anything of a job, and more in old processes than in new ones."""
+
+import contextlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from tests.faults.waiting import eventually
+from tests.soak.lives import Broken
+
+MORE = {"descriptors": 10, "threads": 4, "rss_mib": 60}
+"""So much more than a new process may an old one hold: its caches are warm."""
+_PAUSE_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a process holds of the machine."""
+
+    descriptors: int
+    threads: int
+    rss_mib: int
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """As it is now."""
+        process = psutil.Process(pid)
+        return cls(process.num_fds(), process.num_threads(), process.memory_info().rss >> 20)
+
+
+def require_no_more(name: str, old: Use, new: Use) -> None:
+    """Broken if the process that was there all the time holds more than a new one by more than is allowed."""
+    for what, allowed in MORE.items():
+        had, has = getattr(old, what), getattr(new, what)
+        if had > has + allowed:
+            raise Broken(f"the {name} held {had} {what}, a new one holds {has}: it leaks")
+
+
+def require_none(what: str, left: Callable[[], object], *, within_s: float) -> None:
+    """Broken if something is left for so long: deletions take a moment."""
+    found: list[object] = []
+
+    def none() -> bool:
+        found[:] = [left()]
+        return not found[0]
+
+    try:
+        eventually(none, within_s=within_s, what=f"no {what} left", pause_s=_PAUSE_S)
+    except AssertionError:
+        raise Broken(f"{what} left behind: {found[0]}") from None
+
+
+def strays(folder: Path, spared: Collection[int]) -> list[str]:
+    """Processes that live on this folder, wherever they have gone, but for the spared ones and their children."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words, environ = process.cmdline(), process.environ()
+            ours = any(str(folder) in word for word in (*words, environ.get("ELASTICJOB_LOG_DIR", "")))
+            if ours and not {process.pid, process.ppid()} & set(spared):
+                found.append(f"{process.pid} {' '.join(words)[:120]}")
+    return found
