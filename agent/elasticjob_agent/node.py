@@ -17,6 +17,7 @@ from typing import Any
 
 from elasticjob_agent import multiprocessing
 from elasticjob_agent.given_port import GivenPort
+from elasticjob_agent.isolation import Isolation
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.multiprocessing.topology import Cpus, shown
 from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
@@ -87,7 +88,7 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
             reporter = Reporter(
                 etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
             )
-            return await _run_both(member, reporter)
+            return await _run_all(member, reporter, Isolation(etcd, member))
 
         handler = EtcdRendezvousHandler(_surroundings(settings, loop=loop, port=port, trace=trace, live=live))
         agent = NodeAgent(
@@ -198,9 +199,13 @@ def _master_port(settings: NodeSettings) -> MasterPort:
     return MasterPort(address) if settings.given_port is None else GivenPort(address, settings.given_port)
 
 
-async def _run_both(member: RendezvousMember, reporter: Reporter) -> Outcome:
-    """The member's end is the node's; a fault in the reporter ends both."""
-    tasks = {asyncio.create_task(member.run(), name="member"), asyncio.create_task(reporter.run(), name="reporter")}
+async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: Isolation) -> Outcome:
+    """The member's end is the node's; a fault in what runs beside it ends all."""
+    tasks = {
+        asyncio.create_task(member.run(), name="member"),
+        asyncio.create_task(reporter.run(), name="reporter"),
+        asyncio.create_task(isolation.run(), name="isolation"),
+    }
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         outcomes = [task.result() for task in done]

@@ -83,6 +83,8 @@ class Slots:
     backoff_initial_s: float = 1.0
     """Wait after the second failure in a row before any progress; it doubles with each. The first waits not."""
     backoff_max_s: float = 300.0
+    isolation_grace_s: float | None = None
+    """`isolationGraceSeconds`: an agent that etcd has not answered for so long stops its workers; None: never."""
 
     def owner(self, slot: int) -> SlotOwner | None:
         """The pod that owns `slot`, or None."""

@@ -11,6 +11,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.records import Slots
 
 VERSION = "1"
+_NEVER = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Terms:
     max_restarts: int
     report_period_s: float
     progress_deadline_s: float
+    isolation_grace_s: float | None = None
 
     def apply(self, spec: Slots) -> Slots:
         """`spec` with these."""
@@ -38,13 +40,14 @@ def encode_terms(terms: Terms) -> bytes:
     """The version, then the fields in the order of the class, separated by spaces; a later version may add some."""
     numbers = (terms.stop_grace_s, terms.failure_grace_s, terms.max_restarts)
     more = (terms.report_period_s, terms.progress_deadline_s)
-    return " ".join((VERSION, terms.stop_signal, *map(repr, (*numbers, *more)))).encode()
+    isolation = _NEVER if terms.isolation_grace_s is None else repr(terms.isolation_grace_s)
+    return " ".join((VERSION, terms.stop_signal, *map(repr, (*numbers, *more)), isolation)).encode()
 
 
 def decode_terms(data: bytes) -> Terms:
     """The terms in `data`; RecordError when corrupt or of another version."""
     try:
-        version, signal, grace, failure_grace, restarts, period, deadline, *_ = data.decode().split(" ")
+        version, signal, grace, failure_grace, restarts, period, deadline, *added = data.decode().split(" ")
         if signal not in Signals.__members__:
             raise RecordError(f"terms record is corrupt: {signal[:20]!r} is no signal")
         if version != VERSION:
@@ -56,6 +59,7 @@ def decode_terms(data: bytes) -> Terms:
             max_restarts=int(restarts),
             report_period_s=_seconds(period),
             progress_deadline_s=_seconds(deadline),
+            isolation_grace_s=_seconds(added[0]) if added and added[0] != _NEVER else None,
         )
     except ValueError as error:
         raise RecordError(f"terms record is corrupt: {error}") from error

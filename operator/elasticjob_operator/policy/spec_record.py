@@ -42,6 +42,7 @@ def spec_record(
         backoff_initial_s=spec.restart_backoff.initial_s,
         backoff_max_s=spec.restart_backoff.max_s,
         failure_grace_s=spec.failure_grace_s,
+        isolation_grace_s=spec.isolation_grace_s,
         stop_grace_s=spec.graceful_shutdown.seconds,
         stop_signal=spec.graceful_shutdown.signal,
         report_period_s=spec.agent.report_period_s,

@@ -101,6 +101,22 @@ def test_one_that_was_cut_off_too_long_finds_the_job_gone_on_stops_and_joins_ane
         job.all_finish()
 
 
+def test_one_that_is_cut_off_for_its_isolation_grace_stops_its_workers_and_leaves(
+    endpoint: str, way: Proxy, tmp_path: Path
+) -> None:
+    with drill(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
+        job.want(isolation_grace_s=3.0)
+        isolated = begin_with_one_behind(job, way)
+        worker = pid_of(job, isolated, 1)
+        way.refuse()
+        assert job.agents[isolated].wait(30) == 128 + signal.SIGTERM
+        assert not psutil.pid_exists(worker)
+        assert job.said(isolated, "etcd has not answered for isolationGraceSeconds")
+        job.await_round(2, 2)
+        job.all_finish(*job.ranks(2))
+        assert job.restarts(2) == {"0"}
+
+
 def test_an_agent_that_stood_still_until_it_was_replaced_is_fenced_off_and_waits_as_a_spare(
     endpoint: str, tmp_path: Path
 ) -> None:

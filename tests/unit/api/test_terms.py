@@ -21,6 +21,7 @@ terms = st.builds(
     max_restarts=st.integers(0, 10**9),
     report_period_s=seconds,
     progress_deadline_s=seconds,
+    isolation_grace_s=st.none() | seconds,
 )
 
 
@@ -37,6 +38,10 @@ def test_they_are_those_of_the_spec_that_they_are_applied_to(said: Terms) -> Non
 
 def test_what_a_later_version_adds_is_not_minded() -> None:
     assert decode_terms(encode_terms(terms_of(SPEC)) + b" more") == terms_of(SPEC)
+
+
+def test_what_an_earlier_version_did_not_say_is_as_by_default() -> None:
+    assert decode_terms(b"1 SIGTERM 30.0 5.0 3 60.0 0.0").isolation_grace_s is None
 
 
 @pytest.mark.parametrize(
