@@ -32,6 +32,7 @@ from benchmarks.etcds import Server
 from benchmarks.fits import power_laws
 from benchmarks.recovery_torchrun import TORCHRUN, torch_python
 from benchmarks.rendezvous_costs import Phase, Samples, add
+from benchmarks.rendezvous_members import pod_name
 from benchmarks.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
@@ -70,7 +71,7 @@ async def put(endpoint: Endpoint, key: str, value: bytes) -> int:
 
 def wanted(nodes: int, lease_s: float) -> bytes:
     """What is wanted, as an operator writes it: a slot for every node."""
-    owners = {f"{slot:04x}": SlotOwner(pod=f"pod-{slot}") for slot in range(nodes)}
+    owners = {f"{slot:04x}": SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
     spec = Slots(
         min=nodes,
         max=nodes,

@@ -34,6 +34,11 @@ from elasticjob_etcd.protocol import Endpoint
 LEASE_TTL_S = 6.0
 
 
+def pod_name(slot: int) -> str:
+    """As an operator would call it: with five letters or digits that no other has."""
+    return f"pod-{slot}-{slot * 7919 % 0xFFFFF:05x}"
+
+
 class QuickWorkers:
     """Implements `WorkersPort`: start and stop at once, and tell `on_start`."""
 
@@ -96,7 +101,7 @@ class Members:
     def _member(self, slot: int, workers: QuickWorkers) -> RendezvousMember:
         profile = Profile(
             keys=self._keys,
-            pod=f"pod-{slot}",
+            pod=pod_name(slot),
             pod_uid=f"uid-{slot}",
             host=f"host-{slot}",
             address="127.0.0.1",
