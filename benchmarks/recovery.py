@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--torchrun-repetitions", type=int, default=3)
-    parser.add_argument("--idle-repetitions", type=int, default=3, help="of each side of an idle agent")
+    parser.add_argument("--idle-repetitions", type=int, default=2, help="each of two agents a side, 75 s")
     parser.add_argument("--longest", type=float, default=40.0, help="seconds after which torchrun counts as never")
     parser.add_argument("--without-torchrun", action="store_true")
     parser.add_argument("--without-saving", action="store_true", help="not the one whose workers save for 20 s")

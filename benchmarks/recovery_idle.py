@@ -3,6 +3,11 @@
 Beside it, in turns, an idle torchrun, and as the floor a Python that has imported gRPC and sleeps. Processor time is
 the scheduler's own count, in nanoseconds: the ticks of `times` would be half the result. Memory is given two ways:
 resident (pages that agents of one machine share count for each), and its own alone.
+
+An agent is idle when its start is over: the last thing that belongs to it is the sample of what the workers use that
+follows 10 s after a round began to run. From then on it is watched for one whole report period, so that everything
+that recurs is inside as often as it recurs: a keep-alive every 2 s, gRPC's pings every 10 s, one report every 60 s with
+the look at all processes of the machine that it takes. The others do the same every second; 12 s are enough to see it.
 """
 
 import contextlib
@@ -24,7 +29,12 @@ from tests.faults.fleet import fleet
 from tests.faults.waiting import eventually
 
 GROUP = "idle"
-WATCHED_S = 12.0
+PERIOD_S = 60.0
+"""The default of `agent.reportPeriodSeconds`, which these agents have."""
+START_S = 13.0
+"""After that nothing of a start goes on: its last sample is taken at 10 s."""
+OTHERS_S = 12.0
+"""How long is watched who has no such period."""
 AGENTS = 2
 PROCESSOR, RESIDENT, UNIQUE, MESSAGES = "processor", "memory, resident", "memory, its own", "messages to etcd"
 _KINDS: Mapping[str, tuple[str, float | None]] = {
@@ -38,22 +48,24 @@ _SLEEPS = ("sleep", "1000000")
 _SETTLE_S = 2.0
 _BARE = "import grpc.aio, time; print(flush=True); time.sleep(1000000)"
 
-Family = AbstractContextManager[list[psutil.Process]]
+Family = Sequence[psutil.Process]
+"""An agent and what it has started, its workers excepted."""
+Families = AbstractContextManager[list[Family]]
 
 
 def idle_series(server: Server, python: str | None, *, report: Report, repetitions: int) -> list[Series]:
     """Every side in turn, the floor once; nobody else may use this etcd."""
     endpoint, folder = server.endpoint.targets[0], server.folder
-    sides: dict[str, Callable[[], Family]] = {OURS: lambda: idle_fleet(endpoint, folder), FLOOR: _bare}
+    sides: dict[str, Callable[[], Families]] = {OURS: lambda: idle_fleet(endpoint, folder), FLOOR: _bare}
     if python:
         sides[TORCHRUN] = lambda: _torchruns(python, folder)
     samples: dict[tuple[str, str], list[float]] = {}
     for turn in range(repetitions):
-        for side, family in sides.items():
+        for side, made in sides.items():
             if side == FLOOR and turn:
                 continue
-            with results.tried(report, f"idle, {side}, repetition {turn + 1}"), family() as processes:
-                for kind, value in idle(processes, server if side == OURS else None).items():
+            with results.tried(report, f"idle, {side}, repetition {turn + 1}"), made() as families:
+                for kind, value in _ours(families, server) if side == OURS else costs(families, OTHERS_S):
                     samples.setdefault((kind, side), []).append(value)
     return [
         Series(
@@ -65,52 +77,60 @@ def idle_series(server: Server, python: str | None, *, report: Report, repetitio
     ]
 
 
-def idle(family: Sequence[psutil.Process], server: Server | None) -> dict[str, float]:
-    """What these processes cost from now on, by kind; with their server also what each agent says to it."""
-    pids = [process.pid for process in family]
-    before_s, said = used_s(pids), etcds.messages(server) if server else None
-    time.sleep(WATCHED_S)
-    spent_s = used_s(pids) - before_s
-    memory = [process.memory_full_info() for process in family]
-    costs = {
-        PROCESSOR: 100 * spent_s / WATCHED_S,
-        RESIDENT: sum(each.rss for each in memory) / 1e6,
-        UNIQUE: sum(each.uss for each in memory) / 1e6,
-    }
-    if server and said is not None:
-        costs[MESSAGES] = (etcds.messages(server) - said).total() / AGENTS / WATCHED_S
-    return costs
+def _ours(families: Sequence[Family], server: Server) -> list[tuple[str, float]]:
+    """Also what each agent says to etcd."""
+    said = etcds.messages(server)
+    found = costs(families, PERIOD_S)
+    return [*found, (MESSAGES, (etcds.messages(server) - said).total() / AGENTS / PERIOD_S)]
+
+
+def costs(families: Sequence[Family], for_s: float) -> list[tuple[str, float]]:
+    """What each of these costs from now on, by kind."""
+    pids = [[process.pid for process in family] for family in families]
+    before_s = [used_s(each) for each in pids]
+    time.sleep(for_s)
+    spent_s = [used_s(each) - before for each, before in zip(pids, before_s, strict=True)]
+    memory = [[process.memory_full_info() for process in family] for family in families]
+    return [
+        *((PROCESSOR, 100 * each / for_s) for each in spent_s),
+        *((RESIDENT, sum(info.rss for info in each) / 1e6) for each in memory),
+        *((UNIQUE, sum(info.uss for info in each) / 1e6) for each in memory),
+    ]
 
 
 @contextlib.contextmanager
-def idle_fleet(endpoint: str, folder: Path) -> Iterator[list[psutil.Process]]:
-    """Two agents whose workers sleep; the first one's own processes, when what belongs to the start is over."""
+def idle_fleet(endpoint: str, folder: Path, *, start_s: float = START_S) -> Iterator[list[Family]]:
+    """Two agents whose workers sleep, `start_s` after these run; the first one of them is the closer, as a rule."""
     with fleet(endpoint, folder, "2", 1) as job:
         agents = [psutil.Process(job.start_agent(*_SLEEPS).pid) for _ in range(AGENTS)]
         eventually(lambda: all(map(_runs, agents)), within_s=30, what="the idle agents' workers")
-        time.sleep(_SETTLE_S)
-        yield [agents[0], *(p for p in agents[0].children(recursive=True) if p.cmdline() != list(_SLEEPS))]
+        time.sleep(start_s)
+        yield [_own(agent) for agent in agents]
 
 
 @contextlib.contextmanager
-def _torchruns(python: str, folder: Path) -> Iterator[list[psutil.Process]]:
-    """Two of torchrun's agents; the first one."""
+def _torchruns(python: str, folder: Path) -> Iterator[list[Family]]:
+    """Two of torchrun's agents."""
     with torchruns(python, folder, 0.0, str(AGENTS), 1) as job:
         job.start_agents(AGENTS)
         time.sleep(_SETTLE_S)
-        yield [psutil.Process(job.agents[0].pid)]
+        yield [[psutil.Process(agent.pid)] for agent in job.agents]
 
 
 @contextlib.contextmanager
-def _bare() -> Iterator[list[psutil.Process]]:
+def _bare() -> Iterator[list[Family]]:
     """The interpreter and the client's library that an agent cannot do without."""
     with subprocess.Popen([sys.executable, "-I", "-c", _BARE], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            yield [psutil.Process(process.pid)]
+            yield [[psutil.Process(process.pid)]]
         finally:
             process.kill()
+
+
+def _own(agent: psutil.Process) -> Family:
+    return [agent, *(p for p in agent.children(recursive=True) if p.cmdline() != list(_SLEEPS))]
 
 
 def _runs(agent: psutil.Process) -> bool:
