@@ -1,0 +1,26 @@
+"""Time alone ends jobs: no pod runs, nothing reports, nobody touches anything, and all that was promised still comes.
+
+The deadlines lie beyond every look that the operator takes anyway at what it has just created, so a turn at that moment
+is one that the job's clock has called for.
+"""
+
+import pytest
+
+from elasticjob_operator.ledger import SHOWN_WITHIN_S
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+DEADLINE_S = int(SHOWN_WITHIN_S) + 2
+
+
+def test_deadlines_and_the_time_to_live_are_kept_while_nothing_else_happens(rig: Rig) -> None:
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, "life", activeDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=2))
+    rig.create_job(waiting_job(rig, "start", startupDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=2))
+    rig.until("both pods", lambda: len(rig.pod_names()) == 2)
+    rig.until("both gone", lambda: not rig.job("life") and not rig.job("start"))
+    ends = sorted(message.partition(": ")[0] for reason, message in rig.events() if reason == "Failed")
+    assert ends == ["DeadlineExceeded", "StartupDeadlineExceeded"]
+    rig.until("nothing left", lambda: not rig.pod_names() and not rig.etcd_keys())
