@@ -2,8 +2,12 @@
 
 import functools
 
-from elasticjob_api.records import Progress, WorkerState
+import pytest
+
+from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_api.records import Progress, Slots, WorkerState, encode
 from elasticjob_api.world import Cause, State
+from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
 from elasticjob_operator.cluster.protocol import Resource
 from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
@@ -168,6 +172,28 @@ async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
         assert (world.state, spec.slots) == (State.FAILED, {})
 
 
+# Time alone: nothing else happens that could wake the operator.
+
+
+@pytest.mark.parametrize(
+    ("deadline", "reason"),
+    [("activeDeadlineSeconds", "DeadlineExceeded"), ("startupDeadlineSeconds", "StartupDeadlineExceeded")],
+)
+async def test_a_deadline_passes_without_anybody_doing_anything(deadline: str, reason: str) -> None:
+    async with staged(replicas=2, **{deadline: 1}) as stage:
+        await stage.until("phase Failed", lambda: stage.status().get("phase") == "Failed")
+        assert stage.condition("Failed")["reason"] == reason
+
+
+async def test_an_ended_job_is_deleted_when_its_time_has_come() -> None:
+    async with staged(replicas=1, ttlSecondsAfterFinished=1) as stage:
+        await running(stage, 1)
+        await stage.finish(0)
+        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.until("phase Succeeded", lambda: stage.status()["phase"] == "Succeeded")
+        await stage.until("no job", lambda: not stage.cluster.objects(Resource.JOB))
+
+
 async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
     async with staged(replicas=2) as stage:
         await running(stage, 2)
@@ -176,6 +202,25 @@ async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
         await stage.confirm_deletions()
         await stage.until("no keys", lambda: not stage.etcd_keys())
         assert not stage.cluster.objects(Resource.POD)
+
+
+def leave_behind(stage: Stage, name: str, operator: str) -> str:
+    """The map of a job that is no more, as that operator wrote it; its key."""
+    keys = Keys(job_prefix(cluster="c1", namespace=NAMESPACE, name=name, uid=f"uid-of-{name}"))
+    record = Slots(min=1, max=1, desired=1, operator=operator)
+    stage.etcd.store.txn(Txn((), (Put(keys.spec, encode(record)),)))
+    return keys.spec
+
+
+async def test_what_is_left_of_lost_jobs_is_swept_up_and_nothing_of_another_installation() -> None:
+    async with staged(replicas=1) as stage:
+        await stage.stop_operator()
+        theirs, ours = leave_behind(stage, "theirs", "op2"), leave_behind(stage, "ours", "op1")
+        stage.start_operator()
+        await stage.until("ours is gone", lambda: ours not in stage.etcd_keys())
+        await stage.scale(maxRestarts=5)  # so that whatever was begun before comes to its end
+        await stage.until("the new limit", lambda: (spec := stage.spec()) is not None and spec.max_restarts == 5)
+        assert theirs in stage.etcd_keys()
 
 
 async def test_a_recreated_job_starts_beside_its_terminating_predecessor() -> None:
