@@ -1,7 +1,11 @@
 """The gate of counts: what is above its tolerance fails, what is below the baseline is said, and a count can grow."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +33,45 @@ def test_an_improvement_fails_nothing() -> None:
 
 
 def test_every_committed_baseline_is_a_number() -> None:
-    baseline = json.loads(check.BASELINE.read_text())
-    assert baseline
-    assert all(isinstance(value, (int, float)) for value in baseline.values())
+    baseline = check.Baseline.load(check.BASELINE)
+    assert baseline.counts
+    assert all(isinstance(value, (int, float)) for value in baseline.counts.values())
+
+
+def gate(baseline: Path, counter: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "benchmarks.check", "--only", counter, "--baseline", str(baseline)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+
+
+def test_the_gate_ends_with_1_for_a_count_above_its_baseline_and_with_0_for_one_that_is_not(tmp_path: Path) -> None:
+    kept, less = check.BASELINE, tmp_path / "less.json"
+    less.write_text(json.dumps({name: value / 2 for name, value in check.Baseline.load(kept).counts.items()}))
+    now, then = gate(kept, "calls"), gate(less, "calls")
+    assert (now.returncode, then.returncode) == (0, 1), now.stdout + then.stdout
+    assert "regressed: at most 0.65 is tolerated" in then.stdout
+
+
+@pytest.mark.parametrize(("ci", "code"), [("false", 0), ("true", 1)], ids=["at home", "in CI"])
+def test_a_count_that_cannot_be_taken_is_named_and_fails_in_ci(tmp_path: Path, ci: str, code: int) -> None:
+    known = tmp_path / "known.json"
+    known.write_text(json.dumps({"1,000 instructions: a plan": 7.0}))
+    done = gate(known, "instructions", PATH=str(tmp_path), CI=ci)
+    assert done.returncode == code, done.stderr
+    assert "NOT TAKEN: there is no valgrind in PATH" in done.stdout
+
+
+def test_every_name_of_the_baseline_that_nobody_counted_is_told_with_its_reason() -> None:
+    names = ["1,000 instructions: a plan", "requests that once were"]
+    said = check.untaken(names, {"instructions": "NOT TAKEN: no valgrind"})
+    assert said["1,000 instructions: a plan"] == "NOT TAKEN: no valgrind"
+    assert check.failed([said["requests that once were"]], strict=False)
+
+
+def test_instructions_of_another_python_are_not_compared_and_that_fails_in_ci_only() -> None:
+    known = check.Baseline("CPython 2.7.18", {"work": 10.0})
+    said = check.compared(Count("work", 20.0, of_interpreter=True), known)
+    assert said.startswith("NOT COMPARED")
+    assert (check.failed([said], strict=False), check.failed([said], strict=True)) == (False, True)
 
 
 def linear(nodes: int) -> Callable[[], Any]:

@@ -1,0 +1,77 @@
+"""System calls by `strace -f -c`: of a worker, from its start to its end, and of importing what an agent is.
+
+A worker's are those of nine less those of one, the worker's own among them (it is `true`). Left out is what waits and
+what looks whether there is something now: how often somebody is woken is up to the machine. Of the rest chance adds a
+call or two of a hundred, so that the least of three runs counts: 105.8 to 106.6, with two waiting for a core or ten.
+Not taken are those of a tee (how many there are depends on how much is in the pipe by then; `processes` counts them
+within wide bounds) and of an idle agent (its sample of all processes falls into the time or not).
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.counts.record import Count, tool
+
+_ROOT = Path(__file__).parents[2]
+_LONGEST_S = 120.0
+_RUNS = 3
+_WAITS = {"futex", "epoll_wait", "poll", "restart_syscall", "sched_yield", "rt_sigreturn"}
+_LOOKS = {"wait4", "waitid", "recvfrom", "getppid"}
+_ONE, _NINE = 1, 9
+_ROW = re.compile(r"^\s*(\w+)\s+(\d+)$", re.MULTILINE)
+_TOLERANCE, _CHANCE = 0.03, 1.0
+_WORKERS = """
+import sys, tempfile
+from elasticjob_agent.multiprocessing import DefaultLogsSpecs, start_processes
+ranks = range(int(sys.argv[1]))
+with tempfile.TemporaryDirectory() as folder:
+    context = start_processes(
+        name="worker", entrypoint="/bin/true", args={rank: () for rank in ranks},
+        envs={rank: {} for rank in ranks}, logs_specs=DefaultLogsSpecs(log_dir=folder),
+    )
+    assert not context.wait().is_failed()
+    context.close()
+"""
+_AGENT = "from elasticjob_agent.cli import load; load()"
+
+
+def take() -> list[Count]:
+    """Of a worker and of an agent's imports."""
+    workers = (counted(_WORKERS, str(_NINE)) - counted(_WORKERS, str(_ONE))) / (_NINE - _ONE)
+    subprocess.run([sys.executable, "-c", _AGENT], cwd=_ROOT, check=True)  # what is compiled once is no import's
+    imports = counted(_AGENT) - counted("")
+    return [
+        Count("system calls: a worker, from start to end", workers, tolerance=_TOLERANCE, slack=_CHANCE),
+        Count("system calls: import of the agent", imports, tolerance=_TOLERANCE, slack=_CHANCE),
+    ]
+
+
+def counted(program: str, *arguments: str) -> int:
+    """Calls that this Python program makes, with all that it starts, at least; but those that only wait or look."""
+    return min(_acting(by_name(program, *arguments)) for _ in range(_RUNS))
+
+
+def _acting(calls: "Counter[str]") -> int:
+    return sum(count for name, count in calls.items() if name not in _WAITS | _LOOKS)
+
+
+def by_name(program: str, *arguments: str) -> "Counter[str]":
+    """How often each call is made."""
+    with tempfile.NamedTemporaryFile(prefix="elasticjob-bench-") as out:
+        strace = [tool("strace"), "-f", "-c", "-U", "name,calls", "-o", out.name]
+        subprocess.run(
+            [*strace, sys.executable, "-c", program, *arguments],
+            cwd=_ROOT,
+            env={"PYTHONHASHSEED": "0"},
+            stdout=subprocess.DEVNULL,
+            timeout=_LONGEST_S,
+            check=True,
+        )
+        found = Counter({name: int(calls) for name, calls in _ROW.findall(Path(out.name).read_text())})
+    if not found.pop("total", 0):
+        raise AssertionError("strace counted nothing: has its table another form?")
+    return found

@@ -1,0 +1,124 @@
+"""PURE: work whose instructions are counted: each function prepares its input, and returns what works once a call.
+
+What is prepared is no part of the work. Every call does all of it anew, so that a second call can be counted when what
+is kept for good has been kept. Of how the work grows with the number of nodes, `calls` knows more.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.counts.calls import closer_plans, member_places
+from elasticjob_agent.rendezvous import ranks
+from elasticjob_agent.rendezvous.budget import Tally
+from elasticjob_agent.rendezvous.verdict import judge
+from elasticjob_agent.rendezvous.view import FailureAt, LiveNode, View
+from elasticjob_api import records, world
+from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
+from elasticjob_api.status import JobStatus
+from elasticjob_api.world import Member, Membership, State, World
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.plan import plan
+from elasticjob_operator.policy.spec_record import spec_record
+from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.render.pod import render_pod
+from elasticjob_operator.render.service import render_service
+from tests.unit.operator import builders
+
+Work = Callable[[], Any]
+FEW, MANY, LOCAL = 64, 256, 8
+"""Nodes of a job, and workers of a node."""
+
+
+def works() -> dict[str, Work]:
+    """All of it, by name."""
+    return {
+        f"a closer plans a round of {FEW}": closer_plans(FEW),
+        f"a closer plans a round of {MANY}": closer_plans(MANY),
+        f"a member takes its place among {MANY}": member_places(MANY),
+        f"ranks of {FEW} nodes": ranks_assigned(FEW),
+        f"a failure of {FEW} workers is judged": failure_judged(FEW),
+        f"a world of {MANY}, there and back": world_copied(MANY),
+        f"a report of {LOCAL} workers, there and back": report_copied(LOCAL),
+        f"the operator plans a job of {FEW}, nothing to do": operator_plans(FEW),
+        "the operator renders a pod": pod_rendered(),
+    }
+
+
+def ranks_assigned(nodes: int) -> Work:
+    """The place of every node of a round."""
+    now = _active(nodes)
+    return lambda: [ranks.assignment(now, group_rank) for group_rank in range(nodes)]
+
+
+def failure_judged(nodes: int) -> Work:
+    """One worker of every node has failed: the first by itself, the others because their peer was gone."""
+    alive = _alive(nodes)
+    failures = [FailureAt(_failure(each), 1, each.slot, 0, nodes - each.slot) for each in alive]
+    view = View(nodes=alive, membership=Membership(1, tuple(alive)), failures=failures)
+    spec = Slots(min=nodes, max=nodes, desired=nodes)
+    return lambda: judge(view, spec, Tally(round=2))
+
+
+def _failure(member: Member) -> Failure:
+    said = "loss is nan" if member.slot == 0 else "Connection closed by peer"
+    return Failure(incarnation=member.incarnation, rank=member.slot, exit_code=1, message=f"RuntimeError: {said}")
+
+
+def world_copied(nodes: int) -> Work:
+    """It is encoded, and decoded from that."""
+    now = _active(nodes)
+
+    def run() -> World:
+        world.decode_world.cache_clear()
+        return world.decode_world(world.encode_world(now))
+
+    return run
+
+
+def report_copied(workers: int) -> Work:
+    """It is encoded, and decoded from that."""
+    states = tuple(
+        WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=100 + rank, cpu_percent=99.5, memory_bytes=1 << 30)
+        for rank in range(workers)
+    )
+    report = Report(pod="job-0-abcde", pod_uid="uid", round=3, group_rank=0, workers=states, time_ns=1)
+    return lambda: records.decode(Report, records.encode(report))
+
+
+def operator_plans(nodes: int) -> Work:
+    """A turn for a job that is as it should be: most turns are this one."""
+    size = range(nodes)
+    job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes)
+    record = spec_record(job, builders.record(), builders.names(size), suspended=False)
+    pods = [builders.pod(slot) for slot in size]
+    ledger = Ledger()
+    ledger.applied = {Resource.SERVICE: render_service(job), Resource.DISRUPTION_BUDGET: render_budget(job)}
+    seen = builders.seen(job, builders.running(*size, spec=record), *pods, ledger=ledger)
+    if acts := plan(seen, Ids()).actions:
+        raise AssertionError(f"nothing was to be done, and the plan is {acts}")
+    return lambda: plan(seen, Ids())
+
+
+def pod_rendered() -> Work:
+    """The manifest of a job's pod."""
+    job = builders.job(replicas=FEW)
+    return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS)
+
+
+def _members(nodes: int) -> tuple[Member, ...]:
+    return tuple(Member(slot, f"{slot:08x}") for slot in range(nodes))
+
+
+def _alive(nodes: int) -> dict[Member, LiveNode]:
+    node = Node(pod="p", pod_uid="u", lease=1, host="h", address="10.0.0.1", nproc=LOCAL)
+    return {each: LiveNode(each, node, 1) for each in _members(nodes)}
+
+
+def _active(nodes: int) -> World:
+    alive = _alive(nodes)
+    nprocs, roles = ranks.code_shape(list(alive.values()))
+    shape = World(state=State.ACTIVE, round=1, nonce="1" * 8, nprocs=nprocs, roles=roles, master="10.0.0.1:29500")
+    return replace(shape, members=tuple(alive))
