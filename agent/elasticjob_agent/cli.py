@@ -21,7 +21,7 @@ def main() -> None:
 def load() -> Callable[[list[str], Mapping[str, str]], int]:
     """Import the agent; all of it stays, so it is no garbage to look for, neither meanwhile nor later."""
     gc.disable()
-    _import_asyncio_without_tls()
+    _import_without_openssl()
     from elasticjob_agent.quick_dataclasses import made_quickly  # noqa: PLC0415  # as the next one
 
     with made_quickly():
@@ -32,15 +32,27 @@ def load() -> Callable[[list[str], Mapping[str, str]], int]:
     return run
 
 
-def _import_asyncio_without_tls() -> None:
-    """The agent's TLS is gRPC's: Python's own would be a megabyte. As in a Python built without; for asyncio only."""
-    if "ssl" in sys.modules:
-        return
-    sys.modules["ssl"] = None  # type: ignore[assignment]  # an import of it fails as if there were none
+def _import_without_openssl() -> None:
+    """The agent's TLS is gRPC's, and of hashes it needs those that Python has itself: OpenSSL would be 5 MB.
+
+    As in a Python that was built without it; for these modules only, whoever imports `ssl` afterwards has it.
+    """
+    left_out = [name for name in _openssl() if name not in sys.modules]
+    for name in left_out:
+        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails as if there were none
     try:
-        import asyncio  # noqa: F401, PLC0415  # nothing else is imported meanwhile
+        import asyncio  # noqa: F401, PLC0415
+        import hmac  # noqa: F401, PLC0415  # nothing else is imported meanwhile
     finally:
-        del sys.modules["ssl"]
+        for name in left_out:
+            del sys.modules[name]
+
+
+def _openssl() -> tuple[str, ...]:
+    """Some systems' Python has no hashes of its own, as a matter of policy; there OpenSSL's remain."""
+    import importlib.util  # noqa: PLC0415  # not in an init
+
+    return ("ssl", "_hashlib") if importlib.util.find_spec("_sha1") else ("ssl",)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 _UNUSED = {
     "ssl": "gRPC brings its own TLS",
+    "_hashlib": "Python has the hashes itself that it needs",
     "multiprocessing": "only function workers need it",
     "decimal": "only error files need it",
     "tempfile": "only an agent without a folder for logs needs it",
@@ -40,5 +41,5 @@ def test_whoever_imports_asyncio_first_keeps_its_tls() -> None:
 
 
 def test_tls_can_be_imported_afterwards() -> None:
-    code = "from elasticjob_agent import cli; cli.load(); import ssl; ssl.create_default_context()"
+    code = "from elasticjob_agent import cli; cli.load(); import ssl, _hashlib; ssl.create_default_context()"
     subprocess.run([sys.executable, "-c", code], check=True)

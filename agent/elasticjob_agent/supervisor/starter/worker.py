@@ -12,25 +12,30 @@ import errno
 import fcntl
 import os
 import signal
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from . import prctl
 
-if TYPE_CHECKING:  # as a value it would need Python 3.9; the user's own may be 3.8
+TYPE_CHECKING = False
+"""As typing has it, for type checkers; to import typing would be a third of the starter's start."""
+if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
     Run = Callable[["Handover"], None]
 
 
-class Handover(NamedTuple):
+class Handover:
     """What a worker has when all is set up."""
 
-    argv: "list[bytes]"
-    env: "dict[bytes, bytes]"
-    extras: "list[int]"
-    """The descriptors that were promised to it, under any number."""
-    handshake: int
-    """Closing it says that the worker runs."""
+    __slots__ = ("argv", "env", "extras", "handshake")
+
+    def __init__(self, argv: "list[bytes]", env: "dict[bytes, bytes]", *, extras: "list[int]", handshake: int) -> None:
+        self.argv = argv
+        self.env = env
+        self.extras = extras
+        """The descriptors that were promised to it, under any number."""
+        self.handshake = handshake
+        """Closing it says that the worker runs."""
 
 
 def become(
@@ -44,7 +49,7 @@ def become(
     taken: "list[int]",
     ours: "list[int]",
     run: "Run",
-) -> NoReturn:
+) -> "NoReturn":
     """Turn this forked process into its command.
 
     Args:
@@ -80,7 +85,7 @@ def become(
         if cwd:
             os.chdir(cwd)
         stage = "exec"
-        run(Handover(argv, env, extras, handshake))
+        run(Handover(argv, env, extras=extras, handshake=handshake))
     except OSError as error:
         os.write(handshake, f"{error.errno} {stage}".encode("ascii"))
     except BaseException:
