@@ -4,9 +4,12 @@ Each attempt is one gRPC stream that begins after the last revision handed out, 
 etcd never splits a revision over two answers, because fragments are not asked for. The header of an answer may
 be ahead of its events (etcd catches a late watch up in steps), so events move the position, and progress notes,
 which etcd sends only to watches that have caught up.
+
+Who is told of more than it cares to hear one by one may send back, for a batch, what to wait for before the next: no
+stream is open until then, and etcd hands over all that has come meanwhile as one.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from elasticjob_etcd.backoff import Backoff, Random
@@ -17,29 +20,35 @@ from elasticjob_etcd.identity import Mark
 from elasticjob_etcd.protocol import WatchBatch
 from elasticjob_etcd.translate import translate_cancel
 
+Pause = Callable[[], Awaitable[None]]
+"""May be sent back for a batch, and is awaited before the watch goes on: etcd is up to 100 ms late then."""
+
 
 async def watch(
     connection: Connection, prefix: str, *, start_revision: int, since: Mark, rng: Random
-) -> AsyncGenerator[WatchBatch, None]:
+) -> AsyncGenerator[WatchBatch, Pause | None]:
     """`Etcd.watch` over one connection; `since` is the store that `start_revision` is of."""
     backoff = Backoff(rng)
     attempt = _Attempt(connection, prefix, start_revision, since)
     is_told = start_revision > 0
     while True:
+        pause: Pause | None = None
         try:
             await attempt.begin()
             backoff.reset()
             if not is_told:
                 is_told = True
-                yield WatchBatch((), attempt.position)
-            while True:
+                pause = yield WatchBatch((), attempt.position)
+            while pause is None:
                 if batch := await attempt.next_batch():
-                    yield batch
+                    pause = yield batch
         except Unavailable:
             connection.require_open()
             await backoff.pause()
         finally:
             attempt.end()
+        if pause is not None:
+            await pause()
 
 
 class _Attempt:

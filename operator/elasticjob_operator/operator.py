@@ -74,7 +74,7 @@ class Operator:
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
         self._reconciler = Reconciler(
             cluster=cluster,
-            etcd=etcd,
+            etcd=self._rendezvous.etcd,
             settings=settings,
             sources=sources,
             clock=clock,

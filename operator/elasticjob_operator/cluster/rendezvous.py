@@ -1,8 +1,9 @@
 """The operator's view of `/elasticjob/<cluster>/`: one mirror for all jobs, split by job.
 
 What it shows of a job is what etcd held at `revision`, never half of a revision. An outage makes it old, never
-wrong; a wipe is seen as a new store. It reads only; the operator's writes go to etcd directly. Of a job that takes more
-than its allowance it shows that, and the spec: nothing else of what it says counts.
+wrong; a wipe is seen as a new store. It reads only; what is written through its `etcd` is seen without delay, while
+of a thousand agents' reports it is told in gulps. Of a job that takes more than its allowance it shows that, and the
+spec: nothing else of what it says counts.
 """
 
 import logging
@@ -15,6 +16,7 @@ from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.footprint import Footprints
+from elasticjob_operator.cluster.gathering import Gathering
 from elasticjob_operator.cluster.job_records import JobRecords, News, OnReport, ignore_report
 from elasticjob_operator.cluster.tap import Tap
 from elasticjob_operator.jobkey import JobKey
@@ -47,9 +49,15 @@ class Rendezvous:
         self._on_soft_change = on_soft_change
         self._on_listed = on_listed
         self._footprints = Footprints(time.monotonic)
-        self._tap = Tap(etcd, self._footprints)
+        self._gathering = Gathering(time.monotonic)
+        self._tap = Tap(etcd, self._footprints, self._gathering)
         self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", on_change=self._changed)
         self._jobs: dict[JobKey, JobRecords] = {}
+
+    @property
+    def etcd(self) -> Etcd:
+        """For whoever writes: it is seen here as soon as may be."""
+        return self._tap
 
     @property
     def listed(self) -> bool:
@@ -95,11 +103,14 @@ class Rendezvous:
         changed = self._relist() if touched is None else self._update(touched)
         for key, news in changed.items():
             if news is News.STATE or self._on_soft_change is None:
+                self._gathering.hurry()
                 self._on_change(key)
             else:
                 self._on_soft_change(key)
         if touched is None:
             self._on_listed()
+        else:
+            self._gathering.soft(len(touched))
 
     def _relist(self) -> dict[JobKey, News]:
         before, self._jobs = dict.fromkeys(self._jobs, News.STATE), {}

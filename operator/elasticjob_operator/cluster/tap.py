@@ -8,17 +8,21 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from typing import cast
 
 from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch, WatchEvent
+from elasticjob_etcd.watching import Pause
 from elasticjob_operator.cluster.footprint import Footprints
+from elasticjob_operator.cluster.gathering import Gathering
 
 
 class Tap:
     """In front of `etcd`; `touched` are the keys changed since it was last taken, None after a new list."""
 
-    def __init__(self, etcd: Etcd, footprints: Footprints | None = None) -> None:
+    def __init__(self, etcd: Etcd, footprints: Footprints | None = None, gathering: Gathering | None = None) -> None:
         self._etcd = etcd
         self._footprints = footprints or Footprints(time.monotonic)
+        self._gathering = gathering or Gathering(time.monotonic)
         self._touched: set[str] = set()
         self._relisted = False
 
@@ -37,11 +41,18 @@ class Tap:
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """As `Etcd.watch`; noted before the mirror takes it."""
-        async with contextlib.aclosing(self._etcd.watch(prefix, start_revision=start_revision)) as stream:
-            async for batch in stream:
+        watch = self._etcd.watch(prefix, start_revision=start_revision)
+        pause: Pause | None = None
+        async with contextlib.aclosing(cast("AsyncGenerator[WatchBatch, Pause | None]", watch)) as stream:
+            while True:
+                try:
+                    batch = await stream.asend(pause)
+                except StopAsyncIteration:
+                    return
                 self._touched.update([event.kv.key for event in batch.events])
                 events = tuple([event for event in batch.events if self._passes(event)])
                 yield batch if len(events) == len(batch.events) else replace(batch, events=events)
+                pause = self._gathering.pause
 
     def _passes(self, event: WatchEvent) -> bool:
         if event.deleted:
@@ -54,7 +65,8 @@ class Tap:
         return await self._etcd.get(key)
 
     async def txn(self, txn: Txn) -> TxnResult:
-        """As `Etcd.txn`."""
+        """As `Etcd.txn`; what it writes is waited for."""
+        self._gathering.hurry()
         return await self._etcd.txn(txn)
 
     async def lease_grant(self, ttl_s: float) -> Lease:

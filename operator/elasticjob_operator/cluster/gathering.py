@@ -1,0 +1,58 @@
+"""Reports that say nothing new are gathered for a moment: etcd hands them over as one, not one by one.
+
+A thousand jobs report some 170 times a second, and to be woken by each costs more than all that is done with what it
+says. Nothing else is kept waiting for long: gathering begins when only such reports were heard for a while, and ends
+with the first news of another kind, and with each write of our own, whose echo is waited for.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from elasticjob_etcd.watching import Pause
+
+PAUSE_S = 0.15
+"""Etcd looks after a watch that is behind every 100 ms: so what is gathered comes at most 0.25 s late."""
+CALM_S = 1.0
+"""After news of another kind: they seldom come alone."""
+MANY_A_SECOND = 20.0
+WINDOW_S = 1.0
+
+
+class Gathering:
+    """Tells whether the next moment may be waited for; `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float], *, pause_s: float = PAUSE_S) -> None:
+        self._clock = clock
+        self._pause_s = pause_s
+        self._heard_s = self._since_s = clock()
+        """When something else was heard last; when counting began."""
+        self._count = 0
+        self._many = False
+        self._hurried = asyncio.Event()
+
+    def soft(self, reports: int) -> None:
+        """So many reports have come that say nothing new."""
+        self._count += reports
+        now_s = self._clock()
+        if (took_s := now_s - self._since_s) >= WINDOW_S:
+            self._many = self._count >= MANY_A_SECOND * took_s
+            self._since_s, self._count = now_s, 0
+
+    def hurry(self) -> None:
+        """Something else has come, or will at once."""
+        self._heard_s = self._clock()
+        self._hurried.set()
+
+    @property
+    def pause(self) -> Pause | None:
+        """What to wait for before the watch goes on; None: it should not be left."""
+        calm = self._many and self._clock() - self._heard_s >= CALM_S
+        return self._wait if calm else None
+
+    async def _wait(self) -> None:
+        # Nothing is awaited between a look at `pause` and this: no hurry in between is lost.
+        self._hurried.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause_s):
+                await self._hurried.wait()
