@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from elasticjob_api.names import ConditionType, FailedReason
-from elasticjob_api.world import State
+from elasticjob_api.status import JobStatus
+from elasticjob_api.world import State, World
 from elasticjob_operator.acceptance import accept, read_status
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.policy.conditions import holds, phase
 from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.policy.worker_states import count
 from tests.unit.operator.model import Model, is_bound, is_live
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -275,6 +277,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             self._check_no_pod_runs_on()
         else:
             self._check_pods_are_as_wished_20()
+        self._check_the_status_is_true()
         self.no_name_is_created_twice_12()
 
     def _confirm_everything(self) -> None:
@@ -305,6 +308,28 @@ class ReconcileMachine(RuleBasedStateMachine):
     def _check_the_disruption_budget(self, lowest: int) -> None:
         [budget] = self.model.cluster.objects(Resource.DISRUPTION_BUDGET)
         assert budget["spec"]["minAvailable"] == lowest
+
+    def _check_the_status_is_true(self) -> None:
+        """At rest it says what there is."""
+        obj = self.model.job_object()
+        if obj is None:
+            return
+        status, world, spec = read_status(obj), self.model.world(), self.model.spec()
+        pods = self.model.pods()
+        assert (status.replicas, status.terminating_replicas) == (sum(map(is_live, pods)), 0)
+        assert status.desired_replicas == desired_nodes(accept(obj).spec)
+        assert status.worker_states == count(status.nodes)
+        if spec is not None:
+            assert status.pod_replacements == spec.replacements
+        if world is not None:
+            self._check_the_world_is_told(status, world)
+
+    def _check_the_world_is_told(self, status: JobStatus, world: World) -> None:
+        assert (status.restarts, status.node_losses) == (world.restarts, world.losses)
+        members = len(world.members) if world.state is State.ACTIVE else 0
+        assert status.ready_replicas == members
+        if members:
+            assert (status.rendezvous_round, status.world_size) == (world.round, members)
 
     def _finished_members(self) -> set[tuple[int, str]]:
         world = self.model.world()
