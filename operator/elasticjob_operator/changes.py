@@ -17,6 +17,7 @@ from elasticjob_operator.event import Event
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy import transitions
+from elasticjob_operator.policy.churn import waiting
 from elasticjob_operator.policy.deadlines import broken_deadline
 from elasticjob_operator.policy.ending import how_it_ended, replacements
 from elasticjob_operator.policy.expected import expected_slots
@@ -62,7 +63,8 @@ def spec_change(seen: Observed, status: JobStatus, ids: Ids) -> WriteSpec | None
 
 def _fates(seen: Observed) -> Fates:
     lost = lost_pods(seen.job.spec, seen.ledger, seen.now_s)
-    return fates(seen.job.spec, seen.owners(), kept=seen.view.done_slots(), lost=lost.uids)
+    later = frozenset(waiting(seen.ledger.courses, seen.now_s))
+    return fates(seen.job.spec, seen.owners(), kept=seen.view.done_slots(), lost=lost.uids, later=later)
 
 
 def _failure(scene: Scene) -> JobFailure | None:

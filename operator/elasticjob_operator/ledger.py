@@ -13,6 +13,7 @@ from typing import Any
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.acceptance import Acceptor
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.course import Course
 from elasticjob_operator.event import Event
 from elasticjob_operator.memory import Memory
 from elasticjob_operator.pace import Pace
@@ -61,6 +62,8 @@ class Ledger:
     """The certificate that this process has made last."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)
     """Nodes that lost a pod lately: a replacement goes elsewhere if it can."""
+    courses: Mapping[int, Course] | None = None
+    """Slot → how it went with its pods; None until the first look."""
     trouble: str = ""
     """The last refusal of the API server, in words, while it lasts."""
     status: JobStatus | None = None

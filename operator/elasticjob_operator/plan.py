@@ -30,6 +30,7 @@ from elasticjob_operator.ledger import SHOWN_WITHIN_S
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.avoid import avoided_nodes
 from elasticjob_operator.policy.certificates import first_certificate, renewal_s, renewed_certificate
+from elasticjob_operator.policy.churn import waiting
 from elasticjob_operator.policy.deadlines import next_deadline_s
 from elasticjob_operator.policy.evict import evictions
 from elasticjob_operator.policy.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
@@ -152,7 +153,8 @@ def _next_moment_s(seen: Observed, status: JobStatus) -> float | None:
     lost_s = lost_pods(seen.job.spec, seen.ledger, seen.now_s).next_at_s
     upkeep_s = None if _keeps_up(seen) else seen.ledger.upkeep_from_s
     moments_s = (deadline_s, lost_s, upkeep_s, _stuck(seen)[0].next_at_s, renewal_s(seen))
-    return _earliest(seen.now_s, *moments_s, *coming, *expected)
+    held_back = waiting(seen.ledger.courses, seen.now_s).values()
+    return _earliest(seen.now_s, *moments_s, *coming, *expected, *held_back)
 
 
 def _earliest(now_s: float, *moments_s: float | None) -> float | None:

@@ -33,6 +33,7 @@ from elasticjob_operator.observed import Observed
 from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.plan import plan
 from elasticjob_operator.policy.avoid import note_losses
+from elasticjob_operator.policy.churn import courses_of
 from elasticjob_operator.policy.footprint import allowance
 from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.lost import lost_pods
@@ -173,6 +174,7 @@ class Reconciler:
         if not seen.etcd_trouble and not seen.view.unclear:
             ledger.memory.note(seen.view, seen.pods)
             ledger.history = noted(seen.history, seen.view, seen.now_s)
+            ledger.courses = courses_of(ledger.courses, seen.owners(), seen.now_s, said=seen.status.reason)
             self._measure(key, ledger, seen)
         with_agent = set(seen.view.agents())
         running = {pod.uid for pod in seen.pods.values() if pod.live and pod.phase == "Running"}

@@ -50,7 +50,7 @@ def replacements(owners: Mapping[int, Owner], fates: Mapping[int, Fate], *, left
 
 
 def _replacement(owner: Owner, *, counts: bool, left: int) -> Event:
-    message = f"pod {owner.name} is replaced: {_why(owner)}; {_budget(int(counts), left)}"
+    message = f"pod {owner.name} is replaced: {why_it_goes(owner)}; {_budget(int(counts), left)}"
     return Event(EventReason.POD_REPLACED, message, warning=counts)
 
 
@@ -60,7 +60,8 @@ def _budget(failed: int, left: int) -> str:
     return f"{failed} counted, {counted(left, 'more failed pod')} may be replaced (backoffLimit)"
 
 
-def _why(owner: Owner) -> str:
+def why_it_goes(owner: Owner) -> str:
+    """In words, after the name of the pod."""
     if owner.standing is Standing.GONE or owner.pod is None:
         return "it was deleted"
     if owner.standing is Standing.TERMINATING:

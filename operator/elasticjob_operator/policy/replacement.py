@@ -3,7 +3,8 @@
 A pod counts once, in the transaction that drops it from the map; so the count is the same after any crash.
 What the cluster did (eviction, preemption, drain, deletion) and what an agent did on purpose (left, superseded,
 job deleted) never counts. Failure rules by pod condition or reason come first; rules by exit code are the
-closer's. A finished member's pod is neither lost nor replaced while its round stands: the caller leaves it out.
+closer's. A finished member's pod is neither lost nor replaced while its round stands: the caller leaves it out. A slot
+whose pods come and go for nothing waits for the next one, if it is not counted: the caller says which (`churn`).
 """
 
 from collections.abc import Mapping
@@ -49,9 +50,20 @@ class Fates:
         return tuple(slot for slot, fate in sorted(self.by_slot.items()) if fate is Fate.FAIL_JOB)
 
 
-def fates(spec: JobSpec, owners: Mapping[int, Owner], *, kept: frozenset[int], lost: frozenset[str]) -> Fates:
-    """The fate of each slot; slots in `kept` (finished members) and pods that are fine stay, `lost` (uids) go."""
-    return Fates({slot: Fate.KEEP if slot in kept else _fate(spec, owner, lost) for slot, owner in owners.items()})
+def fates(
+    spec: JobSpec,
+    owners: Mapping[int, Owner],
+    *,
+    kept: frozenset[int],
+    lost: frozenset[str],
+    later: frozenset[int] = frozenset(),
+) -> Fates:
+    """The fate of each slot; slots in `kept` (finished members) and pods that are fine stay, `lost` (uids) go.
+
+    Those in `later` stay for the time being, unless they count.
+    """
+    judged = {slot: Fate.KEEP if slot in kept else _fate(spec, owner, lost) for slot, owner in owners.items()}
+    return Fates({s: Fate.KEEP if fate is Fate.REPLACE and s in later else fate for s, fate in judged.items()})
 
 
 def _fate(spec: JobSpec, owner: Owner, lost: frozenset[str]) -> Fate:

@@ -32,6 +32,8 @@ from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.policy.churn import LONGEST_S
 from tests.unit.operator.gates import Held
 from tests.unit.operator.process import Process
 
@@ -114,10 +116,10 @@ class Model:
             process.deliver(Resource.POD)
         return process
 
-    def begin_turn(self) -> None:
-        """The work queue hands the job to the reconciler, unless it has it."""
+    def begin_turn(self, key: JobKey | None = None) -> None:
+        """The work queue hands the job (or another of which there are keys) to the reconciler, unless it has one."""
         if self.process.turn is None:
-            self.process.turn = self.loop.create_task(self.process.reconciler.reconcile(self.key))
+            self.process.turn = self.loop.create_task(self.process.reconciler.reconcile(key or self.key))
             self.settle()
             self._end_turn()
 
@@ -330,10 +332,15 @@ class Model:
     def _is_due(self) -> bool:
         """Time alone calls for another turn soon: the clock goes there."""
         at_s = self.process.again_at_s
-        if at_s is None or at_s > self.now_s + 6.0:
+        if at_s is None or at_s > self.now_s + (LONGEST_S if self._waits_for_a_pod() else 6.0):
             return False
         self.now_s = max(self.now_s, at_s)
         return True
+
+    def _waits_for_a_pod(self) -> bool:
+        """A slot has none: its pods have come and gone too often."""
+        world, live = self.world(), {name_of(pod) for pod in self.pods() if is_live(pod)}
+        return (world is None or not world.state.final) and not self.named() <= live
 
 
 async def _turns() -> None:

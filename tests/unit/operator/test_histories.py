@@ -12,6 +12,7 @@ from elasticjob_api.world import State
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.jobkey import JobKey
 from tests.unit.operator.model import Model, is_live
 
 
@@ -239,7 +240,8 @@ def test_22_a_failed_pod_is_counted_in_the_write_that_drops_it_and_in_no_other(m
 
 def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_with_it(model: Model) -> None:
     running(model)
-    foreign = "/elasticjob/c/default/other/00000000-0000-0000-0000-00000000ffff/c/spec"
+    other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
+    foreign = other.keys("c").spec
     theirs = Slots(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="somebody else")
     model.store.txn(Txn((), (Put(foreign, encode(theirs)),)))
     model.delete_job()
@@ -247,8 +249,20 @@ def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_
         model.quiesce()
         for pod in model.pods():
             model.confirm_deletion(pod)
+        model.begin_turn(other)  # its keys wake us, and there is neither a job nor a pod of it
+        model.finish_turn()
     model.quiesce()
     assert [kv.key for kv in model.store.range("/").kvs] == [foreign]
+
+
+def test_28_what_is_left_of_a_job_of_our_own_that_is_gone_is_removed(model: Model) -> None:
+    other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
+    ours = Slots(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="op")
+    model.store.txn(Txn((), (Put(other.keys("c").spec, encode(ours)),)))
+    model.settle()
+    model.begin_turn(other)
+    model.finish_turn()
+    assert not model.store.range(other.keys("c").all).kvs
 
 
 def test_28_a_pod_under_a_job_that_is_being_deleted_is_not_created_again(model: Model) -> None:

@@ -1,0 +1,129 @@
+"""Histories of slots whose pods go again and again for reasons that do not count: never a hot loop, never an end."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.policy.churn import FREE, HELD_BACK, LASTED_S
+from tests.unit.operator.model import Model, is_bound, is_live, slot_of
+
+ENDINGS = ["evicted", "left", "deleted"]
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model(replicas=2, minReplicas=1, maxReplicas=3, backoffLimit=0)
+    model.quiesce()
+    yield model
+    model.close()
+
+
+def live(model: Model, slot: int) -> Any:
+    """The slot's pod, or None."""
+    return next((pod for pod in model.pods() if is_live(pod) and slot_of(pod) == slot), None)
+
+
+def rest(model: Model) -> None:
+    """The operator does all that it has to do now; no time goes by."""
+    for _ in range(6):
+        model.undisturbed_turn()
+
+
+def run_all(model: Model) -> None:
+    for pod in model.pods():
+        if is_live(pod) and not is_bound(pod):
+            model.start_pod(pod)
+    model.close_round()
+    rest(model)
+
+
+def go(model: Model, slot: int, how: str) -> None:
+    """The slot's pod goes, by nobody's fault but the cluster's."""
+    pod = live(model, slot)
+    if how == "deleted":
+        model.delete_pod(pod)
+    else:
+        model.end_pod(pod, exit_code=1 if how == "evicted" else 143, disrupted=how == "evicted")
+    rest(model)
+
+
+def lose(model: Model, slot: int, how: str) -> float:
+    """The same, as soon as all run; how long the slot is without a pod then, if its clock is all that there is."""
+    run_all(model)
+    go(model, slot, how)
+    began_s = model.now_s
+    while live(model, slot) is None:
+        assert model.process.again_at_s is not None
+        model.now_s = model.process.again_at_s
+        rest(model)
+    for gone in [pod for pod in model.pods() if not is_live(pod)]:
+        model.confirm_deletion(gone)
+    return model.now_s - began_s
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_the_first_are_replaced_at_once_and_then_each_waits_longer_and_none_is_counted(model: Model, how: str) -> None:
+    waits = [lose(model, 0, how) for _ in range(FREE + 5)]
+    assert waits == [0.0] * FREE + [1.0, 2.0, 4.0, 8.0, 16.0]
+    run_all(model)
+    assert (model.status()["podReplacements"], model.status()["phase"]) == (0, "Running")
+
+
+def test_while_it_waits_the_status_says_so_and_the_others_run_on(model: Model) -> None:
+    for _ in range(FREE):
+        lose(model, 0, "evicted")
+    run_all(model)
+    go(model, 0, "evicted")
+    model.close_round()
+    rest(model)
+    status = model.status()
+    assert (status["phase"], status["reason"], status["readyReplicas"]) == ("Running", HELD_BACK, 1)
+    assert "it was deleted" not in status["message"]
+    assert live(model, 0) is None
+    assert live(model, 1) is not None
+
+
+def test_a_new_process_goes_on_where_the_status_says_that_a_slot_waits(model: Model) -> None:
+    for _ in range(FREE + 3):
+        lose(model, 0, "evicted")
+    run_all(model)
+    go(model, 0, "evicted")
+    model.close_round()
+    rest(model)
+    model.crash(land=[])
+    rest(model)
+    assert live(model, 0) is None
+    model.quiesce()
+    assert live(model, 0) is not None
+
+
+def test_pods_of_different_slots_that_go_one_after_the_other_do_not_wait(model: Model) -> None:
+    model.patch(replicas=3)
+    rest(model)
+    assert [lose(model, turn % 3, "deleted") for turn in range(3 * FREE)] == [0.0] * 3 * FREE
+
+
+def test_pods_that_last_are_replaced_at_once_for_ever(model: Model) -> None:
+    for _ in range(3 * FREE):
+        run_all(model)
+        model.now_s += LASTED_S
+        assert lose(model, 0, "evicted") == 0.0
+
+
+def test_scaling_to_and_fro_makes_no_slot_wait(model: Model) -> None:
+    for _ in range(3 * FREE):
+        model.patch(replicas=3)
+        rest(model)
+        assert live(model, 2) is not None
+        model.patch(replicas=1)
+        rest(model)
+
+
+def test_a_pod_that_counts_does_not_wait_for_its_verdict(model: Model) -> None:
+    for _ in range(FREE + 3):
+        lose(model, 0, "evicted")
+    run_all(model)
+    model.end_pod(live(model, 0), exit_code=1)
+    rest(model)
+    assert model.status()["phase"] == "Failed"
