@@ -2,8 +2,6 @@
 
 import functools
 
-import pytest
-
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Progress, Slots, WorkerState, encode
 from elasticjob_api.world import Cause, State
@@ -170,28 +168,6 @@ async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
         assert world is not None
         assert spec is not None
         assert (world.state, spec.slots) == (State.FAILED, {})
-
-
-# Time alone: nothing else happens that could wake the operator.
-
-
-@pytest.mark.parametrize(
-    ("deadline", "reason"),
-    [("activeDeadlineSeconds", "DeadlineExceeded"), ("startupDeadlineSeconds", "StartupDeadlineExceeded")],
-)
-async def test_a_deadline_passes_without_anybody_doing_anything(deadline: str, reason: str) -> None:
-    async with staged(replicas=2, **{deadline: 1}) as stage:
-        await stage.until("phase Failed", lambda: stage.status().get("phase") == "Failed")
-        assert stage.condition("Failed")["reason"] == reason
-
-
-async def test_an_ended_job_is_deleted_when_its_time_has_come() -> None:
-    async with staged(replicas=1, ttlSecondsAfterFinished=1) as stage:
-        await running(stage, 1)
-        await stage.finish(0)
-        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
-        await stage.until("phase Succeeded", lambda: stage.status()["phase"] == "Succeeded")
-        await stage.until("no job", lambda: not stage.cluster.objects(Resource.JOB))
 
 
 async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
