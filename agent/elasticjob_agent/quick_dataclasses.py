@@ -3,8 +3,8 @@
 Up to Python 3.12 `dataclasses` compiles each method of each class by itself, some 70 µs a method. An agent has more
 than a hundred records, and nobody shows, compares or hashes most of them: of the time that it takes to be up that was
 a quarter. Inside `made_quickly` only `__init__` is compiled at once. The others stand for what `dataclasses` would
-have made: they make it at their first call, put it in their place and go on with it. Nothing that can be seen of a
-class is different. Later Pythons compile all methods of a class at once: there this does nothing.
+have made: they make it at their first call, put it in their place and go on with it. How a class behaves is the same.
+Python 3.13 makes all methods of a class together: there this does nothing.
 """
 
 import contextlib
