@@ -42,7 +42,26 @@ def test_nothing_is_said_of_what_works(line: str) -> None:
     assert said(line) == []
 
 
-def test_variables_of_torch_elastic_without_an_effect_are_said_if_they_are_on() -> None:
-    assert said("", TORCHELASTIC_ENABLE_FILE_TIMER="0") == []
-    (sentence,) = said("", TORCHELASTIC_ENABLE_FILE_TIMER="1")
-    assert sentence.startswith("TORCHELASTIC_ENABLE_FILE_TIMER has no effect")
+@pytest.mark.parametrize(
+    "key", ["close_timeout", "heartbeat_timeout", "read_timeout", "store_type", "use_libuv", "etcd_prefix", "rank"]
+)
+def test_what_other_backends_are_told_by_rdzv_conf_is_said_to_have_no_effect(key: str) -> None:
+    (sentence,) = said(f"--rdzv-conf {key}=1")
+    assert sentence.startswith(f"--rdzv-conf {key} has no effect: ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TORCHELASTIC_ENABLE_FILE_TIMER",
+        "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT",
+        "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT",
+        "TORCH_ELASTIC_WORKER_IDENTICAL",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE",
+        "TORCH_MP_PARALLEL_START",
+    ],
+)
+def test_variables_of_torch_elastic_without_an_effect_are_said_if_they_are_on(name: str) -> None:
+    assert said("", **{name: "0"}) == []
+    (sentence,) = said("", **{name: "1"})
+    assert sentence.startswith(f"{name} has no effect: ")
