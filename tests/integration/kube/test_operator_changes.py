@@ -42,11 +42,20 @@ def columns(rig: Rig) -> tuple[str, str, str, str]:
 NOTHING = {"restarts": 0, "nodeLosses": 0, "podReplacements": 0}
 
 
+def seen_by_an_autoscaler(rig: Rig) -> tuple[int, list[str]]:
+    """How many pods the scale subresource tells of, and those that its selector finds."""
+    path = f"/apis/elasticjob.io/v1alpha1/namespaces/{rig.namespace.name}/elasticjobs/j/scale"
+    status = json.loads(rig.namespace.kubectl("get", "--raw", path))["status"]
+    found = rig.namespace.kubectl("get", "pods", "-l", status["selector"], "-o", "name").split()
+    return status["replicas"], sorted(name.removeprefix("pod/") for name in found)
+
+
 def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: Rig) -> None:
     two = pods_by_slot(started(rig))
     rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3")
     three = rig.running(nodes=3, round_=2)
     assert columns(rig) == ("Running", "3", "3", "0")
+    assert seen_by_an_autoscaler(rig) == (3, sorted(pods_by_slot(three).values()))
     assert pods_by_slot(three).items() > two.items()
     rig.namespace.kubectl("scale", "ejob", "j", "--replicas=2")
     again = rig.running(nodes=2, round_=3)
