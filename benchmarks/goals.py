@@ -40,12 +40,19 @@ class ClusterGoal:
 _TRACE = "where: its trace in [Where the time goes](#where-the-time-goes), explained in [its own page](recovery.md)"
 _START = f"an agent is first of all a Python that imports gRPC (its floor), before any trace point; {_TRACE}"
 _CROWD = (
-    "processor time of this one machine, which all members share with etcd: "
-    "[profile](scaling.md#where-the-time-of-a-first-round-of-1000-goes)"
+    "processor time of this one machine, which all members share with etcd: [profile](#profile-of-the-members), "
+    "explained in [its own page](scaling.md#where-the-time-of-a-first-round-of-1000-goes)"
 )
-_IDLE = "gRPC's threads, which every keep-alive wakes: [profile, thread by thread](recovery.md#an-idle-agent)"
+_KEEP_ALIVES = "a keep-alive of every member each two seconds: [how it grows](#rendezvous-over-the-number-of-nodes)"
+_IDLE = (
+    "gRPC's threads, which every keep-alive wakes: [profile, thread by thread](#profile-of-an-idle-agent), "
+    "explained in [its own page](recovery.md#an-idle-agent)"
+)
 _MEMORY = "half is a Python that has imported gRPC and sleeps (its floor): [profile](recovery.md#an-idle-agent)"
-_OPERATOR = "processor time over the number of jobs: [The operator](#the-operator-over-the-number-of-jobs)"
+_GROWS = "[over the number of jobs](#the-operator-over-the-number-of-jobs)"
+_OPERATOR = f"the operator's processor time: [profile](#profile-of-the-operator-at-rest), {_GROWS}"
+_RECORDS = f"what the operator knows of jobs and pods: {_GROWS}"
+_TEE = "every line is read, marked and written by Python: the bare copy is its floor in [Processes](#processes)"
 _FUNCTIONS = "forks of an interpreter that holds torch are most of it (its floor in [Processes](#processes))"
 _THOUSAND = 1000
 GOALS: tuple[Goal | ClusterGoal, ...] = (
@@ -58,10 +65,10 @@ GOALS: tuple[Goal | ClusterGoal, ...] = (
     Goal("rendezvous of 1,000 agents", "first round", _THOUSAND, why=_CROWD),
     Goal("the same over mutual TLS, cold", "first round, mutual TLS, cold", _THOUSAND, why=_CROWD),
     Goal("next round of 1,000 agents after a failure", "next round after a failure", _THOUSAND, why=_CROWD),
-    Goal("1,000 idle agents: etcd's processor", "idle: processor, etcd", _THOUSAND, why=_CROWD),
-    Goal("1,000 idle agents: processor of each", "idle: processor, a member", _THOUSAND, why=_CROWD),
+    Goal("1,000 idle agents: etcd's processor", "idle: processor, etcd", _THOUSAND, why=_KEEP_ALIVES),
+    Goal("1,000 idle agents: processor of each", "idle: processor, a member", _THOUSAND, why=_IDLE),
     Goal("8 functions started, torch preloaded", "8 functions with torch, preloaded", why=_FUNCTIONS),
-    Goal("tee of 1,000,000 lines, 2 ranks, none lost", "tee of 1,000,000 lines, 2 ranks, whole process"),
+    Goal("tee of 1,000,000 lines, 2 ranks, none lost", "tee of 1,000,000 lines, 2 ranks, whole process", why=_TEE),
     Goal("an idle agent: processor", "an idle agent: processor", why=_IDLE),
     Goal("an idle agent: memory", "an idle agent: memory, resident", why=_MEMORY),
     ClusterGoal(
@@ -73,7 +80,7 @@ GOALS: tuple[Goal | ClusterGoal, ...] = (
     ClusterGoal(
         "on kind: node stopped → next round running", "node killed -> every worker of the survivors started", 10.0
     ),
-    Goal("operator, 1,000 jobs of 10 pods: memory at rest", "steady: memory", _THOUSAND, _OPERATOR, grows=True),
+    Goal("operator, 1,000 jobs of 10 pods: memory at rest", "steady: memory", _THOUSAND, _RECORDS, grows=True),
     Goal("operator, 1,000 jobs of 10 pods: processor at rest", "steady: processor", _THOUSAND, _OPERATOR, grows=True),
     Goal("operator: applied → pods created", "one job more: applied → its pods created", _THOUSAND, why=_OPERATOR),
 )
@@ -101,6 +108,8 @@ def _row(goal: Goal, series: Sequence[Series]) -> list[str]:
         return [goal.what, "", "not measured in this run", *[""] * 5]
     peer = _of(goal, series, {each.side for each in series} - {OURS, FLOOR})
     met, far = _verdict(ours.p50, ours.target, goal.why)
+    if ours.p50 <= ours.target < ours.p99:
+        far = f"its p99, {results.shown(ours.p99, ours.unit)}, is x {ours.p99 / ours.target:.2f}; {goal.why}"
     if ours.size != goal.size:
         met, far = f"{met}, at this size", "; ".join(filter(None, (_extrapolated(goal, series), far)))
     beside = ["", ""] if peer is None else [_sized(goal, peer, peer.side), results.shown(peer.p50, peer.unit)]

@@ -23,6 +23,13 @@ The floor is what the machine itself takes for the same, without any of the prod
 """
 _TRACED = """Of each scenario's repetition in the middle, µs, by the product's own trace points: what
 `elasticjob timeline FOLDER --trace` prints of a run."""
+PROFILES: Mapping[str, str] = {
+    "Profile of the members": """By layer, of samples every few milliseconds of processor time; what a library of Python
+does is its caller's. `records` are the encodings of what is in etcd; `rendezvous` is the rest of what is ours.""",
+    "Profile of an idle agent": "By thread, the scheduler's own count; the sample of all processes falls into it once.",
+    "Profile of the operator at rest": "By layer, as the members'.",
+}
+"""What the part `profiles` measures, with a word on how to read it; the goals link to these titles."""
 _COLUMNS = ("what", "n", "ours p50", "p99", "target", "floor", "×floor", "peer", "n", "p50", "p99")
 _CLIENT = "fork + exec of a Python that imports gRPC, to its end"
 _PYTHON = "fork + exec of `python -I -S`, to its end"
@@ -57,9 +64,12 @@ def page(report: Report, plots: Sequence[str], folder: str, on_a_cluster: Mappin
     if simulated := scaling.report(report.series):
         parts.append("## More nodes, simulated from the above (docs/scaling.md)")
         parts.append("\n".join(simulated))
-    if report.notes:
+    if traces := [text for title, text in report.notes.items() if title not in PROFILES]:
         parts += ["## Where the time goes", _TRACED]
-        parts += [_code(text.splitlines()) for text in report.notes.values()]
+        parts += [_code(text.splitlines()) for text in traces]
+    for title, meaning in PROFILES.items():
+        if title in report.notes:
+            parts += [f"## {title}", meaning, _code(report.notes[title].splitlines())]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

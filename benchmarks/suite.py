@@ -34,6 +34,7 @@ PARTS: Parts = {
     "planning": "",
     "processes": "",
     "jobs": "",
+    "profiles": "",
 }
 QUICK: Parts = {
     "floors": "--repetitions 2",
@@ -42,6 +43,7 @@ QUICK: Parts = {
     "planning": "--repetitions 3",
     "processes": "--quick",
     "jobs": "--jobs 4 8 16 --steady-seconds 5",
+    "profiles": "--nodes 128 --idle-seconds 5 --jobs 8 --steady-seconds 5",
 }
 FULL: Parts = {**PARTS, "jobs": "--jobs 100 300 1000 --steady-seconds 60"}
 

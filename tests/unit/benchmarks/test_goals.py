@@ -23,6 +23,12 @@ def test_a_goal_that_is_met_has_its_peer_beside_and_no_excuse() -> None:
     assert "trace" not in "".join(cells)
 
 
+def test_a_goal_that_only_the_slowest_miss_is_met_and_says_how_far_those_were() -> None:
+    cells = row_of("a node joins", Series("recovery", "agent joins", OURS, (0.2, 0.2, 0.36), target=0.3))
+    assert cells[4] == "yes"
+    assert cells[-1].startswith("its p99, 360 ms, is x 1.20; ")
+
+
 def test_a_goal_that_is_missed_says_how_far_and_links_to_the_profile() -> None:
     cells = row_of("a node joins", Series("recovery", "agent joins", OURS, (0.6,), target=0.3))
     assert cells[4] == "**no**"
@@ -31,11 +37,11 @@ def test_a_goal_that_is_missed_says_how_far_and_links_to_the_profile() -> None:
 
 
 def test_every_goal_that_this_machine_can_miss_has_a_reason_ready_that_links_somewhere() -> None:
-    assert all("](" in goal.why for goal in GOALS if not isinstance(goal, ClusterGoal) and goal.why)
+    assert all("](" in goal.why for goal in GOALS if not isinstance(goal, ClusterGoal))
 
 
 def test_every_reason_links_to_a_heading_that_is_there() -> None:
-    own = "\n".join(f"## {title}" for title in [*page.TITLES.values(), "Where the time goes"])
+    own = "\n".join(f"## {title}" for title in [*page.TITLES.values(), *page.PROFILES, "Where the time goes"])
     for file, anchor in re.findall(r"\]\(([\w.]*)#([\w-]+)\)", " ".join(str(goal) for goal in GOALS)):
         text = (LATENCIES.parent / file).read_text() if file else own
         titles = [line.lstrip("# ").lower() for line in text.splitlines() if line.startswith("#")]

@@ -46,3 +46,10 @@ def test_every_part_of_a_floor_is_a_row_that_the_floors_measure() -> None:
 
 def test_a_title_with_a_size_names_the_number_of_nodes() -> None:
     assert results.titled(Series("rendezvous", "first round", OURS, (1.0,), size=64)) == "first round, 64 nodes"
+
+
+def test_a_profile_has_a_heading_that_the_goals_can_link_to() -> None:
+    report = Report("now", {}, [], {"worker exits": "round 2", "Profile of the members": "gRPC 20 %"})
+    traces, profiles = page.page(report, [], "x", {}).split("## Profile of the members")
+    assert ("round 2" in traces, "gRPC 20 %" in traces) == (True, False)
+    assert "```\ngRPC 20 %\n```" in profiles

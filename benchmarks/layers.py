@@ -1,0 +1,39 @@
+"""PURE: whose processor time it is: the layer of a stack of Python's frames, innermost first.
+
+What a library of Python does is its caller's: JSON that a record is made of is the record's. Only what nobody of ours
+has called is the library's own: asyncio's turns, and of gRPC what is called by its own callbacks.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+GRPC, PROTOBUF, ETCD, LINK, RENDEZVOUS = "gRPC", "protobuf", "etcd client", "link", "rendezvous"
+RECORDS, AGENT, POLICY, CLUSTER, OPERATOR = "records", "agent", "operator: plans", "operator: clients", "operator"
+KOPF, KUBERNETES, TURNS, OTHER = "kopf", "Kubernetes' client", "asyncio's turns", "all else"
+_OF: Mapping[str, str] = {
+    r"/grpc/|_cython|/cygrpc": GRPC,
+    r"/google/protobuf/|_pb2\.py$": PROTOBUF,
+    r"/kopf/": KOPF,
+    r"/(kubernetes|aiohttp)/": KUBERNETES,
+    r"/elasticjob_etcd/": ETCD,
+    r"/elasticjob_agent/rendezvous/link\w*\.py$": LINK,
+    r"/elasticjob_agent/rendezvous/": RENDEZVOUS,
+    r"/elasticjob_agent/": AGENT,
+    r"/elasticjob_api/": RECORDS,
+    r"/elasticjob_operator/(policy|render)/|/elasticjob_operator/plan\.py$": POLICY,
+    r"/elasticjob_operator/cluster/": CLUSTER,
+    r"/elasticjob_operator/": OPERATOR,
+}
+_TURNS = re.compile(r"/asyncio/|/selectors\.py$")
+_KNOWN = [(re.compile(pattern), layer) for pattern, layer in _OF.items()]
+
+
+def layer_of(files: Iterable[str]) -> str:
+    """The innermost frame that is somebody's decides; `files` are those of the frames, innermost first."""
+    turns = False
+    for file in files:
+        for pattern, layer in _KNOWN:
+            if pattern.search(file):
+                return layer
+        turns = turns or bool(_TURNS.search(file))
+    return TURNS if turns else OTHER

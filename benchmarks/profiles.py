@@ -1,0 +1,51 @@
+"""Where the processor time goes that the goals are about: a part of `make bench`, a table a subject on its page.
+
+The members of a crowd by layer, an idle agent thread by thread, the operator at rest by layer. Beside the samples it
+leaves every stack that it saw (`*.collapsed`), a line each with its microseconds: what flame graphs are drawn from.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks import etcds, page, profiled_agent, profiled_crowd, profiled_operator, results
+from benchmarks.profile_table import collapsed
+from benchmarks.results import Report
+
+MEMBERS, AGENT, OPERATOR = page.PROFILES
+
+
+def measure(options: argparse.Namespace, report: Report) -> Mapping[str, Mapping[str, int]]:
+    """All three, each in the report's notes; the stacks of those that have some."""
+    stacks: dict[str, Mapping[str, int]] = {}
+    with results.tried(report, MEMBERS):
+        report.notes[MEMBERS], stacks["members"] = profiled_crowd.measure(options.nodes)
+    with results.tried(report, AGENT):
+        report.notes[AGENT] = profiled_agent.measure(options.idle_seconds)
+    with results.tried(report, OPERATOR), tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
+        found = profiled_operator.measure(Path(folder), options.jobs, options.steady_seconds)
+        report.notes[OPERATOR], stacks["operator"] = found
+    return stacks
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--idle-seconds", type=float, default=60.0)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--steady-seconds", type=float, default=60.0)
+    parser.add_argument("--json", type=Path, help="keep the tables there, and the stacks beside it")
+    options = parser.parse_args()
+    report = results.begin(etcd=etcds.version())
+    with results.kept(report, options.json):
+        for name, seen in measure(options, report).items():
+            if options.json:
+                options.json.parent.mkdir(parents=True, exist_ok=True)
+                options.json.with_name(f"{name}.collapsed").write_text(collapsed(seen))
+        print(*(f"{title}\n\n{text}\n" for title, text in report.notes.items()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
