@@ -13,7 +13,7 @@ from typing import Any
 
 from elasticjob_api import names
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Done, Failure, Node, Slots, decode, encode
+from elasticjob_api.records import Done, Failure, Node, Report, Slots, WorkerReport, WorkerState, decode, encode
 from elasticjob_api.world import (
     Cause,
     Member,
@@ -249,6 +249,15 @@ class Model:
         nprocs = f"1x{len(members)}"
         world_put = Put(self.keys.world, encode_world(replace(active, nprocs=nprocs)))
         self._put(world_put, Put(self.keys.members, membership))
+        for member in members:
+            self._report(member, round_, WorkerState.HEALTHY)
+
+    def _report(self, member: Member, round_: int, state: WorkerState) -> None:
+        """Of its only worker, by its agent; nothing if that has gone."""
+        if (kv := self.store.get(self.keys.node(member.slot, member.incarnation))) is not None:
+            node, worker = decode(Node, kv.value), WorkerReport(rank=0, state=state, pid=1)
+            report = Report(pod=node.pod, pod_uid=node.pod_uid, round=round_, workers=(worker,))
+            self._put(Put(self.keys.report(member.slot, member.incarnation), encode(report), node.lease))
 
     def _joined(self, spec: Slots) -> Iterator[Member]:
         for kv in self.store.range(self.keys.nodes).kvs:
@@ -269,6 +278,7 @@ class Model:
         root = f"{world.round}/{member.slot:04x}.0"
         opened = replace(world, state=State.FORMING, round=world.round + 1, nonce=next(self.nonces), members=())
         opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=world.restarts + 1, root=root, nprocs="")
+        self._report(member, world.round, WorkerState.FAILED)
         key = self.keys.failure(world.round, member.slot, 0)
         self._put(Put(key, encode(failure)), Put(self.keys.world, encode_world(opened)))
 
@@ -284,6 +294,7 @@ class Model:
         if world is None or world.state is not State.ACTIVE:
             return
         member = world.members[index % len(world.members)]
+        self._report(member, world.round, WorkerState.SUCCEEDED)
         self._put(Put(self.keys.done(world.round, member.slot), encode(Done(member.incarnation))))
         dones = {kv.key: decode(Done, kv.value) for kv in self.store.range(self.keys.dones(world.round)).kvs}
         if {self.keys.done(world.round, m.slot): Done(m.incarnation) for m in world.members} == dones:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.cluster.objects import is_terminating, name_of
+from tests.unit.operator import truth
 from tests.unit.operator.model import Model, is_bound, is_live
 
 HOWS = ("before", "after", "later")
@@ -61,13 +62,14 @@ class DyingModel(Model):
         return told | {"left": (self.pods(), list(self.store.range(self.keys.all).kvs))}
 
     def rest(self) -> None:
-        """Kubelets confirm, late requests land, and the operator comes to rest."""
+        """Kubelets confirm, late requests land, and the operator comes to rest, with a status that is true."""
         for _ in range(2):
             self.quiesce()
             for pod in self.pods():
                 if is_terminating(pod):
                     self.confirm_deletion(pod)
         self.quiesce()
+        truth.check(self)
 
     def all_run(self) -> None:
         for pod in self.pods():
@@ -86,7 +88,7 @@ class DyingModel(Model):
         assert world is not None
         assert {name_of(pod) for pod in self.pods()} == self.named()
         assert set(self.cluster.created.values()) == {1}
-        counts = ("restarts", "nodeLosses", "podReplacements", "replicas", "readyReplicas", "desiredReplicas")
+        counts = ("restarts", "nodeLosses", "podReplacements", "rendezvousRound", "worldSize", "workerStates")
         return {
             "phase": status["phase"],
             "round": world.round,

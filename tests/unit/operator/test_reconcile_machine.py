@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from elasticjob_api.names import ConditionType, FailedReason
-from elasticjob_api.status import JobStatus
-from elasticjob_api.world import State, World
+from elasticjob_api.world import State
 from elasticjob_operator.acceptance import accept, read_status
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.policy.conditions import holds, phase
 from elasticjob_operator.policy.scaling import desired_nodes
-from elasticjob_operator.policy.worker_states import count
+from tests.unit.operator import truth
 from tests.unit.operator.model import Model, is_bound, is_live
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -33,6 +32,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         super().__init__()
         self.model = Model(replicas=2, minReplicas=1, maxReplicas=MAX, backoffLimit=2)
         self.counters: dict[str, int] = {}
+        self.times: dict[str, str] = {}
+        self.conditions: dict[str, tuple[str, str]] = {}
         self.ended: str | None = None
         self.final_spec: int | None = None
         self.counting: set[str] = set()
@@ -226,6 +227,27 @@ class ReconcileMachine(RuleBasedStateMachine):
             self.counters[name] = status.get(name, 0)
 
     @invariant()
+    def times_never_go_back(self) -> None:
+        if self.model.job_object() is None or self.model.status_is_stale:
+            self.times.clear()  # what a status of long ago says of them may be all that a new process knows
+            return
+        status = self.model.status()
+        told = {name: status[name] for name in truth.TIMES if status.get(name)}
+        assert not {name: time for name, time in told.items() if time < self.times.get(name, time)}
+        self.times |= told
+
+    @invariant()
+    def a_condition_has_the_time_of_its_last_change(self) -> None:
+        if self.model.job_object() is None or self.model.status_is_stale:
+            self.conditions.clear()
+            return
+        told = {c["type"]: (c["status"], c["lastTransitionTime"]) for c in self.model.status().get("conditions", [])}
+        for name, (status, since) in told.items():
+            was, was_since = self.conditions.get(name, (status, since))
+            assert (since == was_since) if status == was else (since >= was_since), name
+        self.conditions = told
+
+    @invariant()
     def an_end_is_for_ever(self) -> None:
         if self.model.job_object() is None or self.model.status_is_stale:
             return
@@ -277,7 +299,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             self._check_no_pod_runs_on()
         else:
             self._check_pods_are_as_wished_20()
-        self._check_the_status_is_true()
+        truth.check(self.model)
         self.no_name_is_created_twice_12()
 
     def _confirm_everything(self) -> None:
@@ -308,28 +330,6 @@ class ReconcileMachine(RuleBasedStateMachine):
     def _check_the_disruption_budget(self, lowest: int) -> None:
         [budget] = self.model.cluster.objects(Resource.DISRUPTION_BUDGET)
         assert budget["spec"]["minAvailable"] == lowest
-
-    def _check_the_status_is_true(self) -> None:
-        """At rest it says what there is."""
-        obj = self.model.job_object()
-        if obj is None:
-            return
-        status, world, spec = read_status(obj), self.model.world(), self.model.spec()
-        pods = self.model.pods()
-        assert (status.replicas, status.terminating_replicas) == (sum(map(is_live, pods)), 0)
-        assert status.desired_replicas == desired_nodes(accept(obj).spec)
-        assert status.worker_states == count(status.nodes)
-        if spec is not None:
-            assert status.pod_replacements == spec.replacements
-        if world is not None:
-            self._check_the_world_is_told(status, world)
-
-    def _check_the_world_is_told(self, status: JobStatus, world: World) -> None:
-        assert (status.restarts, status.node_losses) == (world.restarts, world.losses)
-        members = len(world.members) if world.state is State.ACTIVE else 0
-        assert status.ready_replicas == members
-        if members:
-            assert (status.rendezvous_round, status.world_size) == (world.round, members)
 
     def _finished_members(self) -> set[tuple[int, str]]:
         world = self.model.world()

@@ -1,0 +1,88 @@
+"""Every figure of the operator after a story with a bit of each: a real operator, API server and etcd, real workers."""
+
+import os
+import re
+import signal
+import urllib.request
+
+import psutil
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+_LINE = re.compile(r"elasticjob_(?P<series>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)")
+
+
+def figures(rig: Rig, url: str) -> dict[str, float]:
+    """Value by series, as `restarts_total{namespace="here"}`."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text = answer.read().decode().replace(f'namespace="{rig.namespace.name}"', 'namespace="here"')
+    found = (_LINE.fullmatch(line) for line in text.splitlines())
+    return {match["series"]: float(match["value"]) for match in found if match}
+
+
+def agent_of(pid: int) -> int:
+    """The agent that a worker hangs from."""
+    return next(p.pid for p in psutil.Process(pid).parents() if any("elasticjob-agent" in w for w in p.cmdline()))
+
+
+def live_through(rig: Rig) -> None:
+    """Run, a worker dies, a pod fails, one node more, the end; and a job that runs out of time."""
+    rig.create_job(waiting_job(rig, "late", activeDeadlineSeconds=1))
+    rig.create_job(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))
+    rig.running(nodes=2, round_=1)
+    keys = rig.keys()
+    os.kill(rig.pids(keys)[0][0], signal.SIGKILL)
+    rig.running(nodes=2, round_=2)
+    os.kill(agent_of(rig.until("rank 1", lambda: rig.pids(keys).get(1))[0]), signal.SIGKILL)
+    rig.running(nodes=2, round_=3)
+    rig.patch_job("j", {"replicas": 3})
+    rig.running(nodes=3, round_=4)
+    rig.finish.touch()
+    rig.phase("Succeeded")
+    rig.phase("Failed", "late")
+
+
+EXACTLY = {
+    'created_total{namespace="here"}': 2.0,
+    'succeeded_total{namespace="here"}': 1.0,
+    'failed_total{namespace="here",reason="DeadlineExceeded"}': 1.0,
+    'restarts_total{namespace="here"}': 1.0,
+    'node_losses_total{namespace="here"}': 1.0,
+    'pod_replacements_total{namespace="here"}': 1.0,
+    'resizes_total{namespace="here"}': 1.0,
+    'rounds_total{cause="WorkerFailed",namespace="here"}': 1.0,
+    'rounds_total{cause="NodeLost",namespace="here"}': 1.0,
+    'rounds_total{cause="NodeJoined",namespace="here"}': 1.0,
+    'recovery_seconds_count{cause="WorkerFailed"}': 1.0,
+    'recovery_seconds_count{cause="NodeLost"}': 1.0,
+    "resize_seconds_count": 1.0,
+    'phase{namespace="here",phase="Succeeded"}': 1.0,
+    'phase{namespace="here",phase="Failed"}': 1.0,
+}
+AT_LEAST_SOME = {
+    "time_to_running_seconds_count",
+    'agent_reports_total{code="ok"}',
+    "reconcile_seconds_count",
+    'job_seconds_total{namespace="here",state="active"}',
+    'watch_age_seconds{resource="elasticjobs"}',
+    'watch_age_seconds{resource="pods"}',
+}
+
+
+def test_every_figure_tells_what_has_happened(rig: Rig) -> None:
+    url = f"http://127.0.0.1:{unused_port()}"
+    rig.start_node()
+    rig.start_operator("--liveness", f"{url}/healthz")
+    live_through(rig)
+
+    def told() -> dict[str, float]:
+        found = figures(rig, f"{url}/metrics")
+        return found if {name: found.get(name) for name in EXACTLY} == EXACTLY else {}
+
+    found = rig.until("the figures", told)
+    assert not {name for name in AT_LEAST_SOME if found.get(name, 0.0) <= 0.0}
