@@ -27,13 +27,17 @@ class Terms:
     isolation_grace_s: float | None = None
 
     def apply(self, spec: Slots) -> Slots:
-        """`spec` with these."""
-        return replace(spec, **{each.name: getattr(self, each.name) for each in fields(self)})
+        """`spec` with these; itself, if it says so already."""
+        new = {name: value for name in _NAMES if (value := getattr(self, name)) != getattr(spec, name)}
+        return replace(spec, **new) if new else spec
+
+
+_NAMES = tuple(each.name for each in fields(Terms))
 
 
 def terms_of(spec: Slots) -> Terms:
     """What of `spec` is said so."""
-    return Terms(**{each.name: getattr(spec, each.name) for each in fields(Terms)})
+    return Terms(**{name: getattr(spec, name) for name in _NAMES})
 
 
 def encode_terms(terms: Terms) -> bytes:

@@ -41,8 +41,6 @@ class Profile:
     lease_ttl_s: float
     """What the job's spec says of it goes before; without an operator the first agent writes this into the spec."""
     role: str = "default"
-    link_port: int = 0
-    """Where its link listens on `address`; 0: nowhere."""
     slot: int | None = None
     """The slot that the operator gave; None: the lowest free one is taken."""
     own_spec: Slots | None = None
@@ -63,7 +61,16 @@ class Joined:
     """With the time that was asked for: etcd may grant more, but whoever waits for its end does not know."""
 
 
-async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where this node listens on its address, as its key tells the others; 0: nowhere."""
+
+    master: int
+    """For the workers, if it gets rank 0."""
+    link: int = 0
+
+
+async def join(etcd: Etcd, profile: Profile, *, ports: Ports, draw: Callable[[], str]) -> Joined:
     """Begin a stay; raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer.
 
     NothingWanted, before anything is written, where there is no spec and the operator, who gave the slot, should
@@ -73,7 +80,7 @@ async def join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable
         if profile.own_spec is not None:
             wanted = replace(profile.own_spec, keep_alive_s=profile.lease_ttl_s)
             await _begin_without_operator(etcd, profile.keys, wanted, clears=profile.clears)
-        joined = await _try_join(etcd, profile, master_port=master_port, draw=draw)
+        joined = await _try_join(etcd, profile, ports, draw=draw)
         if joined is not None:
             return joined
 
@@ -88,7 +95,7 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears
     await etcd.txn(txns.create_spec(keys, spec))
 
 
-async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Callable[[], str]) -> Joined | None:
+async def _try_join(etcd: Etcd, profile: Profile, ports: Ports, *, draw: Callable[[], str]) -> Joined | None:
     keys = profile.keys
     found = await _wanted(etcd, profile)
     if found is None:
@@ -97,7 +104,7 @@ async def _try_join(etcd: Etcd, profile: Profile, *, master_port: int, draw: Cal
     slot = profile.slot if profile.slot is not None else await _free_slot(etcd, keys)
     lease = await etcd.lease_grant(spec.keep_alive_s)
     me = Identity(keys, Member(slot, draw()), lease.id)
-    node = _node(profile, me, master_port)
+    node = _node(profile, me, ports)
     is_given = profile.slot is not None
     result = await etcd.txn(txns.join(me, node, spec_revision=spec_revision, slot_is_given=is_given))
     if result.succeeded and (is_given or _is_oldest(parse_view(keys, result.reads[1]), me.member)):
@@ -130,7 +137,7 @@ async def _wanted(etcd: Etcd, profile: Profile) -> tuple[Slots, int] | None:
     return spec, found.mod_revision
 
 
-def _node(profile: Profile, me: Identity, master_port: int) -> Node:
+def _node(profile: Profile, me: Identity, ports: Ports) -> Node:
     return Node(
         pod=profile.pod,
         pod_uid=profile.pod_uid,
@@ -139,8 +146,8 @@ def _node(profile: Profile, me: Identity, master_port: int) -> Node:
         address=profile.address,
         nproc=profile.nproc,
         role=profile.role,
-        master_port=master_port,
-        link_port=profile.link_port,
+        master_port=ports.master,
+        link_port=ports.link,
     )
 
 

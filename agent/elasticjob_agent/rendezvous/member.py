@@ -9,7 +9,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from elasticjob_agent.rendezvous import hold, txns
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
@@ -57,7 +56,6 @@ class RendezvousMember:
         self._draw = draw
         self._trace = trace
         self._join_timeout_s = join_timeout_s
-        self._entrance = Entrance(etcd=etcd, profile=profile, clock=clock, draw=draw)
         self._wake = asyncio.Event()
         self._election = Election(etcd=etcd, clock=clock, nonce=draw, trace=trace, wake=self._wake.set)
         self._acts = Acts(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
@@ -104,9 +102,15 @@ class RendezvousMember:
 
     async def _open_link(self) -> None:
         await self._listener.open()
-        if (address := self._listener.address) is not None:
-            self._election.link = str(address)
-            self._entrance = replace(self._entrance, profile=replace(self._profile, link_port=address.port))
+        address = self._listener.address
+        self._election.link = "" if address is None else str(address)
+        self._entrance = Entrance(
+            etcd=self._etcd,
+            profile=self._profile,
+            clock=self._clock,
+            draw=self._draw,
+            link_port=0 if address is None else address.port,
+        )
 
     async def _end(self) -> None:
         await self._closer_mind.close()

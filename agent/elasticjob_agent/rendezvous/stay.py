@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import joining, wipe
 from elasticjob_agent.rendezvous.errors import NothingWanted, Unreachable
-from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.joining import Ports, Profile
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.wipe import Kept
@@ -100,6 +100,8 @@ class Entrance:
     profile: Profile
     clock: Callable[[], float]
     draw: Callable[[], str]
+    link_port: int = 0
+    """Where the node's link listens; 0: nowhere."""
 
     async def enter(
         self,
@@ -115,12 +117,13 @@ class Entrance:
         Who was in the job before (`again`) only comes back to it: if it has ended and is cleared away, that is the
         end, and not the beginning of another run. Nor does one that never saw a world (`blind`) clear one away.
         """
+        ports = Ports(master_port, self.link_port)
         profile = replace(self.profile, own_spec=None, clears=False) if again else self.profile
         profile = replace(profile, clears=False) if blind else profile
         start_s = said_s = self.clock()
         while not give_up():
             try:
-                return await self._enter_once(master_port, profile)
+                return await self._enter_once(ports, profile)
             except PASSING as error:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
@@ -138,8 +141,8 @@ class Entrance:
                 await asyncio.sleep(RETRY_S)
         return None
 
-    async def _enter_once(self, master_port: int, profile: Profile) -> Stay:
-        joined = await joining.join(self.etcd, profile, master_port=master_port, draw=self.draw)
+    async def _enter_once(self, ports: Ports, profile: Profile) -> Stay:
+        joined = await joining.join(self.etcd, profile, ports=ports, draw=self.draw)
         keeper = LeaseKeeper(self.etcd, joined.lease, self.clock)
         return Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
 

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.rendezvous import joining
 from elasticjob_agent.rendezvous.errors import Superseded
-from elasticjob_agent.rendezvous.joining import Joined, Profile
+from elasticjob_agent.rendezvous.joining import Joined, Ports, Profile
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
@@ -15,13 +15,12 @@ from elasticjob_etcd.protocol import Lease, Put, Txn
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2)
-PROFILE = Profile(
-    keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, link_port=4321
-)
+PROFILE = Profile(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0)
+PORTS = Ports(master=1, link=4321)
 
 
 async def join(store: MemoryStore, profile: Profile) -> Joined:
-    return await joining.join(MemoryEtcd(store), profile, master_port=1, draw=lambda: "0000000a")
+    return await joining.join(MemoryEtcd(store), profile, ports=PORTS, draw=lambda: "0000000a")
 
 
 async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
@@ -80,7 +79,7 @@ async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
     before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={"0001": SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangesItsMind(store, replace(before, keep_alive_s=20.0))
-    joined = await joining.join(etcd, replace(PROFILE, slot=1), master_port=1, draw=lambda: "0000000a")
+    joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
     assert (joined.spec.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
 
@@ -91,5 +90,5 @@ async def test_a_slot_that_was_taken_away_while_a_node_joined_is_not_entered() -
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangesItsMind(store, replace(before, slots={"0001": SlotOwner("pod-9")}))
     with pytest.raises(Superseded):
-        await joining.join(etcd, replace(PROFILE, slot=1), master_port=1, draw=lambda: "0000000a")
+        await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
     assert store.range(KEYS.nodes).kvs == ()

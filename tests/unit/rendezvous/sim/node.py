@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.hold import LEAST_S
-from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.joining import Ports, Profile
 from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.plan import Evict, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.ranks import Assignment
@@ -174,7 +174,8 @@ class SimNode:
         if self.mirror is not None and not self.wipes:
             own_spec = profile.own_spec if self.recall.world is None else None
             profile = replace(profile, own_spec=own_spec, clears=False)
-        joined = now(joining.join(self.etcd, profile, master_port=self.workers.renew_master_port(), draw=self.job.draw))
+        ports = Ports(self.workers.renew_master_port())
+        joined = now(joining.join(self.etcd, profile, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
         self.stay = Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
         if self.mirror is None:
