@@ -93,12 +93,13 @@ def starter_of(job: Drill, agent: int) -> psutil.Process:
 
 @contextlib.contextmanager
 def suspended(process: psutil.Process) -> Iterator[None]:
-    """It stands still, and goes on also when the test fails."""
+    """It stands still, and goes on also when the test fails, if it is still there."""
     process.suspend()
     try:
         yield
     finally:
-        process.resume()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def test_sigterm_while_workers_are_being_started(job: Drill) -> None:
@@ -177,6 +178,23 @@ def test_closer_killed_while_the_first_round_forms(job: Drill) -> None:
     job.await_round(1, 3)
     assert closer not in job.ranks(1)
     job.all_finish(*others, 2, 3)
+
+
+def test_closer_killed_while_workers_are_being_started(job: Drill) -> None:
+    """Its own are not running yet, those of the others may be."""
+    job.want(min=3)
+    job.obey()
+    job.obey()
+    nodes(job, 2)
+    closer = job.agent_of(job.slot_of_closer())
+    with suspended(starter_of(job, closer)):
+        job.obey()
+        job.await_world(State.ACTIVE, 1)
+        job.want(min=2)
+        kill_closer(job)
+        job.await_round(2, 2)
+    assert (closer in job.ranks(1), nothing_was_charged(job, 2)) == (False, True)
+    job.all_finish(*(agent for agent in range(3) if agent != closer))
 
 
 def test_closer_killed_while_workers_run(job: Drill) -> None:
