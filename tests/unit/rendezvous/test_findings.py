@@ -92,6 +92,10 @@ ALONE = {
         scale 3; look; close; wait 1000; close; is active 1
         start; settle; is active 2 members=0,1,2 cause=NodeJoined restarts=0
     """,
+    "12: a wish that is taken back before anybody has followed it restarts nothing": """
+        scale 3; look; close; scale 2; look; close; scale 3; look; close; wait 1000; close; is active 1
+        scale 2; scale 1; scale 2; look; close; wait 1000; close; is active 1; runs 0 1; runs 1 1
+    """,
     "16: the closer goes on when nothing has changed but the world that it wrote itself": """
         restart; look; close; is forming 2
         go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; is active 2
