@@ -138,8 +138,9 @@ def _extrapolated(goal: Goal, series: Sequence[Series]) -> str:
     ]
     if not goal.grows or goal.size is None or len(own) < ENOUGH:
         return ""
-    expected = straight_line([(float(each.size or 0), each.p50) for each in own]).at(goal.size)
-    return f"{results.shown(expected, own[0].unit)} at {goal.size:,} by a straight line through {len(own)} sizes"
+    expected, target = straight_line([(float(each.size or 0), each.p50) for each in own]).at(goal.size), own[0].target
+    shown = f"{results.shown(expected, own[0].unit)} at {goal.size:,} by a straight line through {len(own)} sizes"
+    return shown if target is None or expected <= target else f"{shown}, x {expected / target:.2f}; {goal.why}"
 
 
 def _sized(goal: Goal, series: Series, text: str) -> str:

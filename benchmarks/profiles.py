@@ -40,7 +40,10 @@ def main() -> None:
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())
     with results.kept(report, options.json):
-        for name, seen in measure(options, report).items():
+        stacks = measure(options, report)
+        when = f"measured {report.began}, load {report.machine['load']}"
+        report.notes = {title: f"{text}\n{when}" for title, text in report.notes.items()}
+        for name, seen in stacks.items():
             if options.json:
                 options.json.parent.mkdir(parents=True, exist_ok=True)
                 options.json.with_name(f"{name}.collapsed").write_text(collapsed(seen))

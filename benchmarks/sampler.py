@@ -2,7 +2,7 @@
 
 A timer of the process's own processor time interrupts it, some 250 times a second of that; what the main thread has
 run since the last interrupt is counted for the frames that stand now. So a process that waits is left alone, and one
-that works loses less than 1 %. Threads of gRPC have no frames: theirs is what the process used beyond the main thread.
+that works loses 1 or 2 %. Threads of gRPC have no frames: theirs is what the process used beyond the main thread.
 `python -m benchmarks.sampler OUT -m MODULE …` runs a module so, from one SIGUSR1 to the next, into a file.
 """
 

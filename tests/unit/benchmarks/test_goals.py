@@ -63,6 +63,13 @@ def test_a_smaller_size_is_named_and_continued_to_the_goals() -> None:
     assert cells[-1].startswith("200 MB at 1,000")
 
 
+def test_what_would_miss_the_goal_at_its_size_says_how_far_and_links_to_the_profile() -> None:
+    measured = [Series("operator", "steady: processor", OURS, (jobs / 100,), "%", 5.0, jobs) for jobs in (20, 60, 200)]
+    cells = row_of("operator, 1,000 jobs of 10 pods: processor", *measured)
+    assert cells[4] == "yes, at this size"
+    assert "x 2.00; the operator's processor time: [profile](#profile-of-the-operator-at-rest)" in cells[-1]
+
+
 def test_a_larger_job_than_the_goals_does_not_count() -> None:
     sizes = [Series("rendezvous", "first round", OURS, (nodes / 2000,), "s", 1.0, nodes) for nodes in (1000, 2000)]
     assert row_of("rendezvous of 1,000 agents", *sizes)[2] == "500 ms"
