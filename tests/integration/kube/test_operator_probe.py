@@ -103,24 +103,6 @@ def cluster_has_pods(namespace: Namespace) -> bool:
     return bool(namespace.kubectl("get", "pods", "-o", "name"))
 
 
-def test_prometheus_reads_of_an_operator_what_it_has_done(rig: Rig) -> None:
-    url = f"http://127.0.0.1:{unused_port()}"
-    rig.start_operator("--liveness", f"{url}/healthz")
-    rig.namespace.apply(waiting_job(rig))
-    rig.until("a status", lambda: rig.status().get("phase") == "Pending")
-
-    def told() -> bool:
-        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        of = f'namespace="{rig.namespace.name}"'
-        wanted = {f"elasticjob_created_total{{{of}}} 1.0", f'elasticjob_phase{{{of},phase="Pending"}} 1.0'}
-        watches = {line.partition("}")[0] for line in lines if line.startswith("elasticjob_watch_age_seconds{")}
-        resources = {f'elasticjob_watch_age_seconds{{resource="{name}"' for name in ("elasticjobs", "pods")}
-        return wanted <= set(lines) and watches == resources
-
-    rig.until("its figures", told)
-
-
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_an_operator_whose_watches_tell_nothing_ends_and_its_probe_is_red(rig: Rig) -> None:
