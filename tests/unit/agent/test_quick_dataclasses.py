@@ -39,8 +39,19 @@ with made_quickly():
     class Heir(Quick):
         """Inherits everything."""
 
+    @dataclass(frozen=True, slots=True, kw_only=True, order=True)
+    class Ordered(Quick):
+        """Has fields of its own, by name only, and what follows from them."""
 
-METHODS = ("__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__")
+        level: int = 3
+        twice: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            """Frozen, and not finished."""
+            object.__setattr__(self, "twice", 2 * self.level)
+
+
+METHODS = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__")
 
 
 @pytest.mark.parametrize("_time", ["the first time", "again"])
@@ -77,6 +88,16 @@ def test_an_heir_that_is_asked_first_behaves_as_ever() -> None:
     assert Heir("a") == Heir("a")
     assert Heir("a") != Quick("a")
     assert repr(Heir("a")) == "Heir(name='a', sizes=())"
+
+
+def test_a_class_of_more_fields_is_filled_checked_and_ordered() -> None:
+    made: Any = Ordered
+    assert (made("a", level=2).twice, made("a").twice) == (4, 6)
+    assert made("a", level=2) < made("a")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        made("a", size=1)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
+        made()
 
 
 def test_it_is_copied_replaced_and_pickled() -> None:
