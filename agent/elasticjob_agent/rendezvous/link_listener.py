@@ -8,6 +8,7 @@ sealed with the job's key, is dropped without an answer, a flood finds few place
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Callable
 
 from elasticjob_agent.rendezvous import link_dial, link_hello
@@ -46,11 +47,12 @@ class LinkListener:
     async def open(self) -> None:
         """Listen; an address that is not this host's is said, and then there is no link."""
         try:
-            self._server = await asyncio.start_server(self._accept, self._host, 0, limit=MOST_BYTES)
+            socket_ = _bound(self._host)
+            self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MOST_BYTES)
         except OSError as error:
             log.warning("no link: cannot listen on %s (%s); a lost node is found by its lease only", self._host, error)
             return
-        self.address = Address(self._host, self._server.sockets[0].getsockname()[1])
+        self.address = Address(self._host, socket_.getsockname()[1])
 
     def answer_as(self, job: str, member: Member) -> None:
         """Answer as this stay from now on; links to another one of this process have ended."""
@@ -121,3 +123,9 @@ class LinkListener:
                 await writer.wait_closed()
         if server is not None:
             await server.wait_closed()  # the last: newer Pythons wait here for every connection
+
+
+def _bound(host: str) -> socket.socket:
+    """A listening socket on a free port; OSError. Given a host, asyncio would bind one for each of its addresses."""
+    family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    return socket.create_server(address, family=family)
