@@ -8,6 +8,7 @@ import asyncio
 import json
 import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -134,6 +135,15 @@ class Rig:
     def pod_names(self) -> list[str]:
         """Names of all pods that do not terminate."""
         return sorted(p["metadata"]["name"] for p in self.pods() if "deletionTimestamp" not in p["metadata"])
+
+    def scale(self, name: str = "j") -> dict[str, Any]:
+        """Its `/scale`, as an autoscaler reads it."""
+        return self._get(f"{self._jobs_path}/{name}/scale")
+
+    def selected(self, selector: str) -> list[str]:
+        """Names of the pods that a selector of labels gives."""
+        found = self._get(f"{self._pods_path}?labelSelector={urllib.parse.quote(selector)}")["items"]
+        return sorted(pod["metadata"]["name"] for pod in found)
 
     def events(self) -> list[tuple[str, str]]:
         """Reason and message of every event, oldest first."""

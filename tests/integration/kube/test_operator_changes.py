@@ -1,5 +1,6 @@
 """What a user changes while a job runs: its size, suspend, a pod deleted; one round each, and nothing is charged."""
 
+import functools
 import json
 import os
 import signal
@@ -65,6 +66,28 @@ def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: Rig)
     rig.until("two pods", lambda: rig.pod_names() == sorted(two.values()))
     rig.finish.touch()
     assert charges(rig.phase("Succeeded")) == NOTHING
+
+
+def test_the_selector_of_the_scale_selects_the_jobs_pods_all_and_only(rig: Rig) -> None:
+    """What an autoscaler reads metrics by."""
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, "other", replicas=2))
+    rig.create_job(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
+    container = {"name": "c", "image": "i"}
+    labels = {"elasticjob.io/job-name": "j", "elasticjob.io/slot": "0"}
+    stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger", "labels": labels}}
+    rig.namespace.kubectl("create", "-f", "-", stdin={**stranger, "spec": {"containers": [container]}})
+    for replicas in (2, 3, 1):
+        rig.patch_job("j", {"replicas": replicas})
+        rig.until("the count", functools.partial(has_pods, rig, replicas))
+        assert rig.selected(rig.scale()["status"]["selector"]) == [n for n in rig.pod_names() if n.startswith("j-")]
+
+
+def has_pods(rig: Rig, replicas: int) -> bool:
+    """It is said to have as many, and has them."""
+    scale = rig.scale()
+    mine = [name for name in rig.pod_names() if name.startswith("j-")]
+    return {len(mine), scale["spec"]["replicas"], scale["status"].get("replicas")} == {replicas}
 
 
 def test_suspending_frees_all_pods_and_resuming_goes_on_with_new_ones(rig: Rig) -> None:

@@ -17,8 +17,8 @@ DEADLINE_S = int(SHOWN_WITHIN_S) + 2
 
 def test_deadlines_and_the_time_to_live_are_kept_while_nothing_else_happens(rig: Rig) -> None:
     rig.start_operator()
-    rig.create_job(waiting_job(rig, "life", activeDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=2))
-    rig.create_job(waiting_job(rig, "start", startupDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=2))
+    rig.create_job(waiting_job(rig, "life", activeDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=1))
+    rig.create_job(waiting_job(rig, "start", startupDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=1))
     rig.until("both pods", lambda: len(rig.pod_names()) == 2)
     rig.until("both gone", lambda: not rig.job("life") and not rig.job("start"))
     ends = sorted(message.partition(": ")[0] for reason, message in rig.events() if reason == "Failed")

@@ -1,0 +1,75 @@
+"""Pods with a sidecar: for the API server they run on when their trainer has ended; they hold up nothing.
+
+The test is the kubelet (that of `elasticjob run` has no sidecars) and the agents: what it says is what theirs would.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from elasticjob_api.world import Cause, State, World, encode_world
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Put, Txn
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+SIDECAR = {"name": "logs", "image": "example/logs:1", "restartPolicy": "Always"}
+
+
+def with_sidecar(rig: Rig, **spec: Any) -> dict[str, Any]:
+    job = waiting_job(rig, **spec)
+    job["spec"]["template"]["spec"]["initContainers"] = [SIDECAR]
+    return job
+
+
+def says_trainer_ended(rig: Rig, pod: str, exit_code: int) -> None:
+    """As a kubelet: the trainer's container has ended, the sidecar's has not, so the pod's phase is Running."""
+    ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "startedAt": None}
+    trainer = {"name": "trainer", "image": "t", "imageID": "", "ready": False, "restartCount": 0}
+    sidecar = {"name": "logs", "image": "l", "imageID": "", "ready": True, "restartCount": 0}
+    status = {
+        "phase": "Running",
+        "containerStatuses": [{**trainer, "state": {"terminated": ended}}],
+        "initContainerStatuses": [{**sidecar, "state": {"running": {}}}],
+    }
+    assert rig.told_status(pod, status)
+
+
+def says_all_workers_succeeded(rig: Rig) -> None:
+    """As the closer of a round of one."""
+    world = World(state=State.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
+
+    async def write() -> None:
+        client = EtcdClient(rig.etcd)
+        await client.txn(Txn((), (Put(rig.keys().world, encode_world(world)),)))
+        await client.close()
+
+    asyncio.run(write())
+
+
+def test_a_pod_whose_trainer_has_failed_is_replaced_though_its_sidecar_runs(rig: Rig) -> None:
+    rig.start_operator()
+    rig.create_job(with_sidecar(rig))
+    [failed] = rig.until("a pod", rig.pod_names)
+    says_trainer_ended(rig, failed, 1)
+    rig.until("another one", lambda: len(rig.pod_names()) == 1 and failed not in rig.pod_names())
+    rig.until("the count", lambda: rig.status()["podReplacements"] == 1)
+
+
+def test_a_job_whose_trainers_have_ended_well_has_succeeded_and_its_sidecars_go(rig: Rig) -> None:
+    rig.start_operator()
+    rig.create_job(with_sidecar(rig))
+    [name] = rig.until("a pod", rig.pod_names)
+    says_trainer_ended(rig, name, 0)
+    says_all_workers_succeeded(rig)
+    rig.phase("Succeeded")
+    assert rig.pod_names() == [name], "its logs can be read for a moment"
+    # That moment is not waited for: the job has ended a minute ago for the operator that comes next.
+    rig.kill_operator()
+    rig.namespace.patch("j", {"status": {"completionTime": "2026-01-02T03:04:05Z"}}, "--subresource=status")
+    rig.start_operator()
+    rig.until("no pod", lambda: not rig.pods())
+    assert rig.status()["phase"] == "Succeeded"
