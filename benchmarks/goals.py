@@ -38,7 +38,7 @@ class ClusterGoal:
 
 
 _TRACE = "where: its trace in [Where the time goes](#where-the-time-goes), explained in [its own page](recovery.md)"
-_START = f"an agent is first of all a Python that imports gRPC (its floor), before any trace point; {_TRACE}"
+_START = f"an agent's imports come before any trace point: [profile](#profile-of-an-agents-start); {_TRACE}"
 _CROWD = (
     "processor time of this one machine, which all members share with etcd: [profile](#profile-of-the-members), "
     "explained in [its own page](scaling.md#where-the-time-of-a-first-round-of-1000-goes)"

@@ -26,6 +26,7 @@ _TRACED = """Of each scenario's repetition in the middle, µs, by the product's 
 PROFILES: Mapping[str, str] = {
     "Profile of the members": """By layer, of samples every few milliseconds of processor time; what a library of Python
 does is its caller's. `records` are the encodings of what is in etcd; `rendezvous` is the rest of what is ours.""",
+    "Profile of an agent's start": "What its modules take by themselves, by package; what follows is in the traces.",
     "Profile of an idle agent": "By thread, the scheduler's own count; the sample of all processes falls into it once.",
     "Profile of the operator at rest": "By layer, as the members'.",
 }

@@ -1,7 +1,8 @@
 """Where the processor time goes that the goals are about: a part of `make bench`, a table a subject on its page.
 
-The members of a crowd by layer, an idle agent thread by thread, the operator at rest by layer. Beside the samples it
-leaves every stack that it saw (`*.collapsed`), a line each with its microseconds: what flame graphs are drawn from.
+The members of a crowd by layer, an agent's start by package, an idle agent thread by thread, the operator at rest by
+layer. Beside the samples it leaves every stack that it saw (`*.collapsed`), a line each with its microseconds: what
+flame graphs are drawn from.
 """
 
 import argparse
@@ -9,18 +10,20 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import etcds, page, profiled_agent, profiled_crowd, profiled_operator, results
+from benchmarks import etcds, page, profiled_agent, profiled_crowd, profiled_operator, profiled_start, results
 from benchmarks.profile_table import collapsed
 from benchmarks.results import Report
 
-MEMBERS, AGENT, OPERATOR = page.PROFILES
+MEMBERS, START, AGENT, OPERATOR = page.PROFILES
 
 
 def measure(options: argparse.Namespace, report: Report) -> Mapping[str, Mapping[str, int]]:
-    """All three, each in the report's notes; the stacks of those that have some."""
+    """All of them, each in the report's notes; the stacks of those that have some."""
     stacks: dict[str, Mapping[str, int]] = {}
     with results.tried(report, MEMBERS):
         report.notes[MEMBERS], stacks["members"] = profiled_crowd.measure(options.nodes)
+    with results.tried(report, START):
+        report.notes[START] = profiled_start.measure(options.starts)
     with results.tried(report, AGENT):
         report.notes[AGENT] = profiled_agent.measure(options.idle_seconds)
     with results.tried(report, OPERATOR), tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
@@ -33,6 +36,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--starts", type=int, default=10)
     parser.add_argument("--idle-seconds", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--steady-seconds", type=float, default=60.0)

@@ -1,0 +1,16 @@
+"""What `-X importtime` says, by whose it is; what every Python imports before is no agent's."""
+
+from benchmarks.profiled_start import by_package
+
+_SAID = """import time: self [us] | cumulative | imported package
+import time:       900 |        900 |   encodings
+import time:       700 |       1600 | site
+import time:      2000 |       2000 |     grpc._cython
+import time:      1000 |       3000 |   grpc
+import time:       250 |        250 |   json.decoder
+import time:       500 |       3750 | elasticjob_agent.command
+"""
+
+
+def test_imports_are_added_up_by_whose_they_are() -> None:
+    assert by_package(_SAID) == {"gRPC": 3.0, "else of Python's library": 0.25, "ours": 0.5}
