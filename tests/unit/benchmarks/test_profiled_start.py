@@ -13,4 +13,9 @@ import time:       500 |       3750 | elasticjob_agent.command
 
 
 def test_imports_are_added_up_by_whose_they_are() -> None:
-    assert by_package(_SAID) == {"gRPC": 3.0, "else of Python's library": 0.25, "ours": 0.5}
+    assert by_package([_SAID]) == {"gRPC": 3.0, "else of Python's library": 0.25, "ours": 0.5}
+
+
+def test_of_several_starts_the_quickest_import_of_each_module_counts() -> None:
+    other = _SAID.replace("2000 |       2000", "9000 |       9000").replace("1000 |       3000", " 500 |       9500")
+    assert by_package([_SAID, other])["gRPC"] == 2.5
