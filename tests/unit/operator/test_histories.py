@@ -13,7 +13,7 @@ from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.jobkey import JobKey
-from tests.unit.operator.model import Model, is_live
+from tests.unit.operator.model import Model, is_bound, is_live
 
 
 @pytest.fixture
@@ -39,7 +39,8 @@ def answer_until(model: Model, what: str) -> int:
 def running(model: Model) -> None:
     model.quiesce()
     for pod in model.pods():
-        model.start_pod(pod)
+        if is_live(pod) and not is_bound(pod):
+            model.start_pod(pod)
     model.close_round()
     model.quiesce()
 
@@ -272,3 +273,42 @@ def test_28_a_pod_under_a_job_that_is_being_deleted_is_not_created_again(model: 
     model.delete_job()
     model.quiesce()
     assert sum(model.cluster.created.values()) == created
+
+
+# Pitfalls of other operators, by their number in our notes.
+
+
+@pytest.mark.parametrize("seen_each", [True, False], ids=["each is seen", "only the last is seen"])
+def test_43_wishes_that_flap_disturb_no_member_and_leave_nothing_behind(model: Model, *, seen_each: bool) -> None:
+    running(model)
+    members, round_, created = live_names(model), model.world(), sum(model.cluster.created.values())
+    for _ in range(10):
+        for replicas in (3, 2):  # the third pod never gets to join: no round knows of it
+            model.patch(replicas=replicas)
+            if seen_each:
+                model.quiesce()
+    model.quiesce()
+    for pod in model.pods():
+        if not is_live(pod):
+            model.confirm_deletion(pod)
+    model.quiesce()
+    assert model.world() == round_, "nothing was opened, so no worker was stopped"
+    assert {name_of(pod) for pod in model.pods()} == model.named() == members
+    assert sum(model.cluster.created.values()) - created == (10 if seen_each else 0)
+    charges = [model.status()[name] for name in ("restarts", "nodeLosses", "podReplacements")]
+    assert (model.status()["phase"], charges) == ("Running", [0, 0, 0])
+
+
+def test_43_wishes_that_flap_end_at_the_last_one_whatever_was_begun_for_the_others(model: Model) -> None:
+    running(model)
+    for replicas in (3, 1, 3, 2, 1, 3):
+        model.patch(replicas=replicas)
+        model.process.deliver(Resource.JOB)
+        model.begin_turn()
+        while model.process.gate.held[1:]:  # the last request is still under way when the next wish comes
+            model.answer(0)
+    running(model)
+    spec = model.spec()
+    assert spec is not None
+    assert (spec.desired, sorted(spec.slots)) == (3, ["0000", "0001", "0002"])
+    assert (live_names(model), model.status()["readyReplicas"]) == (model.named(), 3)
