@@ -48,7 +48,8 @@ class LinkListener:
         """Listen; an address that is not this host's is said, and then there is no link."""
         try:
             socket_ = _bound(self._host)
-            self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MOST_BYTES)
+            self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MOST_BYTES, start_serving=False)
+            await self._server.start_serving()  # cancelled here or later, `close` knows what is to be closed
         except OSError as error:
             log.warning("no link: cannot listen on %s (%s); a lost node is found by its lease only", self._host, error)
             return
