@@ -293,6 +293,9 @@ def test_43_wishes_that_flap_disturb_no_member_and_leave_nothing_behind(model: M
             model.confirm_deletion(pod)
     model.quiesce()
     assert model.world() == round_, "nothing was opened, so no worker was stopped"
+    spec = model.spec()
+    assert spec is not None
+    assert spec.desired == 2
     assert {name_of(pod) for pod in model.pods()} == model.named() == members
     assert sum(model.cluster.created.values()) - created == (10 if seen_each else 0)
     charges = [model.status()[name] for name in ("restarts", "nodeLosses", "podReplacements")]
