@@ -108,10 +108,11 @@ class Model:
 
     # The operator's process.
 
-    def _start(self, *, deliver_pods: bool = True) -> Process:
+    def _start(self, *, deliver_jobs: bool = True, deliver_pods: bool = True) -> Process:
         process = Process(self)
         self.settle()
-        process.deliver(Resource.JOB)
+        if deliver_jobs:
+            process.deliver(Resource.JOB)
         if deliver_pods:
             process.deliver(Resource.POD)
         return process
@@ -154,13 +155,13 @@ class Model:
         self.settle()
         self._end_turn()
 
-    def crash(self, *, land: list[bool], deliver_pods: bool = True) -> None:
+    def crash(self, *, land: list[bool], deliver_jobs: bool = True, deliver_pods: bool = True) -> None:
         """The process ends; of its requests those marked in `land` are still on their way. Another one starts."""
         held = self.process.gate.held
         marks = itertools.chain(land, itertools.repeat(False))
         self.in_flight += [request for request, on_way in zip(held, marks, strict=False) if on_way and request.writes]
         self.run(self.process.stop())
-        self.process = self._start(deliver_pods=deliver_pods)
+        self.process = self._start(deliver_jobs=deliver_jobs, deliver_pods=deliver_pods)
 
     def land(self, index: int) -> None:
         """A request of long ago takes place."""

@@ -144,6 +144,16 @@ def test_an_operator_whose_pod_watch_is_silent_replaces_nothing_that_lives(model
     assert live_names(model) == model.named() == before
 
 
+def test_an_operator_whose_job_watch_is_silent_ends_no_job_that_lives(model: Model) -> None:
+    running(model)
+    before = live_names(model)
+    model.crash(land=[], deliver_jobs=False)
+    for _ in range(5):
+        model.begin_turn()
+        model.finish_turn()
+    assert live_names(model) == model.named() == before
+
+
 def test_a_status_of_a_dead_operator_that_lands_late_is_corrected(model: Model) -> None:
     answer_until(model, "status")
     model.crash(land=[True])
