@@ -33,7 +33,7 @@ def next_status(seen: Observed) -> JobStatus:
     """What is to be said of the job now."""
     before = seen.status
     if is_finished(before):
-        return _with_pods(before, seen)
+        return replace(_with_pods(before, seen), observed_generation=seen.job.metadata.generation)
     if seen.etcd_trouble or seen.view.unclear:
         return _with_conditions(_with_pods(before, seen), seen, _unavailability(seen))
     rebuilt = _with_rendezvous(_with_pods(_with_times(before, seen), seen), seen)

@@ -173,8 +173,9 @@ def test_an_ended_job_stays_ended_whatever_is_seen(at: View) -> None:
     assert (after.start_time, after.completion_time) == (ago(90), ago(60))
 
 
-def test_an_ended_jobs_pods_are_still_counted() -> None:
-    assert said(View(), pod(0), before=ENDED).replicas == 1
+def test_an_ended_jobs_pods_are_still_counted_and_changes_of_it_are_still_seen() -> None:
+    after = said(View(), pod(0), before=ENDED)
+    assert (after.replicas, after.observed_generation) == (1, 7)
 
 
 @pytest.mark.parametrize(("name", "ended"), [("Complete", True), ("Failed", True), ("Suspended", False)])
