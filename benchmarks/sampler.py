@@ -23,7 +23,7 @@ from benchmarks.layers import layer_of
 
 EVERY_S = 0.002
 """Asked for; the kernel looks at its ticks, of which there are 100 to 1,000 a second."""
-THREADS, KERNEL = "other threads (gRPC's)", "other threads, in the kernel"
+THREADS, KERNEL, UNSEEN = "other threads (gRPC's)", "other threads, in the kernel", "after the last sample"
 _ROOT = "_run_once"
 """The turn of asyncio's loop: what has called it is the same in every stack."""
 
@@ -48,13 +48,14 @@ class Sampler:
         signal.setitimer(signal.ITIMER_PROF, EVERY_S, EVERY_S)
 
     def stop(self) -> dict[str, float]:
-        """Seconds by layer, the other threads' two among them."""
+        """Seconds by layer, the other threads' two and what no sample came after among them: all that was used."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)  # the last one may be on its way
         whole_s, kernel_s, main_s, main_kernel_s = (now - then for now, then in zip(_used(), self._before, strict=True))
         others_s, others_kernel_s = max(0.0, whole_s - main_s), max(0.0, kernel_s - main_kernel_s)
         found = {layer: used_us / 1e6 for layer, used_us in self.layers.items()}
-        return {**found, THREADS: max(0.0, others_s - others_kernel_s), KERNEL: min(others_s, others_kernel_s)}
+        others = {THREADS: max(0.0, others_s - others_kernel_s), KERNEL: min(others_s, others_kernel_s)}
+        return {**found, **others, UNSEEN: max(0.0, main_s - sum(found.values()))}
 
     def _on(self, _signal: int, frame: FrameType | None) -> None:
         used_us = int((time.thread_time() - self._last_s) * 1e6)

@@ -25,5 +25,5 @@ def test_what_used_the_processor_is_named_and_all_of_it_is_counted() -> None:
     done = subprocess.run([sys.executable, "-c", _BUSY], capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
     assert max(said["layers"], key=said["layers"].get) == "records"
-    assert 0.8 * said["spent_s"] < sum(said["layers"].values()) <= 1.05 * said["spent_s"]
+    assert 0.95 * said["spent_s"] < sum(said["layers"].values()) <= 1.05 * said["spent_s"]
     assert any("<string>.work;records.encode" in stack for stack in said["stacks"])
