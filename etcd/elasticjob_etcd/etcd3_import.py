@@ -17,12 +17,32 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.internal import enum_type_wrapper
+from google.protobuf.internal import api_implementation, enum_type_wrapper
 
 _PACKAGE = "etcd3.etcdrpc"
 _FILES = ("kv", "auth", "rpc")  # in the order of their imports
 _MARK = "__elasticjob_pool__"
+_PURE_PYTHON = "google.protobuf.internal.python_message"
+
+
+def _import_factories() -> tuple[Any, Any]:
+    """The pool and the factory of messages, without the messages in pure Python that come along.
+
+    Where protobuf has its C library nobody uses those, and they are 6 ms and a megabyte. Whoever asks for them later
+    gets them.
+    """
+    left_out = api_implementation.Type() != "python" and _PURE_PYTHON not in sys.modules
+    if left_out:
+        sys.modules[_PURE_PYTHON] = ModuleType(_PURE_PYTHON)
+    try:
+        from google.protobuf import descriptor_pool, message_factory  # noqa: PLC0415  # not before this is known
+    finally:
+        if left_out:
+            del sys.modules[_PURE_PYTHON]
+    return descriptor_pool, message_factory
+
+
+descriptor_pool, message_factory = _import_factories()
 _LITERAL = re.compile(r"^ *serialized_pb=_b\((?P<literal>'.*')\)$", re.MULTILINE)
 
 
@@ -71,7 +91,7 @@ def _import_stubs(folder: Path) -> None:
         del sys.modules["etcd3"]
 
 
-def _build(pool: descriptor_pool.DescriptorPool, source: Path) -> ModuleType:
+def _build(pool: Any, source: Path) -> ModuleType:
     pool.AddSerializedFile(_serialized(source))
     descriptor = pool.FindFileByName(f"{source.stem.removesuffix('_pb2')}.proto")
     module = ModuleType(f"{_PACKAGE}.{source.stem}")

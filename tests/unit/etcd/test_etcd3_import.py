@@ -37,6 +37,17 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
             id="importing everything starts no thread and touches no environment",
         ),
         pytest.param(
+            "import sys, elasticjob_etcd.client\n"
+            "from google.protobuf.internal import api_implementation\n"
+            "assert api_implementation.Type() == 'python' or 'google.protobuf.text_format' not in sys.modules\n"
+            "from google.protobuf import json_format, text_format\n"
+            "from google.protobuf.internal import python_message\n"
+            "from elasticjob_etcd.convert import rpc\n"
+            "assert text_format.MessageToString(rpc.RangeRequest(key=b'x')) == 'key: \"x\"\\n'\n"
+            "assert python_message.GeneratedProtocolMessageType",
+            id="messages in pure Python are there for who asks for them",
+        ),
+        pytest.param(
             "import sys, elasticjob_etcd.client\nassert not {'tenacity', 'psutil', 'etcd3'} & set(sys.modules)",
             id="etcd3's own client is not imported",
         ),
