@@ -22,7 +22,6 @@ from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.multiprocessing.topology import Cpus, shown
 from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
 from elasticjob_agent.output import AS_EVER, Output
-from elasticjob_agent.patience import patient_threads
 from elasticjob_agent.progress import ProgressFifo
 from elasticjob_agent.rendezvous.errors import RendezvousError
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
@@ -155,8 +154,7 @@ def _surroundings(
 ) -> Surroundings:
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Etcd]:
-        with patient_threads():  # gRPC's
-            etcd = EtcdClient(settings.endpoint)
+        etcd = EtcdClient(settings.endpoint)
         try:
             yield etcd
         finally:
