@@ -25,6 +25,7 @@ from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.onlooker import Onlooker
+from elasticjob_operator.policy.upkeep import upkeep_in_s
 from elasticjob_operator.reconcile import Reconciler, Sources
 from elasticjob_operator.settings import Settings
 
@@ -60,7 +61,7 @@ class Operator:
         self._settings = settings
         self._softly_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
-        self._jobs = JobCache(self._queue.add, self._is_said, self._written)
+        self._jobs = JobCache(self._job_changed, self._is_said, self._written)
         self._pods = PodCache(self._queue.add, self._pod_deleted, self._look_soon)
         self._rendezvous = Rendezvous(
             etcd,
@@ -99,6 +100,7 @@ class Operator:
                 tasks.create_task(self._health.run(), name="etcd health")
                 for known in (jobs_listed, pods_listed, self._etcd_known):
                     await known.wait()
+                self._spread_soft_looks()
                 self._queue.open()
                 self.ready = True
                 tasks.create_task(self._sweep(), name="sweep")
@@ -134,6 +136,11 @@ class Operator:
             self._meter.turned(took_s=time.monotonic() - began_s, failed=failed)
         return delay_s
 
+    def _job_changed(self, key: JobKey) -> None:
+        """By somebody else: what it comes to in etcd should not be waited for there."""
+        self._rendezvous.hurry()
+        self._queue.add(key)
+
     def _is_said(self, key: JobKey, status: object) -> bool:
         return self._reconciler.is_said(key, status)
 
@@ -146,6 +153,13 @@ class Operator:
     def _look_soon(self, key: JobKey) -> None:
         """For what nobody waits for: a job's pods come and start one by one, and each is told twice and more."""
         self._queue.add_after(key, GATHER_S)
+
+    def _spread_soft_looks(self) -> None:
+        """All have told something since the last process ended; a job's turn to say it comes about then, not now."""
+        now_s, known = asyncio.get_running_loop().time(), self._jobs.keys()
+        for key in known:
+            turn_s = upkeep_in_s(key.uid, jobs=len(known), a_second=self._settings.soft_writes_per_s)
+            self._softly_s[key] = now_s + turn_s
 
     def _look_softly(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""

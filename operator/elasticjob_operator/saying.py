@@ -19,6 +19,7 @@ from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.policy.events import events
+from elasticjob_operator.policy.upkeep import upkeep_in_s
 from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import from_rfc3339
@@ -60,6 +61,7 @@ class Speaker:
         self._settings = settings
         self._cluster = cluster
         self._clock = clock
+        self._began_s = clock()
 
     async def say(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
         """Write `status` if it is new; seconds until it may be written, if that is not now."""
@@ -67,8 +69,7 @@ class Speaker:
         if status == before:
             return await self._correct(key, obj, ledger, status)
         soft = _same_but_samples(status, before)
-        period_s = self._settings.soft_period_s(self._jobs()) if soft else self._settings.status_period_s
-        wait_s = ledger.status_written_s + period_s - self._clock()
+        wait_s = (self._soft_from_s(key, ledger) if soft else self._from_s(ledger)) - self._clock()
         if wait_s > 0:
             return wait_s
         if self._crowded():
@@ -80,6 +81,15 @@ class Speaker:
         self._measure(key, obj, before, status)
         await self._tell(key, obj, ledger, before, status)
         return None
+
+    def _from_s(self, ledger: Ledger) -> float:
+        return ledger.status_written_s + self._settings.status_period_s
+
+    def _soft_from_s(self, key: JobKey, ledger: Ledger) -> float:
+        """A process that has not told anything of a job yet is a new one: its predecessor's jobs have their turns."""
+        if ledger.status is not None:
+            return ledger.status_written_s + self._settings.soft_period_s(self._jobs())
+        return self._began_s + upkeep_in_s(key.uid, jobs=self._jobs(), a_second=self._settings.soft_writes_per_s)
 
     def _measure(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
         created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp"))

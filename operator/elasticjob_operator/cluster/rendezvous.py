@@ -59,6 +59,10 @@ class Rendezvous:
         """For whoever writes: it is seen here as soon as may be."""
         return self._tap
 
+    def hurry(self) -> None:
+        """Something will be written soon."""
+        self._gathering.hurry()
+
     @property
     def listed(self) -> bool:
         """There is something to plan from."""

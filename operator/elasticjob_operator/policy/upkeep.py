@@ -1,7 +1,7 @@
-"""PURE: when a new process applies again what its predecessor has applied beside a job's pods: service and budget.
+"""PURE: when a new process does again what its predecessor did: apply a job's service and budget, tell its progress.
 
-It does not know what stands there, so it says it all again; but not of a thousand jobs at once, when it has just begun
-and others wait for it. What a pod that is created now needs waits for nothing.
+It does not know what stands there, or how old that is, so it says it all again; but not of a thousand jobs at once,
+when it has just begun and others wait for it. What a pod that is created now needs waits for nothing.
 """
 
 import zlib
@@ -14,9 +14,9 @@ A_SECOND = 20.0
 """Jobs."""
 
 
-def upkeep_in_s(uid: str, *, jobs: int) -> float:
+def upkeep_in_s(uid: str, *, jobs: int, a_second: float = A_SECOND) -> float:
     """How long after the first look at one of so many jobs; always the same for the same job."""
-    return zlib.crc32(uid.encode()) / (1 << 32) * jobs / A_SECOND
+    return zlib.crc32(uid.encode()) / (1 << 32) * jobs / a_second
 
 
 def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], now_s: float) -> bool:

@@ -11,6 +11,7 @@ from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.saying import CROWDED_S, Speaker
+from tests.faults.clock import Clock
 from tests.unit.operator.builders import NOW_S, SETTINGS
 
 JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
@@ -44,6 +45,23 @@ async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> Non
     soft = JobStatus(nodes=(used,), progress=ProgressStatus(step=1))
     wait_s = await speaker(MemoryCluster()).say(KEY, JOB, ledger, soft)
     assert wait_s == SETTINGS.soft_status_period_s - 2 * SETTINGS.status_period_s
+
+
+async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_turns() -> None:
+    clock, cluster, ledger = Clock(NOW_S), MemoryCluster(), Ledger()
+    new = Speaker(cluster=cluster, settings=SETTINGS, clock=clock, meter=Meter(), jobs=lambda: 1000)
+    wait_s = await new.say(KEY, JOB, ledger, JobStatus(progress=ProgressStatus(step=1)))
+    assert wait_s is not None
+    assert 0.0 < wait_s < 1000 / SETTINGS.soft_writes_per_s
+    clock.now_s += wait_s
+    assert await new.say(KEY, JOB, ledger, JobStatus(progress=ProgressStatus(step=1))) is None
+    assert ledger.said_softly
+
+
+async def test_a_new_process_tells_everything_else_at_once() -> None:
+    ledger, said = Ledger(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
+    new = Speaker(cluster=MemoryCluster(), settings=SETTINGS, clock=lambda: NOW_S, meter=Meter(), jobs=lambda: 1000)
+    assert (await new.say(KEY, JOB, ledger, said), ledger.status) == (None, said)
 
 
 async def test_it_is_known_whether_the_last_write_told_of_progress_alone() -> None:
