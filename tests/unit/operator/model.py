@@ -84,6 +84,8 @@ class Model:
         self.nonces: Iterator[str] = (f"o{n}" for n in itertools.count(1))
         self._incarnations = (f"{n:08x}" for n in itertools.count(1))
         self._leases: dict[str, int] = {}
+        self.closed_at_s: dict[int, float] = {}
+        """Round → when it became active."""
         self.in_flight: list[Held] = []
         self.status_is_stale = False
         """A status of long ago has landed, and has not been corrected yet."""
@@ -250,6 +252,7 @@ class Model:
         nprocs = f"1x{len(members)}"
         world_put = Put(self.keys.world, encode_world(replace(active, nprocs=nprocs)))
         self._put(world_put, Put(self.keys.members, membership))
+        self.closed_at_s[round_] = self.now_s
         for member in members:
             self._report(member, round_, WorkerState.HEALTHY)
 

@@ -33,6 +33,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.model = Model(replicas=2, minReplicas=1, maxReplicas=MAX, backoffLimit=2)
         self.counters: dict[str, int] = {}
         self.times: dict[str, str] = {}
+        self.desired = 0
         self.conditions: dict[str, tuple[str, str]] = {}
         self.ended: str | None = None
         self.final_spec: int | None = None
@@ -235,6 +236,16 @@ class ReconcileMachine(RuleBasedStateMachine):
         told = {name: status[name] for name in truth.TIMES if status.get(name)}
         assert not {name: time for name, time in told.items() if time < self.times.get(name, time)}
         self.times |= told
+
+    @invariant()
+    def a_job_that_was_scaled_says_when(self) -> None:
+        if self.model.job_object() is None or self.model.status_is_stale:
+            self.desired = 0
+            return
+        status = self.model.status()
+        now = status.get("desiredReplicas", 0)
+        assert self.desired in {0, now} or status["lastScaleTime"]
+        self.desired = now
 
     @invariant()
     def the_time_of_a_condition_never_goes_back(self) -> None:

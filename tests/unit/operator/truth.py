@@ -11,6 +11,7 @@ from elasticjob_api.names import LABEL_JOB_UID
 from elasticjob_api.records import Node, Report, WorkerState, decode
 from elasticjob_api.world import Member, State, World
 from elasticjob_operator.cluster.objects import is_terminating, uid_of
+from elasticjob_operator.timestamps import to_rfc3339
 from tests.unit.operator.model import Model, is_live
 
 _LETTERS = {WorkerState.HEALTHY: "R", WorkerState.SUCCEEDED: "C", WorkerState.FAILED: "F"}
@@ -34,6 +35,15 @@ def check(model: Model) -> None:
         wanted = _conditions(model, obj, world)
         assert _told(conditions, wanted) == wanted
         _check_the_workers(model, status, world)
+        _check_the_times(model, obj, world)
+
+
+def _check_the_times(model: Model, obj: dict[str, Any], world: World) -> None:
+    status = obj["status"]
+    assert bool(status.get("completionTime")) == world.state.final
+    assert bool(status.get("startTime")) == (world.state.final or not obj["spec"].get("suspend"))
+    if world.state is State.ACTIVE:
+        assert status["lastRendezvousTime"] >= to_rfc3339(model.closed_at_s[world.round])
 
 
 def _told(status: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
