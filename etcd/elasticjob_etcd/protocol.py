@@ -180,7 +180,8 @@ class Etcd(Protocol):
         `start_revision` is 1 + that of an answer; a store that is not that far raises `Wiped`. With 0 it begins now:
         the first batch then has no events, and its `revision` is the last one that this watch will not tell of. Etcd
         tells such a watch of changes at once, but one that begins behind the store up to 100 ms late. Survives
-        reconnects (resumes after the last batch, back-off 0.1 to 2 s). Ends only by `aclose`, or by
+        reconnects (resumes after the last batch, back-off 0.1 to 2 s). Who takes batches by `asend` may send back what
+        is to be awaited before the next one, so that it tells of more; a store may ignore that. Ends only by `aclose`, or by
         `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
         """
 
