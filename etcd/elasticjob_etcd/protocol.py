@@ -181,8 +181,8 @@ class Etcd(Protocol):
         the first batch then has no events, and its `revision` is the last one that this watch will not tell of. Etcd
         tells such a watch of changes at once, but one that begins behind the store up to 100 ms late. Survives
         reconnects (resumes after the last batch, back-off 0.1 to 2 s). Who takes batches by `asend` may send back what
-        is to be awaited before the next one, so that it tells of more; a store may ignore that. Ends only by `aclose`, or by
-        `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
+        is to be awaited before the next one, so that it tells of more; a store may ignore that. Ends only by `aclose`,
+        or by `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
         """
 
     async def lease_grant(self, ttl_s: float) -> Lease:
