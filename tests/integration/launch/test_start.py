@@ -30,13 +30,12 @@ _LIMITS = {
 @pytest.mark.parametrize("method", _LIMITS)
 def test_b_002_18_when_the_system_refuses_a_later_worker_none_is_left(script: Script, method: str) -> None:
     program = script(
-        "import resource\n"
+        "import psutil, resource\n"  # another user may not be able to import anything more
         f"launch(functions.nothing, None, 1, start_method={method!r})\n"
         "before = dict(os.environ)\n"
         f"{_LIMITS[method]}\n"
         f"try: launch(functions.hang, None, 32, start_method={method!r})\n"
         "except Exception as error: print('refused', isinstance(error, MainProcessError), before == dict(os.environ))\n"
-        "import psutil\n"
         "print([each for each in psutil.Process().children(recursive=True) if '-c' in each.cmdline()])\n"
     )
     assert program.communicate(timeout=60)[0] == "refused False True\n[]\n"
