@@ -15,6 +15,7 @@ from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Endpoint, Etcd
 from elasticjob_etcd.server import EtcdServer
+from tests.integration.etcd.site import Site
 
 Compact = Callable[[int], Awaitable[None]]
 
@@ -101,3 +102,18 @@ async def backend(server_under_test: EtcdServer | None) -> AsyncIterator[Backend
 def store(backend: Backend) -> Etcd:
     """A client of each store in turn."""
     return backend.connect()
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    site = Site(tmp_path)
+    await site.start(port=0)
+    yield site
+    await site.server.stop()
+
+
+@pytest.fixture
+async def client(site: Site) -> AsyncIterator[EtcdClient]:
+    client = site.client()
+    yield client
+    await client.close()

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,59 +14,11 @@ from elasticjob_etcd.errors import Refused, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Endpoint, Etcd, Put, Txn, absent
-from elasticjob_etcd.server import EtcdServer
 from tests.faults.stranger import stranger
-from tests.faults.waiting import eventually
 from tests.integration.etcd.conftest import compact
+from tests.integration.etcd.site import Site, answers, put
 
 pytestmark = pytest.mark.etcd
-
-
-class Site:
-    """A folder, and the etcd that runs in it now; it always comes back at the same port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.server: EtcdServer
-
-    async def start(self, data: str = "one", *, port: int | None = None) -> EtcdServer:
-        self.server = await EtcdServer.start(self.folder / data, client_port=self.server.port if port is None else port)
-        return self.server
-
-    def client(self, timeout_s: float = 1.0) -> EtcdClient:
-        return EtcdClient(replace(self.server.endpoint, timeout_s=timeout_s), rng=lambda: 0.0)
-
-    @contextlib.contextmanager
-    def stalled(self) -> Iterator[None]:
-        os.kill(self.server.pid, signal.SIGSTOP)
-        eventually(self._stands_still, what="standstill of etcd")
-        try:
-            yield
-        finally:
-            os.kill(self.server.pid, signal.SIGCONT)
-
-    def _stands_still(self) -> bool:
-        stats = [(task / "stat").read_text() for task in Path(f"/proc/{self.server.pid}/task").iterdir()]
-        return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    site = Site(tmp_path)
-    await site.start(port=0)
-    yield site
-    await site.server.stop()
-
-
-@pytest.fixture
-async def client(site: Site) -> AsyncIterator[EtcdClient]:
-    client = site.client()
-    yield client
-    await client.close()
-
-
-async def put(etcd: Etcd, key: str) -> int:
-    return (await etcd.txn(Txn((), (Put(key, b""),)))).revision
 
 
 async def put_once(etcd: Etcd, key: str) -> None:
@@ -86,16 +36,6 @@ async def told(etcd: Etcd, start_revision: int, count: int) -> list[str]:
         while len(keys) < count:
             keys += [event.kv.key for event in (await anext(watch)).events]
     return keys
-
-
-async def answers(etcd: Etcd) -> None:
-    """Wait until etcd answers again."""
-    async with asyncio.timeout(60):
-        while True:
-            with contextlib.suppress(Unavailable):
-                await etcd.get("anything")
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_a_watch_over_a_killed_and_restarted_etcd_tells_everything_once_and_in_order(

@@ -1,21 +1,17 @@
 """A watch that is left for a while, as by who waits for more to come: what happens meanwhile is told afterwards."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncGenerator
 from typing import Self, cast
 
 import pytest
 
+from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
-from elasticjob_etcd.protocol import Etcd, Put, Txn, WatchBatch
+from elasticjob_etcd.protocol import Etcd, WatchBatch
 from elasticjob_etcd.watching import Pause
 from tests.integration.etcd.conftest import Backend, compact
-from tests.integration.etcd.test_faults import Site, answers
-
-
-async def put(store: Etcd, key: str) -> int:
-    return (await store.txn(Txn((), (Put(key, b""),)))).revision
+from tests.integration.etcd.site import Site, answers, put
 
 
 class Left:
@@ -63,62 +59,49 @@ async def test_nothing_is_missed_or_repeated(backend: Backend, prefix: str) -> N
         assert await watch.told(6) == [f"{prefix}{number}" for number in range(6)]
 
 
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    site = Site(tmp_path)
-    await site.start(port=0)
-    yield site
-    await site.server.stop()
-
-
-@pytest.fixture
-async def store(site: Site) -> AsyncIterator[Etcd]:
-    client = site.client()
-    yield client
-    await client.close()
-
-
 @pytest.mark.etcd
-async def test_what_has_come_meanwhile_is_one_batch(store: Etcd) -> None:
-    async with Left(store, "p/") as watch:
+async def test_what_has_come_meanwhile_is_one_batch(client: EtcdClient) -> None:
+    async with Left(client, "p/") as watch:
         await watch.is_left.wait()
         for number in range(5):
-            await put(store, f"p/{number}")
+            await put(client, f"p/{number}")
         watch.back.set()
         assert [event.kv.key for event in (await watch.next).events] == [f"p/{number}" for number in range(5)]
 
 
 @pytest.mark.etcd
-async def test_what_was_compacted_meanwhile_is_told_as_such(site: Site, store: Etcd) -> None:
-    async with Left(store, "p/") as watch:
+async def test_what_was_compacted_meanwhile_is_told_as_such(site: Site, client: EtcdClient) -> None:
+    async with Left(client, "p/") as watch:
         await watch.is_left.wait()
-        await put(store, "p/a")
-        await compact(site.server.endpoint, await put(store, "p/b"))
+        await put(client, "p/a")
+        await compact(site.server.endpoint, await put(client, "p/b"))
         watch.back.set()
         with pytest.raises(Compacted):
             await watch.told(1)
 
 
 @pytest.mark.etcd
-async def test_another_store_is_told_even_if_it_is_known_already_and_has_come_further(site: Site, store: Etcd) -> None:
-    async with Left(store, "p/") as watch:
+async def test_another_store_is_told_even_if_it_is_known_already_and_has_come_further(
+    site: Site, client: EtcdClient
+) -> None:
+    async with Left(client, "p/") as watch:
         await watch.is_left.wait()
         await site.server.stop()
         await site.start("another")
         with pytest.raises(Wiped):
-            await answers(store)
+            await answers(client)
         for number in range(10):
-            await put(store, f"p/{number}")
+            await put(client, f"p/{number}")
         watch.back.set()
         with pytest.raises(Wiped):
             await watch.told(1)
 
 
 @pytest.mark.etcd
-async def test_a_client_that_was_closed_meanwhile_says_so(store: Etcd) -> None:
-    async with Left(store, "p/") as watch:
+async def test_a_client_that_was_closed_meanwhile_says_so(client: EtcdClient) -> None:
+    async with Left(client, "p/") as watch:
         await watch.is_left.wait()
-        await store.close()
+        await client.close()
         watch.back.set()
         with pytest.raises(Unavailable, match="closed"):
             await watch.told(1)
