@@ -59,14 +59,14 @@ def _calls(run: Callable[[], Any]) -> int:
 
 def closer_plans(nodes: int) -> Callable[[], Any]:
     """A round closes: everything is parsed, the failure judged, the world written."""
-    items = _items(_members(nodes), State.FORMING)
+    items = _items(members_of(nodes), State.FORMING)
     seen = Seen(now_s=100.0, forming_since_s=99.0, newest_key_s=90.0, enough_since_s=99.0)
     return lambda: plan(parse_view(_KEYS, items), seen, "0" * 8)
 
 
 def closer_looks(nodes: int) -> Callable[[], Any]:
     """Nothing is to be done: nobody is missing, nobody new, nobody lost."""
-    items = _items(_members(nodes), State.ACTIVE)
+    items = _items(members_of(nodes), State.ACTIVE)
 
     def run() -> Any:
         view = parse_view(_KEYS, items)
@@ -77,8 +77,8 @@ def closer_looks(nodes: int) -> Callable[[], Any]:
 
 def member_places(nodes: int) -> Callable[[], Any]:
     """A member sees the active world and looks for its place; the last one, that comes latest in any search."""
-    members = _members(nodes)
-    data = world.encode_world(_active(members))
+    members = members_of(nodes)
+    data = world.encode_world(active(members))
 
     def run() -> Any:
         world.decode_world.cache_clear()
@@ -89,11 +89,13 @@ def member_places(nodes: int) -> Callable[[], Any]:
     return run
 
 
-def _members(count: int) -> tuple[Member, ...]:
+def members_of(count: int) -> tuple[Member, ...]:
+    """So many, slot by slot."""
     return tuple(Member(slot, f"{slot:08x}") for slot in range(count))
 
 
-def _active(members: tuple[Member, ...]) -> World:
+def active(members: tuple[Member, ...]) -> World:
+    """A round of them that runs."""
     nprocs, roles = ranks.code_shape([LiveNode(member, _node(member), 1) for member in members])
     return World(
         state=State.ACTIVE, round=1, nonce="1" * 8, members=members, nprocs=nprocs, roles=roles, master="10.0.0.1:29500"
@@ -112,7 +114,7 @@ def _items(members: tuple[Member, ...], state: State) -> dict[str, KeyValue]:
     count = len(members)
     spec = Slots(min=count, max=count, desired=count, slots=owners, operator="benchmark")
     forming = World(state=State.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)
-    now = _active(members) if state is State.ACTIVE else forming
+    now = active(members) if state is State.ACTIVE else forming
     values = {
         _KEYS.spec: records.encode(spec),
         _KEYS.world: world.encode_world(now),

@@ -5,10 +5,9 @@ is kept for good has been kept. Of how the work grows with the number of nodes, 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from benchmarks.counts.calls import closer_plans, member_places
+from benchmarks.counts.calls import active, closer_plans, member_places, members_of
 from elasticjob_agent.rendezvous import ranks
 from elasticjob_agent.rendezvous.budget import Tally
 from elasticjob_agent.rendezvous.verdict import judge
@@ -16,7 +15,7 @@ from elasticjob_agent.rendezvous.view import FailureAt, LiveNode, View
 from elasticjob_api import records, world
 from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Member, Membership, State, World
+from elasticjob_api.world import Member, Membership, World
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.ledger import Ledger
@@ -49,7 +48,7 @@ def works() -> dict[str, Work]:
 
 def ranks_assigned(nodes: int) -> Work:
     """The place of every node of a round."""
-    now = _active(nodes)
+    now = active(members_of(nodes))
     return lambda: [ranks.assignment(now, group_rank) for group_rank in range(nodes)]
 
 
@@ -69,7 +68,7 @@ def _failure(member: Member) -> Failure:
 
 def world_copied(nodes: int) -> Work:
     """It is encoded, and decoded from that."""
-    now = _active(nodes)
+    now = active(members_of(nodes))
 
     def run() -> World:
         world.decode_world.cache_clear()
@@ -108,17 +107,6 @@ def pod_rendered() -> Work:
     return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS)
 
 
-def _members(nodes: int) -> tuple[Member, ...]:
-    return tuple(Member(slot, f"{slot:08x}") for slot in range(nodes))
-
-
 def _alive(nodes: int) -> dict[Member, LiveNode]:
     node = Node(pod="p", pod_uid="u", lease=1, host="h", address="10.0.0.1", nproc=LOCAL)
-    return {each: LiveNode(each, node, 1) for each in _members(nodes)}
-
-
-def _active(nodes: int) -> World:
-    alive = _alive(nodes)
-    nprocs, roles = ranks.code_shape(list(alive.values()))
-    shape = World(state=State.ACTIVE, round=1, nonce="1" * 8, nprocs=nprocs, roles=roles, master="10.0.0.1:29500")
-    return replace(shape, members=tuple(alive))
+    return {each: LiveNode(each, node, 1) for each in members_of(nodes)}

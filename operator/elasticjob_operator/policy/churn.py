@@ -57,6 +57,6 @@ def _lasted(course: Course, now_s: float) -> bool:
 
 def waiting(courses: Mapping[int, Course] | None, now_s: float) -> dict[int, float]:
     """Slot → when its next pod may come, of those that have to wait for it."""
-    over = {slot: (course.over_at_s, course.brief) for slot, course in (courses or {}).items()}
-    due = {slot: at_s + wait_s(brief) for slot, (at_s, brief) in over.items() if at_s is not None}
-    return {slot: at_s for slot, at_s in due.items() if at_s > now_s}
+    over = ((slot, course.over_at_s, course.brief) for slot, course in (courses or {}).items())
+    due = ((slot, at_s + wait_s(brief)) for slot, at_s, brief in over if at_s is not None)
+    return {slot: at_s for slot, at_s in due if at_s > now_s}
