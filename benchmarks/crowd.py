@@ -6,6 +6,7 @@ with nothing around them. Both take ENDPOINT (JSON) PREFIX FIRST COUNT, and answ
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from elasticjob_api import names
 from elasticjob_etcd.protocol import Endpoint
 
 PROCESSES = 4
@@ -23,9 +25,11 @@ _LONGEST_S = 120.0
 class Child:
     """One process of members."""
 
-    def __init__(self, module: str, endpoint: Endpoint, prefix: str, *, first: int, count: int) -> None:
+    def __init__(self, module: str, endpoint: Endpoint, prefix: str, *, first: int, count: int, brief: str) -> None:
         line = [sys.executable, "-m", module, json.dumps(asdict(endpoint)), prefix, str(first), str(count)]
-        self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = os.environ | {names.ENV_SPEC: brief}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(line, stdin=pipe, stdout=pipe, text=True, env=environment)
         self.hear("ready")
 
     def order(self, word: str) -> None:
@@ -55,13 +59,13 @@ class Child:
 
 
 @contextlib.contextmanager
-def crowd(module: str, endpoint: Endpoint, prefix: str, nodes: int) -> Iterator[list[Child]]:
-    """The members of one job, spread over the processes, not yet told to go."""
+def crowd(module: str, endpoint: Endpoint, prefix: str, nodes: int, *, brief: str = "") -> Iterator[list[Child]]:
+    """The members of one job, spread over the processes, not yet told to go; with what their pods would say."""
     shares = [nodes // PROCESSES + (number < nodes % PROCESSES) for number in range(PROCESSES)]
     made: list[Child] = []
     try:
         for number, share in enumerate(shares):
-            made.append(Child(module, endpoint, prefix, first=sum(shares[:number]), count=share))
+            made.append(Child(module, endpoint, prefix, first=sum(shares[:number]), count=share, brief=brief))
         yield made
     finally:
         for child in made:

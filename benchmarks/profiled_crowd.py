@@ -1,6 +1,5 @@
 """Where the processor time of a crowd of members goes, in a first round and in the next: by layer, etcd's beside it."""
 
-import asyncio
 import time
 import uuid
 from collections import Counter
@@ -11,7 +10,7 @@ from benchmarks.cpu import used_s
 from benchmarks.crowd import Child, crowd
 from benchmarks.etcds import Server
 from benchmarks.profile_table import table
-from benchmarks.rendezvous import put, wanted
+from benchmarks.rendezvous import want
 from elasticjob_api.keys import Keys
 
 FIRST, NEXT, ETCD = "first round", "next round", "beside them etcd"
@@ -51,8 +50,8 @@ def measure(nodes: int) -> tuple[str, Mapping[str, int]]:
     """The table, and every stack with its microseconds."""
     with etcds.etcd() as server:
         keys = Keys(f"/elasticjob/bench/default/job/{uuid.uuid4()}")
-        asyncio.run(put(server.endpoint, keys.spec, wanted(nodes, _LEASE_S)))
-        with crowd("benchmarks.profiled_members", server.endpoint, keys.prefix, nodes) as children:
+        brief = want(server.endpoint, keys, nodes, _LEASE_S)
+        with crowd("benchmarks.profiled_members", server.endpoint, keys.prefix, nodes, brief=brief) as children:
             sampled = Sampled(server, children)
             _rounds(sampled, children)
     title = f"{nodes:,} members in {len(children)} processes beside one etcd: seconds of processor time"

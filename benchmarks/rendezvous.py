@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -35,6 +35,7 @@ from benchmarks.rendezvous_costs import Phase, Samples, add
 from benchmarks.rendezvous_members import pod_name
 from benchmarks.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
+from elasticjob_api.brief import brief_of, encode_brief
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_api.world import Member, encode_members
@@ -59,18 +60,25 @@ _ROOT = Path(__file__).parents[1]
 _SETTLE_S = 2.0
 
 
-async def put(endpoint: Endpoint, key: str, value: bytes) -> int:
-    """When etcd had it."""
+class Written(NamedTuple):
+    """At which revision etcd has it, and when it did."""
+
+    revision: int
+    at_us: int
+
+
+async def put(endpoint: Endpoint, key: str, value: bytes) -> Written:
+    """Write one key."""
     client = EtcdClient(endpoint)
     try:
-        await client.txn(Txn((), (Put(key, value),)))
-        return time.time_ns() // 1000
+        result = await client.txn(Txn((), (Put(key, value),)))
+        return Written(result.revision, time.time_ns() // 1000)
     finally:
         await client.close()
 
 
-def wanted(nodes: int, lease_s: float) -> bytes:
-    """What is wanted, as an operator writes it: a slot for every node."""
+def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
+    """Write what is wanted, as an operator does, a slot for every node; what it tells their pods of it."""
     owners = {f"{slot:04x}": SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
     spec = Slots(
         min=nodes,
@@ -81,7 +89,7 @@ def wanted(nodes: int, lease_s: float) -> bytes:
         max_restarts=100,
         keep_alive_s=lease_s,
     )
-    return records.encode(spec)
+    return encode_brief(brief_of(spec, asyncio.run(put(endpoint, keys.spec, records.encode(spec))).revision))
 
 
 @contextlib.contextmanager
@@ -90,8 +98,8 @@ def joined(
 ) -> Iterator[list[Child]]:
     """The product's members, none of which had ever connected, in their first round; `first` is what it is called."""
     prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
-    asyncio.run(put(server.endpoint, Keys(prefix).spec, wanted(nodes, lease_s)))
-    with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes) as children:
+    brief = want(server.endpoint, Keys(prefix), nodes, lease_s)
+    with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes, brief=brief) as children:
         phase, begin_us = Phase(server, children), time.time_ns() // 1000
         for child in children:
             child.order("go")
@@ -138,7 +146,7 @@ def floor(server: Server, nodes: int, samples: Samples, first: str = FIRST) -> N
         if first != FIRST:
             return
         phase = Phase(server, children)
-        begin_us = asyncio.run(put(server.endpoint, keys.world, b"forming2 "))
+        begin_us = asyncio.run(put(server.endpoint, keys.world, b"forming2 ")).at_us
         next_us = _world(server, keys, children, "stopped", b"active2 " + members)
         add(samples, (NEXT, FLOOR, nodes), (next_us - begin_us) / 1e6, phase)
 

@@ -11,6 +11,7 @@ are scripted: they start and stop at once. Answers are lines of JSON on stdout, 
 import asyncio
 import gc
 import json
+import os
 import resource
 import secrets
 import sys
@@ -25,8 +26,11 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
+from elasticjob_api import names
+from elasticjob_api.brief import decode_brief
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Failure, Slots
+from elasticjob_api.records import Failure
+from elasticjob_api.terms import Terms
 from elasticjob_etcd import channel
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint
@@ -50,10 +54,10 @@ class QuickWorkers:
         self._place: Assignment | None = None
         self._port = 20000
 
-    async def start(self, place: Assignment, spec: Slots) -> None:
+    async def start(self, place: Assignment, terms: Terms) -> None:
         """They run."""
-        if spec.suspended:
-            raise AssertionError("nothing starts in a suspended job")
+        if not terms.stop_signal:
+            raise AssertionError("workers are started by terms")
         self.phase, self.failures, self._place = Workers.RUNNING, [], place
         self._on_start(place.round)
 
@@ -86,6 +90,8 @@ class Members:
         self._endpoint = endpoint
         self._keys = Keys(prefix)
         self._first, self._count = first, count
+        told = os.environ.get(names.ENV_SPEC)
+        self._brief = decode_brief(told) if told else None
         self._workers: list[QuickWorkers] = []
         self._started: dict[int, int] = {}
         self._tasks: list[asyncio.Task[Outcome]] = []
@@ -108,6 +114,7 @@ class Members:
             nproc=8,
             lease_ttl_s=LEASE_TTL_S,
             slot=slot,
+            brief=self._brief,
         )
         return RendezvousMember(
             etcd=EtcdClient(self._endpoint),

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from benchmarks.fits import Line, PowerLaw, power_law, straight_line
 from benchmarks.results import OURS, Series, shown
 
-TRIPS = 4
-"""Requests of a join, one after the other: watch, spec, lease, key."""
+TRIPS = 3
+"""Requests of a join, one after the other: watch, lease, key."""
 WORLD_BYTES = 12
 """A member of the world, which goes to every member."""
 
@@ -146,12 +146,10 @@ def report(series: Sequence[Series]) -> list[str]:
     lines = ["| nodes | where | first round | measured | next round | measured | busiest |", "|" + " --- |" * 7]
     sizes = sorted({each.size for each in series if each.name == "first round" and each.side == OURS and each.size})
     lines += [_row(size, costs, HERE, series) for size in sizes]
-    slim = replace(costs, join_bytes=Line(costs.join_bytes.base, 0.0))
     for size in (1000, 10_000):
         lines.append(_row(size, costs, CLUSTER, []))
         more = replace(CLUSTER, name="the same, and 16 cores", cores=16)
         lines.append(_row(size, costs, more, []))
-        lines.append(_row(size, slim, replace(more, name=f"{more.name}, a join that does not read the map"), []))
     return lines
 
 

@@ -45,7 +45,7 @@ class Isolation:
         """Whether this loss of the lease lasts for as long as the job allows; else it has ended."""
         since_s = asyncio.get_running_loop().time() - keeper.lease.ttl_s  # no refresh sent since then was answered
         while self._member.stay is stay and stay.keeper is keeper:
-            grace_s = stay.spec.isolation_grace_s
+            grace_s = stay.terms.isolation_grace_s
             left_s = _LOOK_S if grace_s is None else since_s + grace_s - asyncio.get_running_loop().time()
             if left_s <= 0 and not await self._answers(stay):
                 return self._member.stay is stay and stay.keeper is keeper

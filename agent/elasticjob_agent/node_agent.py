@@ -71,12 +71,12 @@ class NodeAgent(SimpleElasticAgent):
         return self._host
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
-        place, slots = self._handler.place, self._handler.spec
-        if place is None or slots is None:
+        place, terms = self._handler.place, self._handler.terms
+        if place is None or terms is None:
             raise AssertionError("workers are started in a round only")
-        worker_group.spec.max_restarts = slots.max_restarts
+        worker_group.spec.max_restarts = terms.max_restarts
         self._failures_told = 0
-        self._loop.submit(self._workers.start(place, slots)).result()
+        self._loop.submit(self._workers.start(place, terms)).result()
         return {worker.local_rank: f"{place.round}/{worker.global_rank}" for worker in worker_group.workers}
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
@@ -105,11 +105,11 @@ class NodeAgent(SimpleElasticAgent):
     def _end_all(self) -> None:
         if self._workers.phase in _GONE:
             return
-        order, slots = self._handler.stop_order(), self._handler.spec
+        order, terms = self._handler.stop_order(), self._handler.terms
         if order is not None:
             grace_s, name = order.grace_s, order.signal_name
-        elif slots is not None:
-            grace_s, name = min(slots.failure_grace_s, slots.stop_grace_s), slots.stop_signal
+        elif terms is not None:
+            grace_s, name = min(terms.failure_grace_s, terms.stop_grace_s), terms.stop_signal
         else:
             raise AssertionError("workers run in a round only")
         self._loop.submit(self._begin_to_stop(grace_s, name)).result()

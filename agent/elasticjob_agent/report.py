@@ -69,7 +69,7 @@ class Reporter:
     async def _run(self, group: asyncio.TaskGroup) -> None:
         while True:
             stay = self._member.stay
-            period_s = stay.spec.report_period_s if stay is not None else None
+            period_s = stay.terms.report_period_s if stay is not None else None
             if period_s is not None and self._stirred:
                 period_s = min(period_s, _FIRST_SAMPLE_S)
             with contextlib.suppress(TimeoutError):
@@ -79,7 +79,7 @@ class Reporter:
             self._stirred = self._changed.is_set()
             self._changed.clear()
             if self._member.stay is not None and self._workers.place is not None:
-                self._watch_for_hangs(group, self._member.stay.spec.progress_deadline_s)
+                self._watch_for_hangs(group, self._member.stay.terms.progress_deadline_s)
                 await self._write(self._member.stay)
 
     def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:

@@ -1,6 +1,7 @@
 """From the command line, or from the pod's environment, to `NodeSettings`."""
 
 import argparse
+import logging
 import os
 import secrets
 import socket
@@ -20,11 +21,15 @@ from elasticjob_agent.rdzv_conf import RdzvConf
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.own_address import own_address as address_towards
 from elasticjob_api import keys, names
+from elasticjob_api.brief import Brief, decode_brief
+from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.protocol import Endpoint
 
 _LEASE_TTL_S = 6.0
+
+log = logging.getLogger(__name__)
 
 
 def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path) -> NodeSettings:
@@ -47,6 +52,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         nproc=int(need(names.ENV_NPROC)),
         lease_ttl_s=_LEASE_TTL_S,
         slot=int(need(names.ENV_SLOT)),
+        brief=_brief(environment),
     )
     return NodeSettings(
         endpoint=_endpoint(tuple(need(names.ENV_ENDPOINTS).split(",")), environment.get(names.ENV_ETCD_TLS)),
@@ -59,6 +65,18 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
         cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
     )
+
+
+def _brief(environment: Mapping[str, str]) -> Brief | None:
+    """None where the operator gave none, or one that this agent cannot read: then it reads the spec."""
+    text = environment.get(names.ENV_SPEC)
+    if not text:
+        return None
+    try:
+        return decode_brief(text)
+    except RecordError as error:
+        log.warning("ignored %s, the spec is read in etcd: %s", names.ENV_SPEC, error)
+        return None
 
 
 def _pod_address(environment: Mapping[str, str], pod_ip: str) -> str:

@@ -27,7 +27,8 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
-from elasticjob_api.records import Slots, WorkerReport, WorkerState
+from elasticjob_api.records import WorkerReport, WorkerState
+from elasticjob_api.terms import Terms
 
 _MOST_TAILS = 16
 """Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""
@@ -127,7 +128,7 @@ class NodeWorkers:
 
     # -- start -----------------------------------------------------------------------------------
 
-    async def start(self, place: Assignment, spec: Slots) -> None:
+    async def start(self, place: Assignment, terms: Terms) -> None:
         """Begin to start all workers of `place`; what cannot be started makes the group FAILED.
 
         Does not wait for them: an exec may hang on a dead file system, and this node must still be able to leave.
@@ -135,7 +136,7 @@ class NodeWorkers:
         self._place, self.failures, self._workers, self._stopping = place, [], [], False
         self._port.release()
         logs.prune(self._job.log_dir, place.round)
-        drafts = [self._draft(place, spec, local_rank) for local_rank in range(place.nproc)]
+        drafts = [self._draft(place, terms, local_rank) for local_rank in range(place.nproc)]
         self._autopsy.begin(place, time.monotonic())
         self._phase = Workers.RUNNING
         self._starting = self._spawn_task(self._start_all(place, drafts))
@@ -160,7 +161,7 @@ class NodeWorkers:
         )
         self._changed()
 
-    def _draft(self, place: Assignment, spec: Slots, local_rank: int) -> _Draft:
+    def _draft(self, place: Assignment, terms: Terms, local_rank: int) -> _Draft:
         rank = place.base_rank + local_rank
         files = logs.worker_logs(self._job.log_dir, place.round, rank)
         job = self._job
@@ -173,7 +174,7 @@ class NodeWorkers:
                 place,
                 local_rank=local_rank,
                 run_id=self._job.run_id,
-                max_restarts=spec.max_restarts,
+                max_restarts=terms.max_restarts,
                 paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._job.progress)),
                 virtual=job.virtual_local_rank,
             ),

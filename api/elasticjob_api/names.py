@@ -27,6 +27,7 @@ ENV_PREFIX = "ELASTICJOB_PREFIX"  # P: where the job's keys are
 ENV_ENDPOINTS = "ELASTICJOB_ETCD_ENDPOINTS"  # comma-separated host:port
 ENV_ETCD_TLS = "ELASTICJOB_ETCD_TLS"  # folder with ca.crt, tls.crt and tls.key; unset: etcd is spoken to in plain text
 ENV_SLOT = "ELASTICJOB_SLOT"  # this pod's slot, decimal
+ENV_SPEC = "ELASTICJOB_SPEC"  # what the agent must know of the spec in etcd, and the revision at which it was so
 ENV_JOB = "ELASTICJOB_JOB"  # the job's name
 ENV_JOB_UID = "ELASTICJOB_JOB_UID"  # the job's uid; workers see it as TORCHELASTIC_RUN_ID
 ENV_POD_NAME = "ELASTICJOB_POD_NAME"  # by the downward API

@@ -1,6 +1,6 @@
 """`P/c/ctl/terms`: what every agent must know of the spec while its workers run, in one line that is pushed to it.
 
-An agent reads the spec once, when it joins: with a thousand slots that is too much to watch for each of a thousand
+An agent knows the spec as it was when it joined: with a thousand slots that is too much to watch for each of a thousand
 agents. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
 """
 

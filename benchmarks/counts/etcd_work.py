@@ -5,7 +5,6 @@ that stands); bytes grow with the length of a port's number. An idle member's me
 stands still can only have fewer of them.
 """
 
-import asyncio
 import time
 from collections import Counter
 
@@ -13,7 +12,7 @@ from benchmarks import etcds
 from benchmarks.counts.record import Count
 from benchmarks.crowd import Child, crowd
 from benchmarks.etcds import Server
-from benchmarks.rendezvous import put, wanted
+from benchmarks.rendezvous import want
 from elasticjob_api.keys import Keys
 from tests.faults.waiting import eventually
 
@@ -31,8 +30,8 @@ def take() -> list[Count]:
     """A job's life, act by act, a node."""
     with etcds.etcd() as server:
         keys = Keys("/elasticjob/bench/default/job/uid")
-        asyncio.run(put(server.endpoint, keys.spec, wanted(NODES, _LEASE_S)))
-        with crowd("benchmarks.rendezvous_members", server.endpoint, keys.prefix, NODES) as children:
+        brief = want(server.endpoint, keys, NODES, _LEASE_S)
+        with crowd("benchmarks.rendezvous_members", server.endpoint, keys.prefix, NODES, brief=brief) as children:
             return _acts(server, children)
 
 

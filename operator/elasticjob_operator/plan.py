@@ -8,6 +8,7 @@ from a map that came back through the watch.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from elasticjob_api.brief import brief_of
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.actions import (
     Action,
@@ -122,7 +123,9 @@ def _keeps_up(seen: Observed) -> bool:
 
 
 def _rendered(seen: Observed, slot: int, name: str, avoided: tuple[str, ...]) -> Mapping[str, Any]:
-    return render_pod(seen.job, slot=slot, name=name, settings=seen.settings, avoided=avoided)
+    spec = seen.view.spec
+    brief = None if spec is None else brief_of(spec, seen.view.spec_revision)
+    return render_pod(seen.job, slot=slot, name=name, settings=seen.settings, avoided=avoided, brief=brief)
 
 
 def _applied(seen: Observed, resource: Resource, body: Mapping[str, Any]) -> Iterator[Action]:

@@ -101,7 +101,7 @@ class Acts:
         # Noted before the first process exists: (round, nonce) is started once, whatever happens here.
         stay.started, stay.failures_said, stay.opening = (world.round, world.nonce), 0, ("", 0)
         self._trace.point("starting", world.round)
-        await self._workers.start(assignment(world, step.group_rank), stay.spec)
+        await self._workers.start(assignment(world, step.group_rank), stay.terms)
         self._trace.point("started", world.round)
         return Result.DONE
 
@@ -112,8 +112,9 @@ class Acts:
 
     def stop(self, stay: Stay, *, soon: bool) -> None:
         """Begin to stop the workers, within the short grace or the user's."""
-        grace_s = min(stay.spec.failure_grace_s, stay.spec.stop_grace_s) if soon else stay.spec.stop_grace_s
-        self._workers.stop(grace_s=grace_s, signal_name=stay.spec.stop_signal)
+        terms = stay.terms
+        grace_s = min(terms.failure_grace_s, terms.stop_grace_s) if soon else terms.stop_grace_s
+        self._workers.stop(grace_s=grace_s, signal_name=terms.stop_signal)
 
     # -- what is said ----------------------------------------------------------------------------
 

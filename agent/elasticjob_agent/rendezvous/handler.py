@@ -32,7 +32,7 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Slots
+from elasticjob_api.terms import Terms
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 
@@ -212,9 +212,9 @@ class EtcdRendezvousHandler(JobRendezvous):
         return self._place
 
     @property
-    def spec(self) -> Slots | None:
+    def terms(self) -> Terms | None:
         """What the job wanted when that round was offered."""
-        return None if self._proxy is None else self._proxy.spec
+        return None if self._proxy is None else self._proxy.terms
 
     def how_it_ended(self) -> Outcome | BaseException | None:
         """The member's own end: its outcome, or what it raised."""

@@ -1,9 +1,9 @@
 """Entering a job: lease, slot, node key; and coming back after a lost lease.
 
-Few round trips: read the spec, which says whether this node is wanted and how long a lease is to live; grant it; one
-transaction that creates the node key if that is still the spec, and reads what is watched from then on; the watch from
-that revision. The incarnation is drawn anew at every join, so that whoever judges a round sees a new stay, never an
-old one come back.
+Few round trips: read the spec, which says whether this node is wanted and how long a lease is to live, unless its pod
+was made with a brief of it; grant it; one transaction that creates the node key if that is still the spec, and reads
+what is watched from then on; the watch from that revision. The incarnation is drawn anew at every join, so that whoever
+judges a round sees a new stay, never an old one come back.
 """
 
 import logging
@@ -16,6 +16,7 @@ from elasticjob_agent.rendezvous.recall import outranks
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, decode_slots, parse_view
 from elasticjob_api import records
+from elasticjob_api.brief import Brief, brief_of
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import Gone, GoneReason, Node, Slots
@@ -43,10 +44,26 @@ class Profile:
     role: str = "default"
     slot: int | None = None
     """The slot that the operator gave; None: the lowest free one is taken."""
+    brief: Brief | None = None
+    """What the operator's spec said as it made this node's pod, and gave it this slot."""
     own_spec: Slots | None = None
     """Without an operator: what this node wants of the job, if it is the first."""
     clears: bool = True
     """It may clear away a finished run of the same id, and begin another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a joiner knows of the spec."""
+
+    brief: Brief
+    own: Slots | None = None
+    """Without an operator: all of it, which an agent writes back after a wipe."""
+
+    @property
+    def is_operated(self) -> bool:
+        """An operator writes the spec, and says who has which slot."""
+        return self.own is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,7 @@ class Joined:
 
     me: Identity
     last: NodeAt
-    spec: Slots
+    wanted: Wanted
     ctl: Range
     lease: Lease
     """With the time that was asked for: etcd may grant more, but whoever waits for its end does not know."""
@@ -83,6 +100,7 @@ async def join(etcd: Etcd, profile: Profile, *, ports: Ports, draw: Callable[[],
         joined = await _try_join(etcd, profile, ports, draw=draw)
         if joined is not None:
             return joined
+        profile = replace(profile, brief=None)  # the spec may have changed since; now it is read
 
 
 async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears: bool) -> None:
@@ -97,27 +115,27 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears
 
 async def _try_join(etcd: Etcd, profile: Profile, ports: Ports, *, draw: Callable[[], str]) -> Joined | None:
     keys = profile.keys
-    found = await _wanted(etcd, profile)
-    if found is None:
+    wanted = await _wanted(etcd, profile) if profile.brief is None else Wanted(profile.brief)
+    if wanted is None:
         return None
-    spec, spec_revision = found
     slot = profile.slot if profile.slot is not None else await _free_slot(etcd, keys)
-    lease = await etcd.lease_grant(spec.keep_alive_s)
+    lease = await etcd.lease_grant(wanted.brief.keep_alive_s)
     me = Identity(keys, Member(slot, draw()), lease.id)
     node = _node(profile, me, ports)
     is_given = profile.slot is not None
-    result = await etcd.txn(txns.join(me, node, spec_revision=spec_revision, slot_is_given=is_given))
+    result = await etcd.txn(txns.join(me, node, spec_revision=wanted.brief.revision, slot_is_given=is_given))
     if result.succeeded and (is_given or _is_oldest(parse_view(keys, result.reads[1]), me.member)):
         ctl = Range(result.reads[0], result.revision)
-        return Joined(me, NodeAt(node, result.revision), spec, ctl, Lease(lease.id, spec.keep_alive_s))
+        ttl_s = wanted.brief.keep_alive_s
+        return Joined(me, NodeAt(node, result.revision), wanted, ctl, Lease(lease.id, ttl_s))
     # Another took the slot in between (it is older), the drawn incarnation exists, what is wanted has changed, or the
     # last of an older run has just cleared everything away: leave no trace, try again.
     await etcd.lease_revoke(lease.id)
     return None
 
 
-async def _wanted(etcd: Etcd, profile: Profile) -> tuple[Slots, int] | None:
-    """The spec, and its revision; None if the one that this node wrote has just been cleared away.
+async def _wanted(etcd: Etcd, profile: Profile) -> Wanted | None:
+    """What the spec says; None if the one that this node wrote has just been cleared away.
 
     Asked beforehand: a key that is created and revoked, by one that is not wanted or for a wrong lease, would look
     like a node come and gone. Raises Superseded, NothingWanted.
@@ -134,7 +152,7 @@ async def _wanted(etcd: Etcd, profile: Profile) -> tuple[Slots, int] | None:
         raise Superseded(_nothing_is_wanted(profile.keys)) from error
     if refusal := _refusal(spec, profile):
         raise Superseded(refusal)
-    return spec, found.mod_revision
+    return Wanted(brief_of(spec, found.mod_revision), spec if spec.operator is None else None)
 
 
 def _node(profile: Profile, me: Identity, ports: Ports) -> Node:
@@ -187,7 +205,7 @@ async def come_back(
     me: Identity,
     node: Node,
     *,
-    spec: Slots,
+    operated: bool,
     started: tuple[int, str] | None,
     lease_ttl_s: float,
     remembered: World | None = None,
@@ -211,7 +229,7 @@ async def come_back(
     if found is None or world is None or proof is not None or not is_still_named(world, me.member, started):
         return None
     return await _put_back(
-        etcd, me, node, world_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=spec.operator is not None
+        etcd, me, node, world_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=operated
     )
 
 

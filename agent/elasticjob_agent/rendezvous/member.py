@@ -195,8 +195,8 @@ class RendezvousMember:
         self._wipes = self._mirror.wiped
         self._recall.wiped()
         self._stale_revision = None
-        self._quiet_until_s = self._election.quiet_until_s = self._clock() + stay.spec.keep_alive_s
-        asyncio.get_running_loop().call_later(stay.spec.keep_alive_s, self._wake.set)
+        self._quiet_until_s = self._election.quiet_until_s = self._clock() + stay.keep_alive_s
+        asyncio.get_running_loop().call_later(stay.keep_alive_s, self._wake.set)
         log.warning("etcd was wiped or restored; writing back what this node knows")
         self._trace.point("wiped", self._recall.world.round if self._recall.world else 0)
         self._wiped = True
@@ -250,7 +250,7 @@ class RendezvousMember:
             try:
                 if await self._entrance.come_back(stay, self._recall, wiped=self._wiped):
                     self._wiped = False
-                    self._election.shaken_until_s = self._clock() + max(stay.spec.keep_alive_s, hold.LEAST_S)
+                    self._election.shaken_until_s = self._clock() + max(stay.keep_alive_s, hold.LEAST_S)
                     stay.keeper.on_lost = self._wake.set
                     log.info("came back under a new lease; the workers were not touched")
                     return True

@@ -7,7 +7,7 @@ from typing import Protocol
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_api.records import Slots
+from elasticjob_api.terms import Terms
 from elasticjob_api.world import World
 
 
@@ -25,7 +25,7 @@ class WorkersPort(Protocol):
     def failures(self) -> list[FailureIn]:
         """Those that failed by themselves since the last start, in order."""
 
-    async def start(self, place: Assignment, spec: Slots) -> None:
+    async def start(self, place: Assignment, terms: Terms) -> None:
         """Start them all; what cannot be started is a failure, not an exception."""
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:

@@ -15,7 +15,8 @@ from elasticjob_agent.rendezvous.ports import Outcome
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_api.records import Failure, Slots
+from elasticjob_api.records import Failure
+from elasticjob_api.terms import Terms
 
 Renew = Callable[[], int]
 
@@ -38,15 +39,15 @@ class WorkersProxy:
         self._order: StopOrder | None = None
         self._ended: Outcome | BaseException | None = None
         self._gone = False  # the agent has stopped them before it was told to
-        self.spec: Slots | None = None
+        self.terms: Terms | None = None
 
     # -- the member's side, in the loop ----------------------------------------------------------
 
-    async def start(self, place: Assignment, spec: Slots) -> None:
+    async def start(self, place: Assignment, terms: Terms) -> None:
         """Offer the round to the agent."""
         self.phase, self.failures, self._place, self._gone = Workers.RUNNING, [], place, False
         with self._news:
-            self._offered, self._order, self.spec = place, None, spec
+            self._offered, self._order, self.terms = place, None, terms
         self._tell()
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:

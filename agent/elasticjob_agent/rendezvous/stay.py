@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import joining, wipe
 from elasticjob_agent.rendezvous.errors import NothingWanted, Unreachable
-from elasticjob_agent.rendezvous.joining import Ports, Profile
+from elasticjob_agent.rendezvous.joining import Ports, Profile, Wanted
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.wipe import Kept
-from elasticjob_api.records import Node, Slots
-from elasticjob_api.terms import decode_terms
+from elasticjob_api.records import Node
+from elasticjob_api.terms import Terms, decode_terms
 from elasticjob_api.world import World
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
@@ -38,13 +38,16 @@ class Stay:
 
     me: Identity
     last: NodeAt
-    spec: Slots
+    wanted: Wanted
+    """As it was when this node joined."""
+    terms: Terms
+    """What is wanted of its workers now."""
     ctl: Range
     keeper: LeaseKeeper
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
-    terms: bytes = b""
-    """What the closer said last of changes in the spec."""
+    told: bytes = b""
+    """What the closer said last of the terms."""
     done_round: int = 0
     leave_tried: bool = False
     """An act failed after this node was told to leave: its workers stop, whether or not its peers know."""
@@ -57,6 +60,11 @@ class Stay:
         """The own record, as far as it is known to be written."""
         return self.last.node
 
+    @property
+    def keep_alive_s(self) -> float:
+        """How long the job lets an agent be silent."""
+        return self.wanted.brief.keep_alive_s
+
     def note(self, world: World | None) -> None:
         """Take in the world as it is seen: if it is the one this node opened, its failures are said."""
         nonce, told = self.opening
@@ -65,16 +73,17 @@ class Stay:
 
     def follow(self, terms: KeyValue | None) -> None:
         """Take in what the closer says of changes in the spec, as the watch shows it. Raises RecordError."""
-        if terms is not None and terms.value != self.terms:
-            self.terms = terms.value
-            self.spec = decode_terms(terms.value).apply(self.spec)
+        if terms is not None and terms.value != self.told:
+            self.told = terms.value
+            self.terms = decode_terms(terms.value)
 
     def kept(self, recall: Recall) -> Kept:
         """What is written back after a wipe."""
         return Kept(
             me=self.me,
             node=self.node,
-            spec=self.spec,
+            keep_alive_s=self.keep_alive_s,
+            own_spec=None if self.wanted.own is None else self.terms.apply(self.wanted.own),
             recall=recall,
             started=self.started,
             done_round=self.done_round,
@@ -118,7 +127,7 @@ class Entrance:
         end, and not the beginning of another run. Nor does one that never saw a world (`blind`) clear one away.
         """
         ports = Ports(master_port, self.link_port)
-        profile = replace(self.profile, own_spec=None, clears=False) if again else self.profile
+        profile = replace(self.profile, own_spec=None, brief=None, clears=False) if again else self.profile
         profile = replace(profile, clears=False) if blind else profile
         start_s = said_s = self.clock()
         while not give_up():
@@ -144,7 +153,9 @@ class Entrance:
     async def _enter_once(self, ports: Ports, profile: Profile) -> Stay:
         joined = await joining.join(self.etcd, profile, ports=ports, draw=self.draw)
         keeper = LeaseKeeper(self.etcd, joined.lease, self.clock)
-        return Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
+        wanted = joined.wanted
+        terms = wanted.brief.terms
+        return Stay(me=joined.me, last=joined.last, wanted=wanted, terms=terms, ctl=joined.ctl, keeper=keeper)
 
     async def come_back(self, stay: Stay, recall: Recall, *, wiped: bool) -> bool:
         """Put a lost stay back under a new lease, its workers untouched; False when it has to begin anew."""
@@ -155,9 +166,9 @@ class Entrance:
                 self.etcd,
                 stay.me,
                 stay.node,
-                spec=stay.spec,
+                operated=stay.wanted.is_operated,
                 started=stay.started,
-                lease_ttl_s=stay.spec.keep_alive_s,
+                lease_ttl_s=stay.keep_alive_s,
                 remembered=recall.world,
             )
         if back is None:

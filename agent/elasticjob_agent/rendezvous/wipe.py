@@ -25,7 +25,9 @@ class Kept:
 
     me: Identity
     node: Node
-    spec: Slots
+    keep_alive_s: float
+    own_spec: Slots | None
+    """Without an operator; with one, it writes its own again."""
     recall: Recall
     started: tuple[int, str] | None
     done_round: int
@@ -33,8 +35,8 @@ class Kept:
 
 async def come_back(etcd: Etcd, kept: Kept) -> tuple[Identity, NodeAt] | None:
     """Write back; the stay under a new lease, or None when it has to begin anew. Raises EtcdError."""
-    if kept.spec.operator is None:
-        await etcd.txn(txns.create_spec(kept.me.keys, kept.spec))
+    if kept.own_spec is not None:
+        await etcd.txn(txns.create_spec(kept.me.keys, kept.own_spec))
     while True:
         read = await etcd.txn(txns.recollect(kept.me))
         view = parse_view(kept.me.keys, reads_of(read))
@@ -50,12 +52,12 @@ def _has_a_place(kept: Kept, view: View, world: World) -> bool:
     """Named by the world that stands, not proved gone, and nobody else has the slot meanwhile."""
     member = kept.me.member
     others = [node for node in view.nodes if node.slot == member.slot and node != member]
-    taken = kept.spec.operator is None and bool(others)
+    taken = kept.own_spec is not None and bool(others)
     return member not in view.gone and not taken and is_still_named(world, member, kept.started)
 
 
 async def _put_back(etcd: Etcd, kept: Kept, view: View) -> tuple[Identity, NodeAt] | None:
-    lease = await etcd.lease_grant(kept.spec.keep_alive_s)
+    lease = await etcd.lease_grant(kept.keep_alive_s)
     again = Identity(kept.me.keys, kept.me.member, lease.id)
     record = replace(kept.node, lease=lease.id)
     result = await etcd.txn(_write_back(kept, view, (again.put_node(record), *_said(kept))))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api import names
+from elasticjob_api.brief import Brief, encode_brief
 from elasticjob_api.job import ElasticJob, nproc_per_node
 from elasticjob_api.keys import job_prefix
 from elasticjob_operator.render import layout
@@ -19,10 +20,15 @@ _FIELDS = {
 }
 
 
-def environment(job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings) -> list[Env]:
-    """The trainer container's own variables, then the agent's."""
+def environment(
+    job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, brief: Brief | None = None
+) -> list[Env]:
+    """The trainer container's own variables, then the agent's, with the `brief` of the spec that names the pod."""
     own = list(container.get("env") or [])
-    ours = [{"name": name, "value": value} for name, value in _literals(job, container, slot, settings).items()]
+    literals = _literals(job, container, slot, settings)
+    if brief is not None:
+        literals[names.ENV_SPEC] = encode_brief(brief)
+    ours = [{"name": name, "value": value} for name, value in literals.items()]
     fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FIELDS.items()]
     return own + ours + fields
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elasticjob_api import names
+from elasticjob_api.brief import Brief
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.render import layout
@@ -22,9 +23,18 @@ from elasticjob_operator.settings import Settings
 
 
 def render_pod(
-    job: ElasticJob, *, slot: int, name: str, settings: Settings, avoided: Sequence[str] = ()
+    job: ElasticJob,
+    *,
+    slot: int,
+    name: str,
+    settings: Settings,
+    avoided: Sequence[str] = (),
+    brief: Brief | None = None,
 ) -> dict[str, Any]:
-    """The pod `name` for `slot`, rather not on the nodes `avoided`; RenderError when the template clashes with ours."""
+    """The pod `name` for `slot`, which the spec of `brief` names; rather not on the nodes `avoided`.
+
+    RenderError when the template clashes with ours.
+    """
     check(job)
     template = copy.deepcopy(dict(job.spec.template))
     spec, trainer = template["spec"], trainer_container(job.spec)
@@ -34,7 +44,7 @@ def render_pod(
         "subdomain": job.metadata.name,
         "terminationGracePeriodSeconds": _grace_s(job),
         "containers": [
-            _trainer(job, container, slot, settings) if container == trainer else container
+            _trainer(job, container, slot, settings, brief) if container == trainer else container
             for container in spec["containers"]
         ],
         "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
@@ -89,14 +99,16 @@ def _grace_s(job: ElasticJob) -> int:
     return max(int(own), math.ceil(job.spec.graceful_shutdown.seconds) + layout.GRACE_MARGIN_S)
 
 
-def _trainer(job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings) -> dict[str, Any]:
+def _trainer(
+    job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings, brief: Brief | None
+) -> dict[str, Any]:
     agent = layout.INJECTED_AGENT if job.spec.agent.mode is AgentMode.INJECT else layout.PROVIDED_AGENT
     command = [agent, "--pod", "--", *container["command"], *(container.get("args") or [])]
     rest = {field: value for field, value in container.items() if field != "args"}
     return {
         **rest,
         "command": command,
-        "env": environment(job, container, slot=slot, settings=settings),
+        "env": environment(job, container, slot=slot, settings=settings, brief=brief),
         "volumeMounts": [
             *(container.get("volumeMounts") or []),
             *mounts(job, container),

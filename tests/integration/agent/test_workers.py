@@ -17,9 +17,10 @@ from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers import Job, NodeWorkers
 from elasticjob_api.records import Failure, Slots
+from elasticjob_api.terms import terms_of
 from tests.faults.waiting import aeventually
 
-SPEC = Slots(min=1, max=1, desired=1)
+TERMS = terms_of(Slots(min=1, max=1, desired=1))
 PLACE = Assignment(
     round=1,
     nonce="n",
@@ -71,7 +72,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 
 
 async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
-    await workers.start(replace(PLACE, nproc=nproc), SPEC)
+    await workers.start(replace(PLACE, nproc=nproc), TERMS)
     await aeventually((folder / "ready").exists, within_s=30, what="the worker")
 
 
@@ -131,7 +132,7 @@ async def test_pythons_answer_to_our_signal_is_no_failure(make: Make, tmp_path: 
 
 async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
     workers = make("sys.stderr.write('x' * 9000 + '\\nValueError: boom\\n'); sys.exit(3)")
-    await workers.start(PLACE, SPEC)
+    await workers.start(PLACE, TERMS)
     await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
     failure = workers.failures[0].failure
     assert (failure.exit_code, failure.message) == (3, "ValueError: boom")
@@ -156,7 +157,7 @@ async def test_a_worker_that_the_kernel_kills_for_memory_says_so(make: Make, tmp
 
 async def test_a_stop_that_comes_before_they_are_started_stops_them_all_the_same(make: Make) -> None:
     workers = make(READY)
-    await workers.start(PLACE, SPEC)
+    await workers.start(PLACE, TERMS)
     assert await stopped(workers) == []
     assert [report.exit_code for report in workers.reports()] == [-signal.SIGTERM]
 
@@ -164,7 +165,7 @@ async def test_a_stop_that_comes_before_they_are_started_stops_them_all_the_same
 async def test_a_fault_of_ours_is_raised_to_whoever_drives_the_workers(make: Make) -> None:
     told = iter([None])
     workers = make("sys.exit(1)", told=lambda: next(told))
-    await workers.start(PLACE, SPEC)
+    await workers.start(PLACE, TERMS)
 
     def raised() -> bool:
         try:

@@ -17,6 +17,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
+from elasticjob_api.terms import Terms
 from elasticjob_api.world import State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, Put, Txn
@@ -39,9 +40,9 @@ class ScriptedWorkers:
         self.slow = False
         self._port = 20000 + next(_numbers)
 
-    async def start(self, place: Assignment, spec: Slots) -> None:
+    async def start(self, place: Assignment, terms: Terms) -> None:
         assert self.phase in {Workers.NONE, Workers.SUCCEEDED}
-        assert len(self.starts) <= spec.max_restarts + 10
+        assert len(self.starts) <= terms.max_restarts + 10
         self.starts.append(place)
         self.failures = []
         self._become(Workers.RUNNING)

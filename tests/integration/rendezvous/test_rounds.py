@@ -102,7 +102,7 @@ async def test_workers_are_stopped_as_the_spec_says_now_and_not_when_the_node_jo
     crew.join(2)
     await crew.running(1)
     await crew.want(stop_grace_s=77.0, stop_signal="SIGUSR1")
-    await aeventually(lambda: all(m.member.stay and m.member.stay.spec.stop_grace_s == 77.0 for m in crew.mates))
+    await aeventually(lambda: all(m.member.stay and m.member.stay.terms.stop_grace_s == 77.0 for m in crew.mates))
     await crew.want(restart_id="another")
     await crew.running(2)
     assert [mate.workers.told for mate in crew.mates] == [(77.0, "SIGUSR1")] * 2

@@ -11,6 +11,7 @@ from elasticjob_agent.isolation import Isolation
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
+from elasticjob_api.terms import terms_of
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import KeyValue
@@ -39,8 +40,8 @@ class Node:
     async def begin(self) -> None:
         keeper = LeaseKeeper(self.etcd, await self.etcd.lease_grant(6.0))
         keeper.lost.set()
-        spec = Slots(min=1, max=1, desired=1, isolation_grace_s=self._grace_s)
-        self.stay = SimpleNamespace(keeper=keeper, spec=spec, me=SimpleNamespace(keys=Keys("/p")))
+        terms = terms_of(Slots(min=1, max=1, desired=1, isolation_grace_s=self._grace_s))
+        self.stay = SimpleNamespace(keeper=keeper, terms=terms, me=SimpleNamespace(keys=Keys("/p")))
 
     def request_leave(self) -> None:
         self.left = True

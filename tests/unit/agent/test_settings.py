@@ -11,6 +11,8 @@ from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bin
 from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.options import UsageError, build_parser
 from elasticjob_api import names
+from elasticjob_api.brief import brief_of, encode_brief
+from elasticjob_api.records import Slots
 
 LOGS = Path("/logs")
 
@@ -53,6 +55,19 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
     assert cpus(PET_NUMA_BINDING="node") == tuple(bindings(NumaOptions(AffinityMode.NODE), 1))
     with pytest.raises(UsageError, match="--numa-binding near: it must be one of"):
         cpus(PET_NUMA_BINDING="near")
+
+
+def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    brief = brief_of(Slots(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
+    assert settings.from_pod(namespace, {**POD, names.ENV_SPEC: encode_brief(brief)}, LOGS).profile.brief == brief
+    assert settings.from_pod(namespace, POD, LOGS).profile.brief is None
+
+
+def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    assert settings.from_pod(namespace, {**POD, names.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.brief is None
+    assert "ignored ELASTICJOB_SPEC, the spec is read in etcd: " in caplog.text
 
 
 ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from elasticjob_api.brief import brief_of, decode_brief
+from elasticjob_api.names import ENV_SPEC
 from elasticjob_api.records import Done, Slots
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
@@ -123,6 +125,15 @@ def test_pods_are_created_from_a_map_that_came_back() -> None:
     assert [type(action) for action in made.actions] == [Apply, CreatePod, CreatePod, Apply]
     assert [action.name for action in of(made, CreatePod)] == ["j-0-a", "j-1-a"]
     assert [action.body["metadata"]["labels"]["elasticjob.io/slot"] for action in of(made, CreatePod)] == ["0", "1"]
+
+
+def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() -> None:
+    spec = written(0)
+    made = planned(view(spec=spec, spec_revision=48213), ledger=Ledger(ours={"j-0-a"}))
+    (creation,) = of(made, CreatePod)
+    (trainer,) = creation.body["spec"]["containers"]
+    (told,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
+    assert decode_brief(told) == brief_of(spec, 48213)
 
 
 def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:

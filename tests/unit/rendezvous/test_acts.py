@@ -8,6 +8,7 @@ import pytest
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.election import Election
+from elasticjob_agent.rendezvous.joining import Wanted
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.stay import Stay
 from elasticjob_agent.rendezvous.steps import Do, Step
@@ -15,6 +16,7 @@ from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api import world
+from elasticjob_api.brief import brief_of
 from elasticjob_api.records import Slots
 from elasticjob_api.world import Member, State, World
 from elasticjob_etcd.errors import Unavailable
@@ -58,7 +60,10 @@ class Node:
         node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
         joined = self.store.txn(txns.join(me, node, spec_revision=0))
         last = NodeAt(node, joined.revision)
-        self.stay = Stay(me=me, last=last, spec=spec, ctl=Range((), 1), keeper=cast("LeaseKeeper", None))
+        brief, keeper = brief_of(spec, 1), cast("LeaseKeeper", None)
+        self.stay = Stay(
+            me=me, last=last, wanted=Wanted(brief, spec), terms=brief.terms, ctl=Range((), 1), keeper=keeper
+        )
         drawn = iter("abcdefgh")
         self._acts = Acts(
             etcd=self.etcd,

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_agent.rendezvous import joining
-from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
 from elasticjob_agent.rendezvous.joining import Joined, Ports, Profile
 from elasticjob_api import records
+from elasticjob_api.brief import brief_of
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Lease, Put, Txn
+from elasticjob_etcd.protocol import KeyValue, Lease, Put, Range, Txn, TxnResult
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2)
@@ -26,7 +27,7 @@ async def join(store: MemoryStore, profile: Profile) -> Joined:
 async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
     store = MemoryStore()
     joined = await join(store, replace(PROFILE, lease_ttl_s=9.0, own_spec=SPEC))
-    assert (joined.lease.ttl_s, joined.spec.keep_alive_s) == (9.0, 9.0)
+    assert (joined.lease.ttl_s, joined.wanted.brief.keep_alive_s) == (9.0, 9.0)
     assert store.keep_alive(joined.me.lease) == 9.0
 
 
@@ -80,7 +81,7 @@ async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangesItsMind(store, replace(before, keep_alive_s=20.0))
     joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
-    assert (joined.spec.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
+    assert (joined.wanted.brief.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
 
 
@@ -92,3 +93,74 @@ async def test_a_slot_that_was_taken_away_while_a_node_joined_is_not_entered() -
     with pytest.raises(Superseded):
         await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
     assert store.range(KEYS.nodes).kvs == ()
+
+
+class Counted(MemoryEtcd):
+    """Writes down what it is asked."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.asked: list[str] = []
+
+    async def get(self, key: str) -> KeyValue | None:
+        self.asked.append(f"get {key}")
+        return await super().get(key)
+
+    async def range(self, prefix: str) -> Range:
+        self.asked.append(f"range {prefix}")
+        return await super().range(prefix)
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        self.asked.append(f"grant {ttl_s}")
+        return await super().lease_grant(ttl_s)
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        self.asked.append("revoke")
+        return await super().lease_revoke(lease_id)
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        self.asked.append("txn")
+        return await super().txn(txn)
+
+
+def briefed(store: MemoryStore, spec: Slots) -> Profile:
+    """A pod that the operator made from this spec."""
+    revision = store.txn(Txn((), (Put(KEYS.spec, records.encode(spec)),))).revision
+    return replace(PROFILE, slot=1, brief=brief_of(spec, revision))
+
+
+OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_alive_s=20.0, stop_grace_s=77.0)
+
+
+async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+    joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    assert etcd.asked == ["grant 20.0", "txn"]
+    assert (joined.lease.ttl_s, joined.wanted.is_operated) == (20.0, True)
+    assert joined.wanted.brief.terms.stop_grace_s == 77.0
+
+
+async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+    briefed(store, replace(OWNED, keep_alive_s=9.0, stop_grace_s=1.0))
+    joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}", "grant 9.0", "txn"]
+    assert (joined.lease.ttl_s, joined.wanted.brief.terms.stop_grace_s) == (9.0, 1.0)
+    assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
+
+
+async def test_who_was_replaced_since_its_brief_never_shows_its_key_and_leaves_no_lease() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+    at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={"0001": SlotOwner("pod-9")}))),)))
+    with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
+        await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    assert store.range(KEYS.all).revision == at.revision
+    assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}"]
+
+
+async def test_with_a_brief_too_a_pod_whose_job_has_no_spec_is_not_wanted() -> None:
+    with pytest.raises(NothingWanted):
+        await join(MemoryStore(), briefed(MemoryStore(), OWNED))

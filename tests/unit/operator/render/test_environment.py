@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.brief import brief_of
+from elasticjob_api.records import Slots
 from elasticjob_api.spec import Agent
 from elasticjob_operator.render.environment import environment
 from tests.unit.operator.builders import SETTINGS, job, template
@@ -86,3 +88,12 @@ def test_the_workers_use_the_interface_that_the_manifest_names_unless_they_are_t
 def test_the_agent_is_told_the_interface_whose_address_is_its_own() -> None:
     assert values(agent=Agent(interface="net1"))["ELASTICJOB_INTERFACE"] == "net1"
     assert "ELASTICJOB_INTERFACE" not in values()
+
+
+def test_the_agent_is_told_what_the_spec_that_names_its_pod_says() -> None:
+    given: dict[str, Any] = {}
+    brief = brief_of(Slots(min=1, max=1, desired=1), 7)
+    of = job(template=template(**given))
+    told = {"name": "ELASTICJOB_SPEC", "value": "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"}
+    assert told in environment(of, given, slot=0, settings=SETTINGS, brief=brief)
+    assert "ELASTICJOB_SPEC" not in values()

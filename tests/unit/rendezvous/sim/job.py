@@ -10,6 +10,7 @@ from elasticjob_agent.rendezvous import membership, ranks, sizes
 from elasticjob_agent.rendezvous.plan import forming, plan
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records, world
+from elasticjob_api.brief import Brief, brief_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
@@ -45,6 +46,7 @@ class SimJob:
         """How often a round may have become necessary since the beginning."""
         self._draws = 0
         self._pods = 0
+        self._briefs: dict[str, Brief] = {}
         self._own_spec = None if spec.operator else spec
         if spec.operator:
             self._write_spec(self._filled(spec))
@@ -80,9 +82,18 @@ class SimJob:
     def spawn(self, slot: int | None = None, pod: str = "") -> SimNode:
         """One more agent process."""
         self._pods += 1
-        node = SimNode(self, pod or f"pod-{self._pods}", slot, self._own_spec)
+        pod = pod or f"pod-{self._pods}"
+        node = SimNode(self, pod, slot, self._own_spec, self._brief(slot, pod))
         self.nodes.append(node)
         return node
+
+    def _brief(self, slot: int | None, pod: str) -> Brief | None:
+        """What the operator put into the pod as it made it; it makes those that the spec names, each once."""
+        view = self.view()
+        owner = None if slot is None or view.spec is None else view.spec.owner(slot)
+        if view.spec is not None and owner is not None and owner.pod == pod:
+            self._briefs.setdefault(pod, brief_of(view.spec, view.spec_revision))
+        return self._briefs.get(pod)
 
     def running(self) -> list[SimNode]:
         """Agents whose process exists."""
@@ -408,7 +419,7 @@ class SimJob:
         if self.world is None or self.world.state is not State.ACTIVE:
             return
         able = [node for node in self.running() if node.stay is not None and not node.workers.wedged]
-        told = {terms_of(node.stay.spec) for node in able if node.stay is not None}
+        told = {node.stay.terms for node in able if node.stay is not None}
         assert told <= {terms_of(self.spec)}, f"agents go by {told}"
         keys = {node.mirror.items[self.keys.link].value for node in able if node.mirror is not None}
         assert len(keys) == 1, "agents have no key, or several"

@@ -23,6 +23,7 @@ from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_agent.trace import Trace
+from elasticjob_api.brief import Brief
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
@@ -49,7 +50,9 @@ class _Standing:
 class SimNode:
     """One agent process from its start to its end."""
 
-    def __init__(self, job: "SimJob", pod: str, slot: int | None, own_spec: Slots | None) -> None:
+    def __init__(
+        self, job: "SimJob", pod: str, slot: int | None, own_spec: Slots | None, brief: Brief | None = None
+    ) -> None:
         self.job = job
         self.pod = pod
         self.slot = slot
@@ -87,6 +90,7 @@ class SimNode:
             nproc=2,
             lease_ttl_s=6.0,
             slot=slot,
+            brief=brief,
             own_spec=own_spec,
         )
         self._acts = Acts(
@@ -173,11 +177,13 @@ class SimNode:
         profile = self._profile
         if self.mirror is not None and not self.wipes:
             own_spec = profile.own_spec if self.recall.world is None else None
-            profile = replace(profile, own_spec=own_spec, clears=False)
+            profile = replace(profile, own_spec=own_spec, brief=None, clears=False)
         ports = Ports(self.workers.renew_master_port())
         joined = now(joining.join(self.etcd, profile, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
-        self.stay = Stay(me=joined.me, last=joined.last, spec=joined.spec, ctl=joined.ctl, keeper=keeper)
+        wanted = joined.wanted
+        terms = wanted.brief.terms
+        self.stay = Stay(me=joined.me, last=joined.last, wanted=wanted, terms=terms, ctl=joined.ctl, keeper=keeper)
         if self.mirror is None:
             self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
         self.lost = self.wiped = False
@@ -195,7 +201,7 @@ class SimNode:
         self.wipes = self.mirror.wiped
         self.recall.wiped()
         self._stale_revision = None
-        self._quiet_until_s = self.job.now_s + stay.spec.keep_alive_s
+        self._quiet_until_s = self.job.now_s + stay.keep_alive_s
         self.wiped = self.lost = True
 
     def _situation(self, stay: Stay) -> Situation:
@@ -251,11 +257,17 @@ class SimNode:
     def _come_back(self, stay: Stay) -> tuple[Identity, NodeAt] | None:
         if self.wiped:
             return now(wipe.come_back(self.etcd, stay.kept(self.recall)))
-        spec, started, ttl_s = stay.spec, stay.started, stay.spec.keep_alive_s
+        operated, started, ttl_s = stay.wanted.is_operated, stay.started, stay.keep_alive_s
         remembered = self.recall.world
         return now(
             joining.come_back(
-                self.etcd, stay.me, stay.node, spec=spec, started=started, lease_ttl_s=ttl_s, remembered=remembered
+                self.etcd,
+                stay.me,
+                stay.node,
+                operated=operated,
+                started=started,
+                lease_ttl_s=ttl_s,
+                remembered=remembered,
             )
         )
 

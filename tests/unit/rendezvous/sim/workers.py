@@ -5,7 +5,8 @@ from collections.abc import Callable
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_api.records import Failure, Slots
+from elasticjob_api.records import Failure
+from elasticjob_api.terms import Terms
 
 ALIVE = {Workers.RUNNING, Workers.FAILED, Workers.STOPPING}
 
@@ -28,9 +29,9 @@ class SimWorkers:
         """Some process of them may still run."""
         return self.phase in ALIVE
 
-    async def start(self, place: Assignment, spec: Slots) -> None:
+    async def start(self, place: Assignment, terms: Terms) -> None:
         assert not self.alive, "started beside others that still run"
-        assert spec.min >= 0
+        assert terms.stop_grace_s >= 0
         self._on_start(place)
         self.place, self.failures, self.phase = place, [], Workers.RUNNING
 
