@@ -107,25 +107,29 @@ async def test_a_killed_starter_takes_its_workers_along(supervisor: Supervisor, 
     assert [await sentence(child) for child in children] == ["killed by SIGKILL (its starter is gone)"] * 2
     assert not any(child.exit.result().stopped_by_us for child in children)
     await asyncio.gather(*(child.drained for child in children))
-    await aeventually(lambda: not _alive(census))
+    await _ended(census)
 
 
-def _alive(census: Census) -> list[psutil.Process]:
-    return [process for process in census.found() if process.status() != psutil.STATUS_ZOMBIE]
+async def _ended(census: Census) -> None:
+    """A dead starter's workers: that the kernel kills them is known before each of them has gone."""
+    await aeventually(lambda: not census.found(), what="the end of the workers")
 
 
-async def test_the_next_spawn_makes_a_new_starter(supervisor: Supervisor, build: Builder) -> None:
+async def test_the_next_spawn_makes_a_new_starter(supervisor: Supervisor, build: Builder, census: Census) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     first = supervisor.starter_pid
     os.kill(first, signal.SIGKILL)
     await child.exit
     await supervisor.stop([child], grace_s=1000)
+    await _ended(census)
     [child] = await supervisor.spawn([build("true")])
     assert (await child.exit).code == 0
     assert supervisor.starter_pid != first
 
 
-async def test_a_starter_that_dies_while_it_starts_workers_is_an_error(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_starter_that_dies_while_it_starts_workers_is_an_error(
+    supervisor: Supervisor, build: Builder, census: Census
+) -> None:
     os.kill(supervisor.starter_pid, signal.SIGSTOP)
     commands = [build("sleep", "1000") for _ in range(5)]
     spawning = asyncio.create_task(supervisor.spawn(commands))
@@ -133,9 +137,12 @@ async def test_a_starter_that_dies_while_it_starts_workers_is_an_error(superviso
     os.kill(supervisor.starter_pid, signal.SIGKILL)
     with pytest.raises(StarterLost):
         await spawning
+    await _ended(census)
 
 
-async def test_a_starter_that_dies_during_a_stop_ends_the_stop(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_starter_that_dies_during_a_stop_ends_the_stop(
+    supervisor: Supervisor, build: Builder, census: Census
+) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     os.kill(supervisor.starter_pid, signal.SIGSTOP)
     stopping = asyncio.create_task(supervisor.stop([child], grace_s=1000))
@@ -143,15 +150,19 @@ async def test_a_starter_that_dies_during_a_stop_ends_the_stop(supervisor: Super
     os.kill(supervisor.starter_pid, signal.SIGKILL)
     await stopping
     assert await sentence(child) == "killed by SIGKILL (its starter is gone)"
+    await _ended(census)
 
 
-async def test_a_stop_that_finds_the_starter_dead_still_tells_the_ends(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_stop_that_finds_the_starter_dead_still_tells_the_ends(
+    supervisor: Supervisor, build: Builder, census: Census
+) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     starter = psutil.Process(supervisor.starter_pid)
     starter.kill()
     eventually(lambda: starter.status() == psutil.STATUS_ZOMBIE, what="a dead starter that the loop knows nothing of")
     await supervisor.stop([child], grace_s=1000)
     assert child.exit.result().sentence == "killed by SIGKILL (its starter is gone)"
+    await _ended(census)
 
 
 async def test_a_starter_that_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
