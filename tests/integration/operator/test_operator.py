@@ -2,12 +2,14 @@
 
 import functools
 
+from elasticjob_api.brief import brief_of, decode_brief
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Progress, Slots, WorkerState, encode
+from elasticjob_api.names import ENV_SPEC
+from elasticjob_api.records import Progress, Slots, WorkerState, decode, encode
 from elasticjob_api.world import Cause, State
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.cluster.protocol import Object, Resource
 from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
 
 
@@ -18,6 +20,22 @@ async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:
         assert spec is not None
         assert {owner.pod for owner in spec.slots.values()} == stage.pod_names()
         assert sorted(map(stage.slot_of, stage.pods())) == [0, 1, 2]
+
+
+async def test_what_the_pods_are_told_of_the_spec_is_still_so_when_all_of_them_run() -> None:
+    """Else every agent would have to read the spec after all, with its map of all slots."""
+    async with staged(replicas=3, rendezvous={"keepAliveSeconds": 9}) as stage:
+        await running(stage, 3)
+        spec = await stage.etcd.get(stage.keys.spec)
+        assert spec is not None
+        briefs = [decode_brief(_variable(pod, ENV_SPEC)) for pod in stage.pods()]
+        assert briefs == [brief_of(decode(Slots, spec.value), spec.mod_revision)] * 3
+        assert briefs[0].keep_alive_s == 9.0
+
+
+def _variable(pod: Object, name: str) -> str:
+    (value,) = [env["value"] for env in pod["spec"]["containers"][0]["env"] if env["name"] == name]
+    return str(value)
 
 
 async def test_a_new_job_gets_a_headless_service() -> None:
