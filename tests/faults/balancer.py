@@ -7,6 +7,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 
+from elasticjob_agent.serving import stop_serving
+
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536
 
@@ -71,5 +73,5 @@ async def balancer(*route: str) -> AsyncIterator[Balancer]:
     try:
         yield made
     finally:
-        server.close()
+        await stop_serving(server)
         await made.close()

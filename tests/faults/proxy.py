@@ -17,6 +17,8 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from elasticjob_agent.serving import stop_serving
+
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536
 _PATIENCE_S = 20.0
@@ -55,12 +57,13 @@ class _Ways:
         if listens:
             await self.listen()
         elif self._server is not None:
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            await stop_serving(server)
 
     async def close(self) -> None:
         """Reset every connection and stop listening."""
         await self.obey(flows=True, cuts=True, listens=False)
+        self._reset_all()  # also those that came while it stopped listening
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -70,12 +73,12 @@ class _Ways:
             _reset(writer)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)  # here: a task that is cancelled at once never begins
         task = asyncio.get_running_loop().create_task(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
         try:
             if self._cuts:
                 _reset(writer)
@@ -86,13 +89,18 @@ class _Ways:
             try:
                 await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
             finally:
-                far_writer.close()
-                self._writers.discard(far_writer)
+                await self._end(far_writer)
         except OSError:
             _reset(writer)  # one of the two ends is gone, so is the other
         finally:
-            writer.close()
-            self._writers.discard(writer)
+            await self._end(writer)
+
+    async def _end(self, writer: asyncio.StreamWriter) -> None:
+        """What was written still flows; where the other end takes nothing, until a reset."""
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        self._writers.discard(writer)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_READ_BYTES):
@@ -162,8 +170,9 @@ def proxy(host: str, port: int, *, at: str = _HOST) -> Iterator[Proxy]:
     try:
         do(ways.listen())
         yield Proxy(ways, loop)
-        do(ways.close())
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_PATIENCE_S)
-        loop.close()
+        with contextlib.ExitStack() as ending:
+            ending.callback(loop.close)
+            ending.callback(thread.join, _PATIENCE_S)
+            ending.callback(loop.call_soon_threadsafe, loop.stop)
+            do(ways.close())

@@ -8,6 +8,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from elasticjob_agent.serving import stop_serving
+
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEADERS, _SETTINGS, _PING = 1, 4, 6
 _ACK, _END_STREAM_AND_HEADERS = 1, 5
@@ -52,4 +54,4 @@ async def stranger() -> AsyncIterator[Stranger]:
     try:
         yield found
     finally:
-        server.close()
+        await stop_serving(server)

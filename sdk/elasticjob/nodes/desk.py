@@ -19,6 +19,7 @@ from typing import Any
 from elasticjob.errors import RankFailure
 from elasticjob.nodes import wire
 from elasticjob.nodes.wire import Hello
+from elasticjob_agent.serving import stop_serving
 from elasticjob_agent.supervisor import function_child as ends
 
 _SAYS_S = 10.0
@@ -66,7 +67,7 @@ class Desk:
         """Tell the guests that it is over, and end all connections."""
         self._over.set()
         if self._server is not None:
-            self._server.close()
+            await stop_serving(self._server)
         if self._tasks:
             _, slow = await asyncio.wait(self._tasks, timeout=_SAYS_S)
             for task in slow:

@@ -23,14 +23,20 @@ def echo(server: socket.socket) -> None:
 
 
 @pytest.fixture
-def way() -> Iterator[Proxy]:
+def target() -> Iterator[int]:
+    """Where somebody echoes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=echo, args=(server,))
         thread.start()
-        with proxy("127.0.0.1", server.getsockname()[1]) as made:
-            yield made
+        yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
         thread.join(PATIENCE_S)
+
+
+@pytest.fixture
+def way(target: int) -> Iterator[Proxy]:
+    with proxy("127.0.0.1", target) as made:
+        yield made
 
 
 def dial(way: Proxy) -> socket.socket:
@@ -90,3 +96,12 @@ def test_a_delay_is_no_loss(way: Proxy) -> None:
     way.delay(0.05)
     with dial(way) as client:
         assert say(client, b"a") == b"a"
+
+
+def test_its_connections_end_with_it_also_when_its_user_fails(target: int) -> None:
+    with pytest.raises(KeyError), proxy("127.0.0.1", target) as way:
+        client = dial(way)
+        assert say(client, b"a") == b"a"
+        raise KeyError
+    with client, pytest.raises(ConnectionResetError):
+        client.recv(1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.serving import stop_serving
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
@@ -196,7 +197,7 @@ async def test_a_port_where_something_else_answers_is_no_etcd(site: Site) -> Non
     with pytest.raises((Unavailable, Refused), match=f"etcd at 127.0.0.1:{port}: read of a"):
         await client.get("a")
     await client.close()
-    server.close()
+    await stop_serving(server)
     await server.wait_closed()
 
 

@@ -1,7 +1,8 @@
 """The store of one simulated job: the in-memory one, that can also be backed up and restored.
 
 What is restored is another cluster, which lives on at far higher revisions: a revision of one life never means
-anything in another; that they fall together by chance is left out. The integration tests put a real etcd here.
+anything in another. What was wiped begins at revision 1 again: there the spec may stand at the very revision that the
+pods of an earlier life were told. The integration tests put a real etcd here.
 """
 
 import copy
@@ -15,8 +16,9 @@ _JUMP = 10_000
 class SimStore(MemoryStore):
     """All keys and leases, and those of the last snapshot."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, revision: int = 1) -> None:
         super().__init__()
+        self.revision = revision
         self._saved: tuple[dict[str, Any], dict[int, Any], int] | None = None
 
     @property
