@@ -1,8 +1,9 @@
 """The elected node that closes rounds: watch `P/c/`, plan from state, write one world, wait to see it.
 
 One watch on everything below `P/c/`, so its nodes are never older than its world. After each change of
-anything (gathered as `gathering.py` says) and each timer it plans again. A world counts for it only when it has come
-through that watch, never by its transaction's answer: another may still be running what the answer replaced.
+anything (coalesced for 5 ms, or for twice as long as the last plan took) and each timer it plans again. A world
+counts for it only when it has come through that watch, never by its transaction's answer: another may still be
+running what the answer replaced.
 """
 
 import asyncio
@@ -12,7 +13,6 @@ from collections.abc import Callable
 
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.budget import ChargeClock
-from elasticjob_agent.rendezvous.gathering import Gathering, gathering
 from elasticjob_agent.rendezvous.link_closer import CloserLinks
 from elasticjob_agent.rendezvous.plan import Decision, Evict, Tell, Wait, WriteWorld, plan, untold
 from elasticjob_agent.rendezvous.sightings import Sightings
@@ -26,6 +26,8 @@ from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd
 
+COALESCE_S = 0.005
+MOST_COALESCE_S = 0.05
 _MOST_PROOFS = 64
 """Dropped with one write: etcd takes no more than 128 operations at once."""
 _RETRY_S = 0.2
@@ -60,31 +62,22 @@ class ClosingLoop:
         self._nonce = nonce
         self._trace = trace
         self._sightings = Sightings(charges, quiet_until_s=quiet_until_s, shaken_until_s=shaken_until_s)
-        self._gathering = Gathering()
+        self._coalesce_s = COALESCE_S
         self._wake = asyncio.Event()
-        self._complete = asyncio.Event()
-        """All that the last look missed may be there."""
         self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
         self._complained: set[str] = set()
 
     async def run(self) -> None:
         """Plan and act until cancelled."""
         try:
-            mirror = Mirror(self._etcd, self._me.keys.control, on_change=lambda: self._note_change(mirror))
-            async with mirror:
+            async with Mirror(self._etcd, self._me.keys.control, on_change=self._wake.set) as mirror:
                 while True:
                     await self._turn(mirror)
         finally:
             await self._links.close()
 
-    def _note_change(self, mirror: Mirror) -> None:
-        self._wake.set()
-        if self._gathering.is_complete(mirror.items):
-            self._complete.set()
-
     async def _turn(self, mirror: Mirror) -> None:
         self._wake.clear()
-        self._complete.clear()
         if mirror.failure is not None:
             raise mirror.failure
         began_s = self._clock()
@@ -93,9 +86,8 @@ class ClosingLoop:
         self._links.mind(view, bereaved=self._is_bereaved(view))
         seen = self._sightings.update(view, self._clock(), proved=self._links.proved)
         decision = plan(view, seen, self._nonce())
-        planned_s = self._clock() - began_s
-        self._gathering = gathering(self._me.keys, view, seen, planned_s=planned_s, items=len(mirror.items))
-        await self._next_change(mirror, await self._carry_out(view, decision))
+        self._coalesce_s = coalesce_s(self._clock() - began_s)
+        await self._next_change(await self._carry_out(view, decision))
 
     def _is_bereaved(self, view: View) -> bool:
         """The closer before this one was proved gone by a member that lost its link to it."""
@@ -157,23 +149,13 @@ class ClosingLoop:
         log.warning("evicting slot %d (%s): %s", member.slot, member.incarnation, decision.reason.value)
         await self._etcd.lease_revoke(decision.lease)
 
-    async def _next_change(self, mirror: Mirror, until_s: float | None) -> None:
-        if await _is_set_within(self._wake, self._left_s(until_s)):
-            await self._gather(mirror, until_s)
-
-    async def _gather(self, mirror: Mirror, until_s: float | None) -> None:
-        """Let more changes come: one usual moment, and then as many as are worth it."""
-        usual_s, longest_s = self._gathering.usual_s, self._gathering.longest_s
-        if (left_s := self._left_s(until_s)) is not None:
-            longest_s = max(usual_s, min(longest_s, left_s))
-        while longest_s > 0:
-            moment_s = min(usual_s, longest_s)
-            if await _is_set_within(self._complete, moment_s) or self._gathering.is_outdated(mirror.items):
-                return
-            longest_s -= moment_s
-
-    def _left_s(self, until_s: float | None) -> float | None:
-        return None if until_s is None else max(0.0, until_s - self._clock())
+    async def _next_change(self, until_s: float | None) -> None:
+        timeout_s = None if until_s is None else max(0.0, until_s - self._clock())
+        with contextlib.suppress(TimeoutError):
+            # Not wait_for: on Python 3.11 it swallows a cancellation that falls together with the change.
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
+            await asyncio.sleep(self._coalesce_s)
 
     def _complain(self, view: View) -> None:
         for line in view.unreadable:
@@ -182,13 +164,9 @@ class ClosingLoop:
                 log.warning("ignored a record: %s", line)
 
 
-async def _is_set_within(event: asyncio.Event, timeout_s: float | None) -> bool:
-    with contextlib.suppress(TimeoutError):
-        # Not wait_for: on Python 3.11 it swallows a cancellation that falls together with the change.
-        async with asyncio.timeout(timeout_s):
-            await event.wait()
-            return True
-    return False
+def coalesce_s(planned_s: float) -> float:
+    """How long changes are gathered before the next plan; a thousand joiners must not cost a plan each."""
+    return min(max(COALESCE_S, 2 * planned_s), MOST_COALESCE_S)
 
 
 def _old_rounds(me: Identity, view: View, closing: int) -> list[str]:

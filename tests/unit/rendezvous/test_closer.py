@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from elasticjob_agent.rendezvous.closer import ClosingLoop
+from elasticjob_agent.rendezvous.closer import COALESCE_S, MOST_COALESCE_S, ClosingLoop, coalesce_s
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
@@ -36,3 +36,12 @@ async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment
     done, _ = await asyncio.wait([task], timeout=5)
     assert done, "it swallowed its cancellation and goes on"
     assert task.cancelled()
+
+
+@pytest.mark.parametrize(
+    ("planned_s", "gathered_s"), [(0.0, COALESCE_S), (0.001, COALESCE_S), (0.01, 0.02), (1.0, MOST_COALESCE_S)]
+)
+def test_changes_are_gathered_for_longer_when_a_plan_takes_longer_but_never_for_long(
+    planned_s: float, gathered_s: float
+) -> None:
+    assert coalesce_s(planned_s) == gathered_s
