@@ -98,10 +98,16 @@ def test_a_delay_is_no_loss(way: Proxy) -> None:
         assert say(client, b"a") == b"a"
 
 
-def test_its_connections_end_with_it_also_when_its_user_fails(target: int) -> None:
-    with pytest.raises(KeyError), proxy("127.0.0.1", target) as way:
-        client = dial(way)
-        assert say(client, b"a") == b"a"
+def fail_after_a_word(target: int, clients: list[socket.socket]) -> None:
+    with proxy("127.0.0.1", target) as way:
+        clients.append(dial(way))
+        assert say(clients[0], b"a") == b"a"
         raise KeyError
-    with client, pytest.raises(ConnectionResetError):
+
+
+def test_its_connections_end_with_it_also_when_its_user_fails(target: int) -> None:
+    clients: list[socket.socket] = []
+    with pytest.raises(KeyError):
+        fail_after_a_word(target, clients)
+    with clients[0] as client, pytest.raises(ConnectionResetError):
         client.recv(1)
