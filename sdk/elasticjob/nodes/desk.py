@@ -7,6 +7,7 @@ holds in memory what it returns and no more. A result of a round that did not la
 import asyncio
 import contextlib
 import hmac
+import itertools
 import json
 import logging
 import pickle
@@ -56,6 +57,8 @@ class Desk:
         self._tasks: set[asyncio.Task[None]] = set()
         self._deliveries: dict[tuple[int, int], _Delivery] = {}
         self._over = asyncio.Event()
+        self._numbers = itertools.count()
+        """Of deliveries: one that comes again must not be written over the earlier one, which is then deleted."""
 
     async def open(self) -> int:
         """Listen on all addresses; the port."""
@@ -127,7 +130,7 @@ class Desk:
         await writer.drain()
 
     async def _take(self, hello: Hello, reader: asyncio.StreamReader) -> None:
-        file = self._folder / f"{hello.round}.{hello.rank}.{id(reader):x}"
+        file = self._folder / f"{hello.round}.{hello.rank}.{next(self._numbers)}"
         left = hello.size
         with file.open("wb") as whole:
             while left:
