@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from elasticjob_agent.rendezvous import link_dial, link_hello
 from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello, Seal, Side
+from elasticjob_agent.serving import stop_serving
 from elasticjob_api.errors import RecordError
 from elasticjob_api.world import Member
 
@@ -22,8 +23,6 @@ MOST_STRANGERS = 32
 """Connections that have not said who they are; with one more the oldest is dropped: a hello of ours is quicker."""
 MOST_LINKS = 64
 """There is one closer; a few may have been it within a short time."""
-_ACCEPTING = 3
-"""Turns of the event loop that an accepted connection takes to arrive."""
 
 log = logging.getLogger(__name__)
 
@@ -111,9 +110,7 @@ class LinkListener:
         self._me = None
         server, self._server = self._server, None
         if server is not None:
-            server.close()
-            for _ in range(_ACCEPTING):
-                await asyncio.sleep(0)  # what was being accepted comes to its end as well
+            await stop_serving(server)  # what was being accepted comes to its end as well
         open_now = {**self._strangers, **self._links}
         for task, writer in open_now.items():
             writer.transport.abort()  # also of a task that never began

@@ -18,6 +18,7 @@ from elasticjob_agent.rendezvous.link_hello import Address, Hello, Seal, Side
 from elasticjob_agent.rendezvous.link_listener import MOST_STRANGERS, LinkListener
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import LiveNode, View
+from elasticjob_agent.serving import stop_serving
 from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node
@@ -100,7 +101,7 @@ async def serve() -> AsyncIterator[Serve]:
 
     yield start
     for server in servers:
-        server.close()
+        await stop_serving(server)
 
 
 async def test_who_is_dialed_answers_with_its_own_hello(nodes: Nodes) -> None:
@@ -272,6 +273,22 @@ def test_whatever_a_stranger_says_it_hears_no_more_than_a_challenge(pieces: list
         await nodes.listeners[member(1)].close()
 
     asyncio.run(run())
+
+
+def being_accepted() -> bool:
+    """A connection is on its way, and its transport is not yet made."""
+    return any("_accept_connection2" in repr(task) for task in asyncio.all_tasks())
+
+
+async def test_who_dials_in_the_moment_of_its_end_is_hung_up(nodes: Nodes) -> None:
+    address = await nodes.listen()
+    with socket.create_connection((address.host, address.port), timeout=20) as client:
+        async with asyncio.timeout(20):
+            while not being_accepted():  # noqa: ASYNC110 -- it is the turns of the loop that count
+                await asyncio.sleep(0)
+        await nodes.listeners[member(1)].close()
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.to_thread(client.recv, 1) == b""
 
 
 async def test_before_it_has_joined_a_node_answers_nobody() -> None:
