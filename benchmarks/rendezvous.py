@@ -1,8 +1,9 @@
 """`make bench-rendezvous`: how long 64, 256 and 1,000 nodes need to agree, and what they cost etcd when idle.
 
 A real etcd, four processes with the product's own members (`rendezvous_members`), all on this machine: what is
-measured is bounded by its processors, not by a network. Beside each, interleaved, the floor (`rendezvous_floor`):
-the same trips to etcd in the same processes with nothing around them. And 1,000 over mutual TLS, cold.
+measured is bounded by its processors, not by a network; how they share them, `crowd` says. Beside each, interleaved,
+the floor (`rendezvous_floor`): the same trips to etcd in the same processes with nothing around them. And 1,000 over
+mutual TLS, cold, and 1,000 scheduled as Linux does by default.
 
 Once beside them torchrun's own rendezvous (`torch_members`), one process a node.
 
@@ -16,6 +17,7 @@ import contextlib
 import functools
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -44,6 +46,7 @@ from elasticjob_etcd.protocol import Endpoint, Put, Txn
 
 GROUP = "rendezvous"
 FIRST, NEXT, SECURE = "first round", "next round after a failure", "first round, mutual TLS, cold"
+PREEMPTED = "first round, members preempt each other"
 IDLE_ETCD, IDLE_MEMBER = "idle: processor, etcd", "idle: processor, a member"
 TARGETS = {
     (FIRST, 64): 0.2,
@@ -94,12 +97,19 @@ def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
 
 @contextlib.contextmanager
 def joined(
-    server: Server, nodes: int, lease_s: float, samples: Samples, *, first: str = FIRST
+    server: Server,
+    nodes: int,
+    lease_s: float,
+    samples: Samples,
+    *,
+    first: str = FIRST,
+    policy: int = os.SCHED_BATCH,
 ) -> Iterator[list[Child]]:
     """The product's members, none of which had ever connected, in their first round; `first` is what it is called."""
     prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
     brief = want(server.endpoint, Keys(prefix), nodes, lease_s)
-    with crowd("benchmarks.rendezvous_members", server.endpoint, prefix, nodes, brief=brief) as children:
+    module = "benchmarks.rendezvous_members"
+    with crowd(module, server.endpoint, prefix, nodes, brief=brief, policy=policy) as children:
         phase, begin_us = Phase(server, children), time.time_ns() // 1000
         for child in children:
             child.order("go")
@@ -165,6 +175,12 @@ def secure(server: Server, nodes: int, lease_s: float, samples: Samples) -> None
         pass
 
 
+def preempted(server: Server, nodes: int, lease_s: float, samples: Samples) -> None:
+    """The first round once more, scheduled as Linux does by default."""
+    with joined(server, nodes, lease_s, samples, first=PREEMPTED, policy=os.SCHED_OTHER):
+        pass
+
+
 def peer(nodes: int, longest_s: float, samples: Samples) -> None:
     """The rendezvous of torchrun over as many nodes, one process each; infinite is what did not come in time."""
     python = torch_python()
@@ -199,6 +215,9 @@ def _acts(options: argparse.Namespace, samples: Samples) -> Iterator[tuple[str, 
     for nodes in options.nodes:
         yield f"{nodes} nodes", functools.partial(_served, product, nodes, options, samples)
         yield f"floor of {nodes} nodes", functools.partial(_served, floor, nodes, samples)
+        if nodes == max(options.nodes):
+            act = functools.partial(_served, preempted, nodes, options.lease_seconds, samples)
+            yield f"{nodes} nodes that preempt each other", act
     for nodes in options.tls_nodes:
         yield f"{nodes} nodes, TLS", functools.partial(_served, secure, nodes, options.lease_seconds, samples, tls=True)
         yield f"floor of {nodes} nodes, TLS", functools.partial(_served, floor, nodes, samples, SECURE, tls=True)

@@ -1,6 +1,7 @@
 """torchrun's own rendezvous (c10d), many nodes on one machine; run by a Python that has torch, with nothing of ours.
 
-One process a node, forked when torch has been imported once, each with torchrun's own handler. It prints a JSON
+One process a node, forked when torch has been imported once, each with torchrun's own handler; scheduled as a batch, as
+ours are (`crowd`). It prints a JSON
 object: seconds from the word `go` until the last has its rank (`first`), and from when all ask again, as they do
 after a failure, until the last has its next one (`next`); null for what did not come in time.
 """
@@ -62,6 +63,7 @@ def main() -> None:
         order_in, order_out = os.pipe()
         answer_in, answer_out = os.pipe()
         if (pid := os.fork()) == 0:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
             node(number, nodes, port, order_in, answer_out)
             os._exit(0)
         os.close(order_in)

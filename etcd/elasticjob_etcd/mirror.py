@@ -1,6 +1,7 @@
 """A prefix of etcd held in memory and kept current: watch from now on, then list, and follow, for ever.
 
-Whoever reads the prefix anyway, in a transaction of his own, gives that instead of the first list: `begin`.
+Whoever reads the prefix anyway, in a transaction of his own, gives that instead of the first list: `begin`. If he
+reads it when the watch `stands`, nothing is listed at all.
 
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
@@ -17,6 +18,9 @@ from typing import Self
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
+
+_STANDS_WITHIN_S = 1.0
+"""A watch is confirmed in one trip. Without it there is a list more, and nothing else is lost."""
 
 
 class Mirror:
@@ -54,6 +58,7 @@ class Mirror:
         """A wipe was met, and the new store has not been listed yet."""
         self._untold_wipe = False
         self._changed = asyncio.Event()
+        self._stands = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -71,6 +76,12 @@ class Mirror:
             await self.close()
             raise
         return self
+
+    async def stands(self) -> None:
+        """Wait until etcd has confirmed the watch; for a second at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STANDS_WITHIN_S):
+                await self._stands.wait()
 
     def begin(self, first: Range) -> None:
         """Give the first list, once. One that was read after the watch began spares another."""
@@ -130,6 +141,7 @@ class Mirror:
         watch = self._etcd.watch(self.prefix, start_revision=0)
         async with contextlib.aclosing(watch):
             begun = await anext(watch)
+            self._stands.set()
             if self._is_wiped or not await self._has_all(begun.revision):
                 self._take(await self._etcd.range(self.prefix), after_wipe=self._is_wiped)
                 self._is_wiped = False

@@ -7,7 +7,7 @@ judges a round sees a new stay, never an old one come back.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import txns
@@ -23,6 +23,9 @@ from elasticjob_api.records import Gone, GoneReason, Node, Slots
 from elasticjob_api.world import Member, State, World, decode_world
 from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
+
+Watching = Callable[[], Awaitable[None]]
+"""Comes back when the watch stands; what is read after that leaves no gap to be listed."""
 
 _BANNED = {GoneReason.SUPERSEDED, GoneReason.POD_DELETED, GoneReason.POD_FAILED}
 
@@ -87,9 +90,12 @@ class Ports:
     link: int = 0
 
 
-async def join(etcd: Etcd, profile: Profile, *, ports: Ports, draw: Callable[[], str]) -> Joined:
-    """Begin a stay; raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer.
+async def join(
+    etcd: Etcd, profile: Profile, *, ports: Ports, draw: Callable[[], str], watching: Watching | None = None
+) -> Joined:
+    """Begin a stay; `watching` is for its world.
 
+    Raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer.
     NothingWanted, before anything is written, where there is no spec and the operator, who gave the slot, should
     have written one.
     """
@@ -97,7 +103,7 @@ async def join(etcd: Etcd, profile: Profile, *, ports: Ports, draw: Callable[[],
         if profile.own_spec is not None:
             wanted = replace(profile.own_spec, keep_alive_s=profile.lease_ttl_s)
             await _begin_without_operator(etcd, profile.keys, wanted, clears=profile.clears)
-        joined = await _try_join(etcd, profile, ports, draw=draw)
+        joined = await _try_join(etcd, profile, ports, draw=draw, watching=watching)
         if joined is not None:
             return joined
         profile = replace(profile, brief=None)  # the spec may have changed since; now it is read
@@ -113,7 +119,9 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears
     await etcd.txn(txns.create_spec(keys, spec))
 
 
-async def _try_join(etcd: Etcd, profile: Profile, ports: Ports, *, draw: Callable[[], str]) -> Joined | None:
+async def _try_join(
+    etcd: Etcd, profile: Profile, ports: Ports, *, draw: Callable[[], str], watching: Watching | None
+) -> Joined | None:
     keys = profile.keys
     wanted = await _wanted(etcd, profile) if profile.brief is None else Wanted(profile.brief)
     if wanted is None:
@@ -123,6 +131,8 @@ async def _try_join(etcd: Etcd, profile: Profile, ports: Ports, *, draw: Callabl
     me = Identity(keys, Member(slot, draw()), lease.id)
     node = _node(profile, me, ports)
     is_given = profile.slot is not None
+    if watching is not None:
+        await watching()
     result = await etcd.txn(txns.join(me, node, spec_revision=wanted.brief.revision, slot_is_given=is_given))
     if result.succeeded and (is_given or _is_oldest(parse_view(keys, result.reads[1]), me.member)):
         ctl = Range(result.reads[0], result.revision)

@@ -124,6 +124,7 @@ class RendezvousMember:
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
             give_up=lambda: self._leave_requested,
+            watching=self._mirror.stands,
             again=again,
             blind=blind,
         )

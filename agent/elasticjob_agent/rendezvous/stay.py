@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous import joining, wipe
 from elasticjob_agent.rendezvous.errors import NothingWanted, Unreachable
-from elasticjob_agent.rendezvous.joining import Ports, Profile, Wanted
+from elasticjob_agent.rendezvous.joining import Ports, Profile, Wanted, Watching
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.wipe import Kept
@@ -118,11 +118,13 @@ class Entrance:
         master_port: int,
         timeout_s: float,
         give_up: Callable[[], bool],
+        watching: Watching | None = None,
         again: bool = False,
         blind: bool = False,
     ) -> Stay | None:
-        """Begin a stay; None when `give_up` says so first. Raises Unreachable, Superseded, Refused.
+        """Begin a stay, `watching` for its world; None when `give_up` says so first.
 
+        Raises Unreachable, Superseded, Refused.
         Who was in the job before (`again`) only comes back to it: if it has ended and is cleared away, that is the
         end, and not the beginning of another run. Nor does one that never saw a world (`blind`) clear one away.
         """
@@ -132,7 +134,7 @@ class Entrance:
         start_s = said_s = self.clock()
         while not give_up():
             try:
-                return await self._enter_once(ports, profile)
+                return await self._enter_once(ports, profile, watching)
             except PASSING as error:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
@@ -150,8 +152,8 @@ class Entrance:
                 await asyncio.sleep(RETRY_S)
         return None
 
-    async def _enter_once(self, ports: Ports, profile: Profile) -> Stay:
-        joined = await joining.join(self.etcd, profile, ports=ports, draw=self.draw)
+    async def _enter_once(self, ports: Ports, profile: Profile, watching: Watching | None) -> Stay:
+        joined = await joining.join(self.etcd, profile, ports=ports, draw=self.draw, watching=watching)
         keeper = LeaseKeeper(self.etcd, joined.lease, self.clock)
         wanted = joined.wanted
         terms = wanted.brief.terms

@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+import pytest
+
+from elasticjob_etcd import mirror as mirror_module
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Put, Range, Txn, WatchBatch
@@ -16,6 +19,8 @@ class LateWatch(MemoryEtcd):
         super().__init__(store)
         self.go = asyncio.Event()
         self.stands = asyncio.Event()
+        self.may_begin = asyncio.Event()
+        self.may_begin.set()
         self.began = asyncio.Event()
         """Its beginning has been taken in."""
         self.lists = 0
@@ -25,6 +30,7 @@ class LateWatch(MemoryEtcd):
         return await super().range(prefix)
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        await self.may_begin.wait()
         async for batch in super().watch(prefix, start_revision=start_revision):
             if batch.events:
                 await self.go.wait()
@@ -84,6 +90,30 @@ async def test_what_is_read_after_the_watch_began_spares_a_list_and_nothing_is_m
         etcd.go.set()
         await aeventually(lambda: "/p/b" in mirror.items, what="what happened after the reading")
     assert etcd.lists == 0
+
+
+async def test_what_is_read_when_the_watch_stands_spares_a_list_however_late_that_is() -> None:
+    store = MemoryStore()
+    etcd, other = LateWatch(store), MemoryEtcd(store)
+    etcd.may_begin.clear()
+    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+        waiting = asyncio.create_task(mirror.stands())
+        await asyncio.sleep(0)  # it has begun to wait
+        await other.txn(Txn((), (Put("/p/a", b"1"),)))
+        assert not waiting.done()
+        etcd.may_begin.set()
+        await waiting
+        mirror.begin(await other.range("/p/"))
+        await aeventually(etcd.began.is_set, what="the watch's beginning")
+    assert (etcd.lists, sorted(mirror.items)) == (0, ["/p/a"])
+
+
+async def test_a_watch_that_does_not_come_to_stand_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "_STANDS_WITHIN_S", 0.01)
+    etcd = LateWatch(MemoryStore())
+    etcd.may_begin.clear()
+    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+        await mirror.stands()
 
 
 async def test_what_was_read_before_the_watch_began_is_listed_again() -> None:

@@ -141,6 +141,17 @@ async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
     assert joined.wanted.brief.terms.stop_grace_s == 77.0
 
 
+async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+
+    async def watching() -> None:
+        etcd.asked.append("watching")
+
+    await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a", watching=watching)
+    assert etcd.asked == ["grant 20.0", "watching", "txn"]
+
+
 async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
     store = MemoryStore()
     etcd, profile = Counted(store), briefed(store, OWNED)
