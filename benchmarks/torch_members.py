@@ -1,9 +1,9 @@
 """torchrun's own rendezvous (c10d), many nodes on one machine; run by a Python that has torch, with nothing of ours.
 
 One process a node, forked when torch has been imported once, each with torchrun's own handler; scheduled as a batch, as
-ours are (`crowd`). It prints a JSON
-object: seconds from the word `go` until the last has its rank (`first`), and from when all ask again, as they do
-after a failure, until the last has its next one (`next`); null for what did not come in time.
+ours are (`crowd`). It prints a JSON object: seconds from the word `go` until the last has its rank (`first`), and from
+when all ask again, as they do after a failure, until the last has its next one (`next`); null for what did not come in
+time.
 """
 
 import json

@@ -109,7 +109,7 @@ class NodeAgent(SimpleElasticAgent):
         if order is not None:
             grace_s, name = order.grace_s, order.signal_name
         elif terms is not None:
-            grace_s, name = min(terms.failure_grace_s, terms.stop_grace_s), terms.stop_signal
+            grace_s, name = terms.short_grace_s, terms.stop_signal
         else:
             raise AssertionError("workers run in a round only")
         self._loop.submit(self._begin_to_stop(grace_s, name)).result()

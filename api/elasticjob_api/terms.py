@@ -26,6 +26,11 @@ class Terms:
     progress_deadline_s: float
     isolation_grace_s: float | None = None
 
+    @property
+    def short_grace_s(self) -> float:
+        """How long workers are given that stop because of a failure: never longer than a planned stop gives them."""
+        return min(self.failure_grace_s, self.stop_grace_s)
+
     def apply(self, spec: Slots) -> Slots:
         """`spec` with these; itself, if it says so already."""
         new = {name: value for name in _NAMES if (value := getattr(self, name)) != getattr(spec, name)}

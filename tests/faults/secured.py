@@ -6,6 +6,7 @@ its users apart. Whoever a test needs to be, it gets a certificate for; files ar
 
 import asyncio
 import contextlib
+import functools
 import os
 import shutil
 import socket
@@ -34,6 +35,7 @@ _START_S = 60.0
 _PAUSE_S = 0.05
 
 
+@functools.cache
 def program() -> str:
     """The path of that etcd."""
     found = subprocess.run([_PROGRAM], stdout=subprocess.PIPE, text=True, check=True, timeout=_BUILD_S).stdout

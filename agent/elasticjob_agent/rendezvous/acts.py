@@ -113,7 +113,7 @@ class Acts:
     def stop(self, stay: Stay, *, soon: bool) -> None:
         """Begin to stop the workers, within the short grace or the user's."""
         terms = stay.terms
-        grace_s = min(terms.failure_grace_s, terms.stop_grace_s) if soon else terms.stop_grace_s
+        grace_s = terms.short_grace_s if soon else terms.stop_grace_s
         self._workers.stop(grace_s=grace_s, signal_name=terms.stop_signal)
 
     # -- what is said ----------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Entering a job: lease, slot, node key; and coming back after a lost lease.
 
 Few round trips: read the spec, which says whether this node is wanted and how long a lease is to live, unless its pod
-was made with a brief of it; grant it; one transaction that creates the node key if that is still the spec, and reads
-what is watched from then on; the watch from that revision. The incarnation is drawn anew at every join, so that whoever
-judges a round sees a new stay, never an old one come back.
+was made with a brief of it; grant it; when the watch stands, one transaction that creates the node key if that is still
+the spec, and reads what is watched. The incarnation is drawn anew at every join, so that whoever judges a round sees a
+new stay, never an old one come back.
 """
 
 import logging

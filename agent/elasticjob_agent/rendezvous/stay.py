@@ -7,7 +7,7 @@ again if the job has not moved on, else None, and the node stops its workers bef
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from elasticjob_agent.rendezvous import joining, wipe
 from elasticjob_agent.rendezvous.errors import NothingWanted, Unreachable
@@ -40,10 +40,10 @@ class Stay:
     last: NodeAt
     wanted: Wanted
     """As it was when this node joined."""
-    terms: Terms
-    """What is wanted of its workers now."""
     ctl: Range
     keeper: LeaseKeeper
+    terms: Terms = field(init=False)
+    """What is wanted of its workers now."""
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
     told: bytes = b""
@@ -54,6 +54,9 @@ class Stay:
     failures_said: int = 0
     opening: tuple[str, int] = ("", 0)
     """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""
+
+    def __post_init__(self) -> None:
+        self.terms = self.wanted.brief.terms
 
     @property
     def node(self) -> Node:
@@ -155,9 +158,7 @@ class Entrance:
     async def _enter_once(self, ports: Ports, profile: Profile, watching: Watching | None) -> Stay:
         joined = await joining.join(self.etcd, profile, ports=ports, draw=self.draw, watching=watching)
         keeper = LeaseKeeper(self.etcd, joined.lease, self.clock)
-        wanted = joined.wanted
-        terms = wanted.brief.terms
-        return Stay(me=joined.me, last=joined.last, wanted=wanted, terms=terms, ctl=joined.ctl, keeper=keeper)
+        return Stay(me=joined.me, last=joined.last, wanted=joined.wanted, ctl=joined.ctl, keeper=keeper)
 
     async def come_back(self, stay: Stay, recall: Recall, *, wiped: bool) -> bool:
         """Put a lost stay back under a new lease, its workers untouched; False when it has to begin anew."""

@@ -6,7 +6,6 @@ one that is killed in between comes back without what it has told, and no test m
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -20,8 +19,6 @@ from elasticjob_etcd.server import EtcdServer
 from tests.faults.secured import program
 from tests.faults.waiting import eventually
 
-_program = functools.cache(program)
-
 
 class Site:
     """A folder, and the etcd that runs in it now; it always comes back at the same port."""
@@ -32,7 +29,7 @@ class Site:
 
     async def start(self, data: str = "one", *, port: int | None = None) -> EtcdServer:
         port = self.server.port if port is None else port
-        self.server = await EtcdServer.start(self.folder / data, client_port=port, binary=_program())
+        self.server = await EtcdServer.start(self.folder / data, client_port=port, binary=program())
         return self.server
 
     def client(self, timeout_s: float = 1.0) -> EtcdClient:

@@ -60,10 +60,8 @@ class Node:
         node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
         joined = self.store.txn(txns.join(me, node, spec_revision=0))
         last = NodeAt(node, joined.revision)
-        brief, keeper = brief_of(spec, 1), cast("LeaseKeeper", None)
-        self.stay = Stay(
-            me=me, last=last, wanted=Wanted(brief, spec), terms=brief.terms, ctl=Range((), 1), keeper=keeper
-        )
+        wanted, keeper = Wanted(brief_of(spec, 1), spec), cast("LeaseKeeper", None)
+        self.stay = Stay(me=me, last=last, wanted=wanted, ctl=Range((), 1), keeper=keeper)
         drawn = iter("abcdefgh")
         self._acts = Acts(
             etcd=self.etcd,

@@ -181,9 +181,7 @@ class SimNode:
         ports = Ports(self.workers.renew_master_port())
         joined = now(joining.join(self.etcd, profile, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
-        wanted = joined.wanted
-        terms = wanted.brief.terms
-        self.stay = Stay(me=joined.me, last=joined.last, wanted=wanted, terms=terms, ctl=joined.ctl, keeper=keeper)
+        self.stay = Stay(me=joined.me, last=joined.last, wanted=joined.wanted, ctl=joined.ctl, keeper=keeper)
         if self.mirror is None:
             self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
         self.lost = self.wiped = False
