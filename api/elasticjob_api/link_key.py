@@ -4,11 +4,17 @@ The first closer draws it and writes it with the job's first world, so that ever
 """
 
 import re
+from collections.abc import Callable
 
 from elasticjob_api.errors import RecordError
 
 BYTES = 32
 _FORM = re.compile(rb"1 ([0-9a-f]{64})")
+
+
+def new_link_key(draw: Callable[[], str]) -> bytes:
+    """A key of what `draw` gives: eight random hex digits at a time."""
+    return bytes.fromhex("".join(draw() for _ in range(BYTES // 4)))
 
 
 def encode_link_key(key: bytes) -> bytes:

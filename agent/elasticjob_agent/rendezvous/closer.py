@@ -19,7 +19,7 @@ from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import Identity, News
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
-from elasticjob_api.link_key import BYTES
+from elasticjob_api.link_key import new_link_key
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.world import Cause, Member, State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
@@ -136,8 +136,7 @@ class ClosingLoop:
         return _old_rounds(self._me, view, world.round) + _old_proofs(self._me, view, {*world.members, *spare})
 
     def _news(self, owed: Tell) -> News:
-        key = bytes.fromhex("".join(self._nonce() for _ in range(BYTES // 4))) if owed.link_key else None
-        return News(owed.terms, key)
+        return News(owed.terms, new_link_key(self._nonce) if owed.link_key else None)
 
     async def _evict(self, view: View, decision: Evict) -> None:
         member = decision.member

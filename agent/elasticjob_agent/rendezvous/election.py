@@ -11,9 +11,9 @@ import functools
 import logging
 from collections.abc import Callable
 
-from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.closer import ClosingLoop
+from elasticjob_agent.rendezvous.standing import Standing
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
@@ -58,6 +58,8 @@ class Election:
         self._trace = trace
         self._wake = wake
         self._charges = ChargeClock()
+        self._is_new = True
+        """No world was seen."""
         self._last: Member | None = None
         """Who closed last, as far as this node has seen; None before the first."""
         self._turn: asyncio.TimerHandle | None = None
@@ -89,6 +91,7 @@ class Election:
 
     def note(self, world: World) -> None:
         """Take in every world that this node sees: a closer must know how long ago failures were charged."""
+        self._is_new = False
         self._charges.note(world.charges, self._clock())
 
     async def _serve(self, me: Identity, predecessor: Member | None) -> None:
@@ -124,13 +127,16 @@ class Election:
         self._standing = None
 
     async def _stand(self, me: Identity) -> None:
+        standing = Standing(self._etcd, me, self.link, self._nonce)
         while True:
             try:
-                await self._etcd.txn(txns.elect(me, self.link))
+                opened = await standing.stand(is_new=self._is_new and not self.quiet_until_s)
             except EtcdError as error:
                 log.warning("could not stand for closer, trying again: %s", error)
                 await asyncio.sleep(_RETRY_S)
             else:
+                if opened is not None:
+                    self._trace.point(f"closer wrote {opened.state.value}", opened.round)
                 return
 
     async def _stand_down(self) -> None:

@@ -137,14 +137,6 @@ def done(me: Identity, seen: int, round_: int) -> Txn:
     return Txn((unchanged(me.keys.world, seen), me.mine), (record,), (Get(me.keys.ctl, prefix=True),))
 
 
-def elect(me: Identity, link: str) -> Txn:
-    """Stand as closer; the first one wins."""
-    value = world.encode_closer(Closer(me.member, link))
-    return Txn(
-        (absent(me.keys.closer), me.mine), (Put(me.keys.closer, value, me.lease),), (Get(me.keys.ctl, prefix=True),)
-    )
-
-
 def report(me: Identity, said: Report) -> Txn:
     """Worker states and samples; its failure tells an agent that it was evicted."""
     key = me.keys.report(me.member.slot, me.member.incarnation)
@@ -196,6 +188,35 @@ class News:
 
 
 NO_NEWS = News()
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """A job's first world, from its spec as it is at one revision."""
+
+    world: World
+    spec_revision: int
+    news: News
+    operated: bool
+    """Without an operator nobody says what is expected, unless the spec was one's that has emptied it: for the end."""
+
+    def fences(self, keys: Keys) -> tuple[Compare, ...]:
+        """There is no other, and nobody has told anything yet."""
+        emptied = () if self.operated else (absent(keys.expected),)
+        spec = unchanged(keys.spec, self.spec_revision)
+        return absent(keys.world), spec, *emptied, *self.news.fences(keys)
+
+    def puts(self, keys: Keys) -> tuple[Put, ...]:
+        """The world, and what goes with it."""
+        return _put_world(keys, self.world), *self.news.puts(keys)
+
+
+def elect(me: Identity, link: str, first: First | None = None) -> Txn:
+    """Stand as closer; the first one wins. With the `first` world of a job, if there never was another."""
+    value = world.encode_closer(Closer(me.member, link))
+    fences, puts = ((), ()) if first is None else (first.fences(me.keys), first.puts(me.keys))
+    closer = Put(me.keys.closer, value, me.lease)
+    return Txn((absent(me.keys.closer), me.mine, *fences), (closer, *puts), (Get(me.keys.ctl, prefix=True),))
 
 
 def tell(me: Identity, spec_revision: int, news: News) -> Txn:

@@ -25,6 +25,16 @@ async def test_three_members_join_and_each_has_its_ranks(recruit: Recruit) -> No
     assert (world.restarts, world.losses, world.cause) == (0, 0, Cause.FIRST)
 
 
+async def test_the_closer_of_a_new_job_and_its_first_world_come_in_one_revision(recruit: Recruit) -> None:
+    crew = recruit(2, 2)
+    crew.join()
+    await crew.world(State.FORMING, 1)
+    closer, world = await crew.observer.get(crew.keys.closer), await crew.observer.get(crew.keys.world)
+    assert closer is not None
+    assert world is not None
+    assert closer.mod_revision == world.mod_revision
+
+
 async def test_a_worker_failure_is_one_new_round_of_the_same_members_charged_once(recruit: Recruit) -> None:
     crew = recruit(2, 3)
     mates = crew.join(3)

@@ -26,6 +26,7 @@ DRAW: Mapping[str, Callable[[random.Random], Any]] = {
     "indices": lambda rng: {rng.randrange(4) for _ in range(3)},
     "revisions": lambda rng: rng.choice([0, 1, 2, None, None]),
     "fault": lambda rng: rng.choice([None, None, *Fault]),
+    "befall": lambda rng: [rng.choice([None, None, *Fault]) for _ in range(rng.randrange(3))],
     "afterwards": lambda rng: (rng.randrange(4), rng.randrange(5)),
     "passes": lambda rng: rng.randrange(1, 5),
     "seconds": lambda rng: rng.choice([0.5, 2.0, 16.0, 45.0]),

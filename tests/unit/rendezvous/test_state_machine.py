@@ -111,9 +111,12 @@ class JobMachine(RuleBasedStateMachine):
                 self.disturb(happened=fault is not None)
                 node.close_a_round()
 
-    @rule(index=whichever)
-    def stand(self, index: int) -> None:
+    @rule(index=whichever, befall=st.lists(faults, max_size=2))
+    def stand(self, index: int, befall: list[Fault | None]) -> None:
+        """It reads the spec, if there is no world yet, and asks for the closer's key."""
         if node := self.pick(index):
+            node.etcd.faults = list(befall)
+            self.disturb(happened=any(befall))
             node.stand()
 
     @rule(index=whichever)

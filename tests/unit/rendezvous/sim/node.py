@@ -18,6 +18,7 @@ from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.plan import Evict, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.recall import Recall
+from elasticjob_agent.rendezvous.standing import Standing
 from elasticjob_agent.rendezvous.stay import PASSING, Stay
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
@@ -354,7 +355,8 @@ class SimNode:
         if not self.alive or not self.standing or self.stay is None:
             return False
         try:
-            now(self.etcd.txn(txns.elect(self.stay.me, "")))
+            standing = Standing(self.etcd, self.stay.me, "", self.job.draw)
+            now(standing.stand(is_new=self.recall.world is None and not self._quiet_until_s))
         except Crashed:
             self.kill()
         except PASSING:
