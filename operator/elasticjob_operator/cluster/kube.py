@@ -289,7 +289,10 @@ class KubeCluster:
             )
             answer: aiohttp.ClientResponse = found.response
             async with answer:
-                yield answer
+                try:
+                    yield answer
+                finally:
+                    _drop_unread(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             said = str(error) or type(error).__name__
             raise ClusterUnavailable(f"{method} {path}: the API server did not answer: {said}") from error
@@ -343,6 +346,13 @@ class KubeCluster:
         if answer.status >= FIRST_ERROR:
             raise refusal(answer.status, f"{method} {path}", data)
         return data
+
+
+def _drop_unread(answer: aiohttp.ClientResponse) -> None:
+    """Without the farewell of TLS, which would wait for the other side, and outlive `KubeCluster.close`."""
+    connection = answer.connection  # None once all was read: then it serves the next request
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

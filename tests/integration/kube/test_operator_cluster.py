@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from elasticjob_api import names
@@ -16,6 +18,8 @@ from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Re
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
 from tests.faults.apiserver import ApiServer
 from tests.faults.clock import Clock
+from tests.faults.proxy import proxy
+from tests.faults.waiting import aeventually
 from tests.integration.kube.manifests import MINIMAL
 from tests.integration.kube.namespace import Namespace
 
@@ -193,6 +197,28 @@ async def test_an_api_server_that_is_away_is_unavailable(
             await cluster.get(Resource.POD, "default", "a")
     finally:
         await cluster.close()
+
+
+async def test_a_watch_that_is_given_up_leaves_no_connection_even_if_the_api_server_is_silent(
+    namespace: Namespace, feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = urlsplit(namespace.server.url)
+    with proxy(str(server.hostname), int(server.port or 0)) as way:
+        config = namespace.server.kubeconfig().read_text().replace(server.netloc, way.endpoint)
+        (tmp_path / "config").write_text(config)
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        cluster = await KubeCluster.connect(feed)
+        async with aclosing(cluster.changes(Resource.POD, namespace.name, "")) as stream:
+            assert (await anext(stream))[0] == "CONNECTED"
+            way.stall()
+        await cluster.close()
+        await aeventually(lambda: not connected_to(way.endpoint), within_s=5, what="the connection's end")
+
+
+def connected_to(endpoint: str) -> list[str]:
+    """This process's connections to it that stand."""
+    found = psutil.Process().net_connections("tcp")
+    return [c.status for c in found if c.raddr and f"{c.raddr.ip}:{c.raddr.port}" == endpoint]
 
 
 async def test_no_kubeconfig_at_all_is_said(feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
