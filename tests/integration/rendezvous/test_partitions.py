@@ -101,10 +101,11 @@ async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> No
 
 
 class FullEtcd(MemoryEtcd):
-    """A store that takes no world any more."""
+    """A store that takes no world after the first."""
 
     async def txn(self, txn: Txn) -> TxnResult:
-        if any(isinstance(op, Put) and op.key.endswith("/ctl/world") for op in txn.success):
+        world = next((op.key for op in txn.success if isinstance(op, Put) and op.key.endswith("/ctl/world")), None)
+        if world is not None and await self.get(world) is not None:
             raise Refused("transaction: mvcc: database space exceeded")
         return await super().txn(txn)
 
