@@ -106,11 +106,10 @@ def _idle(spec: Slots, world: World | None) -> str | None:
 def _plan_first(view: View, spec: Slots, seen: Seen, nonce: str) -> Decision:
     if view.world_revision:
         return Wait(why="the world cannot be read")
-    return Wait(why="the job was deleted") if seen.world_was_seen else WriteWorld(first_world(spec, nonce))
+    return Wait(why="the job was deleted") if seen.world_was_seen else WriteWorld(_first(spec, nonce))
 
 
-def first_world(spec: Slots, nonce: str) -> World:
-    """What a job begins with."""
+def _first(spec: Slots, nonce: str) -> World:
     round_ = max(1, spec.first_round)
     restarts, restart_id = spec.first_restarts, spec.restart_id
     return World(state=State.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id)

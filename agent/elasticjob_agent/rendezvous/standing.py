@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous import txns
-from elasticjob_agent.rendezvous.plan import first_world
+from elasticjob_agent.rendezvous.plan import WriteWorld, plan, untold
+from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import First, Identity, News
-from elasticjob_agent.rendezvous.view import decode_slots
-from elasticjob_api.errors import RecordError
+from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_api.link_key import new_link_key
-from elasticjob_api.terms import terms_of
 from elasticjob_api.world import World
 from elasticjob_etcd.protocol import Etcd, KeyValue
 
@@ -42,13 +41,11 @@ class Standing:
         await self.etcd.txn(txns.elect(self.me, self.link))
         return None
 
-    def _first(self, kv: KeyValue | None) -> First | None:
-        try:
-            spec = None if kv is None else decode_slots(kv.value)
-        except RecordError:
-            return None  # the closer says so, once it is one
-        # After a wipe (`first_round` is above 1 then) those who remember are given time to come back, as by any closer.
-        if kv is None or spec is None or spec.suspended or spec.first_round > 1:
+    def _first(self, spec: KeyValue | None) -> First | None:
+        """What a closer would write that sees this spec and nothing else; that there is nothing else is a fence."""
+        view = parse_view(self.me.keys, () if spec is None else (spec,))
+        decision = plan(view, Sightings().update(view, now_s=0.0), self.draw())
+        if view.spec is None or not isinstance(decision, WriteWorld):
             return None
-        news = News(terms_of(spec), new_link_key(self.draw))
-        return First(first_world(spec, self.draw()), kv.mod_revision, news, operated=spec.operator is not None)
+        news = News(untold(view).terms, new_link_key(self.draw))
+        return First(decision.world, view.spec_revision, news, operated=view.spec.operator is not None)
