@@ -4,6 +4,7 @@ fork + exec      a child of a small process, from fork to its exit seen: nothing
 python -S        the same with the interpreter that our trivial workers are
 python, gRPC     the same with the client's library, which an agent that starts cannot do without
 etcd             one put until its watcher has it, over a channel that stands
+waking           processor time of an event loop that has slept for 2 s, as an idle agent's, and finds nothing to do
 pipe             the lines of the tee copied from two pipes to files and stdout by a loop of reads and writes
 """
 
@@ -29,6 +30,8 @@ from elasticjob_etcd.protocol import Endpoint, Put, Txn
 GROUP = "floors"
 _COMMANDS = 64
 _AT_ONCE = 1 << 20
+_SLEEP_S = 2.0
+_WAKINGS = 10
 _WRITES = f"import sys; sys.stdout.writelines(f'line {{i}} of a training run\\n' for i in range({LINES // 2}))"
 
 
@@ -73,6 +76,16 @@ async def _put_to_watch(endpoint: Endpoint, count: int) -> list[float]:
 def put_to_watch(server: Server, count: int) -> list[float]:
     """As above."""
     return asyncio.run(_put_to_watch(server.endpoint, count))
+
+
+async def _wakings(count: int) -> list[float]:
+    """Seconds of processor time that each of so many sleeps takes, with the wake-up at its end."""
+    took_s = []
+    for _ in range(count):
+        begin_s = time.thread_time()
+        await asyncio.sleep(_SLEEP_S)
+        took_s.append(time.thread_time() - begin_s)
+    return took_s
 
 
 def pipe_copy() -> float:
@@ -121,6 +134,7 @@ def measure(repetitions: int) -> list[Series]:
                 samples[name].append(take())
             puts += put_to_watch(server, 20)
     samples["etcd: put → watch"] = puts
+    samples["an event loop wakes after 2 s: processor time"] = asyncio.run(_wakings(_WAKINGS))
     return [Series(GROUP, name, FLOOR, tuple(values)) for name, values in samples.items()]
 
 

@@ -45,10 +45,12 @@ _CROWD = (
 )
 _KEEP_ALIVES = "a keep-alive of every member each two seconds: [how it grows](#rendezvous-over-the-number-of-nodes)"
 _IDLE = (
-    "gRPC's threads, which every keep-alive wakes: [profile, thread by thread](#profile-of-an-idle-agent), "
-    "explained in [its own page](recovery.md#an-idle-agent)"
+    "gRPC's threads, which every keep-alive wakes, and what waking costs this machine: the floor in [An idle agent]"
+    "(#an-idle-agent-its-starter-with-it) is a bare client of gRPC, in [Floors](#floors-of-this-machine) an event "
+    "loop that only wakes; [profile, thread by thread](#profile-of-an-idle-agent), explained in "
+    "[its own page](recovery.md#an-idle-agent)"
 )
-_MEMORY = "half is a Python that has imported gRPC and sleeps (its floor): [profile](recovery.md#an-idle-agent)"
+_MEMORY = "two thirds are a bare client of gRPC (its floor): [profile](recovery.md#an-idle-agent)"
 _GROWS = "[over the number of jobs](#the-operator-over-the-number-of-jobs)"
 _OPERATOR = f"the operator's processor time: [profile](#profile-of-the-operator-at-rest), {_GROWS}"
 _RECORDS = f"what the operator knows of jobs and pods: {_GROWS}"

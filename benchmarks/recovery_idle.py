@@ -1,13 +1,14 @@
 """What an agent costs while nothing happens: processor and memory of it and of its starter, messages to etcd.
 
-Beside it, in turns, an idle torchrun, and as the floor a Python that has imported gRPC and sleeps. Processor time is
-the scheduler's own count, in nanoseconds: the ticks of `times` would be half the result. Memory is given two ways:
-resident (pages that agents of one machine share count for each), and its own alone.
+Beside it, in turns, an idle torchrun, and as the floor a bare client of gRPC that does nothing but keep a lease alive.
+Processor time is the scheduler's own count, in nanoseconds: the ticks of `times` would be half the result. Memory is
+given two ways: resident (pages that agents of one machine share count for each), and its own alone.
 
 An agent is idle when its start is over: the last thing that belongs to it is the sample of what the workers use that
 follows 10 s after a round began to run. From then on it is watched for one whole report period, so that everything
 that recurs is inside as often as it recurs: a keep-alive every 2 s, gRPC's pings every 10 s, one report every 60 s with
-the look at all processes of the machine that it takes. The others do the same every second; 12 s are enough to see it.
+the look at all processes of the machine that it takes. The floor is watched for as long: how often gRPC's threads wake
+depends on where between two ticks of its timers a keep-alive falls. torchrun does the same every second: 12 s show it.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ PERIOD_S = 60.0
 """The default of `agent.reportPeriodSeconds`, which these agents have."""
 START_S = 13.0
 """After that nothing of a start goes on: its last sample is taken at 10 s."""
-OTHERS_S = 12.0
+TORCHRUN_S = 12.0
 """How long is watched who has no such period."""
 AGENTS = 2
 PROCESSOR, RESIDENT, UNIQUE, MESSAGES = "processor", "memory, resident", "memory, its own", "messages to etcd"
@@ -46,7 +47,6 @@ _KINDS: Mapping[str, tuple[str, float | None]] = {
 """Of each its unit and target."""
 _SLEEPS = ("sleep", "1000000")
 _SETTLE_S = 2.0
-_BARE = "import grpc.aio, time; print(flush=True); time.sleep(1000000)"
 
 Family = Sequence[psutil.Process]
 """An agent and what it has started, its workers excepted."""
@@ -54,18 +54,24 @@ Families = AbstractContextManager[list[Family]]
 
 
 def idle_series(server: Server, python: str | None, *, report: Report, repetitions: int) -> list[Series]:
-    """Every side in turn, the floor once; nobody else may use this etcd."""
+    """Every side in turn; nobody else may use this etcd."""
     endpoint, folder = server.endpoint.targets[0], server.folder
-    sides: dict[str, Callable[[], Families]] = {OURS: lambda: idle_fleet(endpoint, folder), FLOOR: _bare}
+    sides: dict[str, Callable[[], Families]] = {
+        OURS: lambda: idle_fleet(endpoint, folder),
+        FLOOR: lambda: _bare(endpoint),
+    }
+    watch: dict[str, Callable[[Sequence[Family]], list[tuple[str, float]]]] = {
+        OURS: lambda families: _ours(families, server),
+        FLOOR: lambda families: costs(families, PERIOD_S),
+        TORCHRUN: lambda families: costs(families, TORCHRUN_S),
+    }
     if python:
         sides[TORCHRUN] = lambda: _torchruns(python, folder)
     samples: dict[tuple[str, str], list[float]] = {}
     for turn in range(repetitions):
         for side, made in sides.items():
-            if side == FLOOR and turn:
-                continue
             with results.tried(report, f"idle, {side}, repetition {turn + 1}"), made() as families:
-                for kind, value in _ours(families, server) if side == OURS else costs(families, OTHERS_S):
+                for kind, value in watch[side](families):
                     samples.setdefault((kind, side), []).append(value)
     return [
         Series(
@@ -118,15 +124,18 @@ def _torchruns(python: str, folder: Path) -> Iterator[list[Family]]:
 
 
 @contextlib.contextmanager
-def _bare() -> Iterator[list[Family]]:
-    """The interpreter and the client's library that an agent cannot do without."""
-    with subprocess.Popen([sys.executable, "-I", "-c", _BARE], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()
-            yield [[psutil.Process(process.pid)]]
-        finally:
-            process.kill()
+def _bare(endpoint: str) -> Iterator[list[Family]]:
+    """As many bare clients as there are agents, each with a lease of its own."""
+    command = [sys.executable, "-m", "benchmarks.idle_floor", endpoint]
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)) for _ in range(AGENTS)]
+        for client in clients:
+            stack.callback(client.kill)
+        for client in clients:
+            assert client.stdout is not None
+            assert client.stdout.readline(), "a bare client ended at once"
+        time.sleep(_SETTLE_S)
+        yield [[psutil.Process(client.pid)] for client in clients]
 
 
 def _own(agent: psutil.Process) -> Family:
