@@ -15,7 +15,8 @@ from tests.unit.docs.commands import ROOT
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 LONG_S = 1500.0
-WORLD = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], flush=True)\n"
+# One write a line, also where PYTHONUNBUFFERED is set and print writes each word: sixteen ranks share a pipe.
+WORLD = "import os, sys\nsys.stdout.write('rank {RANK} of {WORLD_SIZE}\\n'.format(**os.environ))\n"
 TORCHRUN = "torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend {} --rdzv-endpoint {} --rdzv-id job1 train.py"
 
 
