@@ -1,8 +1,9 @@
 """What must not be there when the soak is over: anything of a job, and more in old processes than in new ones."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -23,20 +24,31 @@ class Use:
     descriptors: int
     threads: int
     rss_mib: int
+    opened: str = field(default="", repr=False, compare=False)
+    """What its descriptors are, each kind with its number."""
 
     @classmethod
     def of(cls, pid: int) -> Self:
         """As it is now."""
         process = psutil.Process(pid)
-        return cls(process.num_fds(), process.num_threads(), process.memory_info().rss >> 20)
+        return cls(process.num_fds(), process.num_threads(), process.memory_info().rss >> 20, _opened(pid))
 
 
-def require_no_more(name: str, old: Use, new: Use) -> None:
-    """Broken if the process that was there all the time holds more than a new one by more than is allowed."""
-    for what, allowed in MORE.items():
-        had, has = getattr(old, what), getattr(new, what)
-        if had > has + allowed:
-            raise Broken(f"the {name} held {had} {what}, a new one holds {has}: it leaks")
+def excess(name: str, old: Use, new: Use) -> list[str]:
+    """What a process that was there all the time holds above what a new one does, and above what is allowed."""
+    return [
+        f"the {name} holds {getattr(old, what)} {what}, a new one {getattr(new, what)} (open: {old.opened})"
+        for what, allowed in MORE.items()
+        if getattr(old, what) > getattr(new, what) + allowed
+    ]
+
+
+def _opened(pid: int) -> str:
+    kinds: Counter[str] = Counter()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            kinds[str(link.readlink()).partition(":[")[0]] += 1
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
 
 
 def require_none(what: str, left: Callable[[], object], *, within_s: float) -> None:
