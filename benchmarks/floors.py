@@ -22,6 +22,7 @@ from typing import IO
 
 from benchmarks import etcds, results
 from benchmarks.etcds import Server
+from benchmarks.idle_floor import PERIOD_S
 from benchmarks.processes_sides import LINES
 from benchmarks.results import FLOOR, Series
 from elasticjob_etcd.client import EtcdClient
@@ -30,7 +31,6 @@ from elasticjob_etcd.protocol import Endpoint, Put, Txn
 GROUP = "floors"
 _COMMANDS = 64
 _AT_ONCE = 1 << 20
-_SLEEP_S = 2.0
 _WAKINGS = 10
 _WRITES = f"import sys; sys.stdout.writelines(f'line {{i}} of a training run\\n' for i in range({LINES // 2}))"
 
@@ -83,7 +83,7 @@ async def _wakings(count: int) -> list[float]:
     took_s = []
     for _ in range(count):
         begin_s = time.thread_time()
-        await asyncio.sleep(_SLEEP_S)
+        await asyncio.sleep(PERIOD_S)
         took_s.append(time.thread_time() - begin_s)
     return took_s
 

@@ -60,18 +60,14 @@ def idle_series(server: Server, python: str | None, *, report: Report, repetitio
         OURS: lambda: idle_fleet(endpoint, folder),
         FLOOR: lambda: _bare(endpoint),
     }
-    watch: dict[str, Callable[[Sequence[Family]], list[tuple[str, float]]]] = {
-        OURS: lambda families: _ours(families, server),
-        FLOOR: lambda families: costs(families, PERIOD_S),
-        TORCHRUN: lambda families: costs(families, TORCHRUN_S),
-    }
+    seconds = {FLOOR: PERIOD_S, TORCHRUN: TORCHRUN_S}
     if python:
         sides[TORCHRUN] = lambda: _torchruns(python, folder)
     samples: dict[tuple[str, str], list[float]] = {}
     for turn in range(repetitions):
         for side, made in sides.items():
             with results.tried(report, f"idle, {side}, repetition {turn + 1}"), made() as families:
-                for kind, value in watch[side](families):
+                for kind, value in _ours(families, server) if side == OURS else costs(families, seconds[side]):
                     samples.setdefault((kind, side), []).append(value)
     return [
         Series(
@@ -128,9 +124,10 @@ def _bare(endpoint: str) -> Iterator[list[Family]]:
     """As many bare clients as there are agents, each with a lease of its own."""
     command = [sys.executable, "-m", "benchmarks.idle_floor", endpoint]
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)) for _ in range(AGENTS)]
-        for client in clients:
-            stack.callback(client.kill)
+        clients = []
+        for _ in range(AGENTS):
+            clients.append(stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)))
+            stack.callback(clients[-1].kill)
         for client in clients:
             assert client.stdout is not None
             assert client.stdout.readline(), "a bare client ended at once"
