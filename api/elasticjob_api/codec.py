@@ -1,9 +1,13 @@
-"""JSON values ↔ frozen dataclasses, strictly, with the path of the field in every error.
+"""JSON values ↔ frozen dataclasses, with the path of the field in every error.
 
 One reader serves manifests and etcd records. Field names go by rule: `min_replicas` is `minReplicas`, and the
 suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`), so that no name is written
 twice. Supported: bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T],
 dataclasses, and Any (passed through untouched: pod templates). A field may have a form of its own (`packed`).
+
+There are three ways to read. `read` is strict: an unknown field is an error, for it may be a typo. `read_known` is for
+what a newer version may have written: it ignores what this version does not know. `read_what_fits` also drops what is
+broken. The last two report the path of everything that they leave out.
 """
 
 import dataclasses
@@ -16,7 +20,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from elasticjob_api.errors import CodecError
+from elasticjob_api.errors import CodecError, UnknownWord
 
 T = TypeVar("T")
 
@@ -31,15 +35,32 @@ def json_name(field_name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-Reader = Callable[[Any, str], Any]
-"""(parsed JSON value, its path) → what it stands for."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Mode:
+    """How much a reader forgives, and where it notes what it left out."""
+
+    tolerant: bool = False
+    """Unknown fields are ignored. A field with a default and an unknown word takes its default."""
+    salvaging: bool = False
+    """A field with a default takes its default if it is broken; a broken item of a list or a map is dropped."""
+    ignored: list[str] = dataclasses.field(default_factory=list)
+
+    def forgives(self, error: CodecError) -> bool:
+        """Whether a field with a default may take it, instead of the value that has this error."""
+        return self.salvaging or (self.tolerant and isinstance(error, UnknownWord))
+
+
+_STRICT = _Mode()
+
+Reader = Callable[[Any, str, _Mode], Any]
+"""(parsed JSON value, its path, how much is forgiven) → what it stands for."""
 
 _WRITE, _READ = "json write", "json read"
 
 
-def packed(write: Callable[[Any], Any], read: Reader) -> Mapping[str, Any]:
+def packed(write: Callable[[Any], Any], read: Callable[[Any, str], Any]) -> Mapping[str, Any]:
     """The metadata of a dataclass field whose JSON is not that of its type."""
-    return {_WRITE: write, _READ: read}
+    return {_WRITE: write, _READ: lambda value, path, _mode: read(value, path)}
 
 
 @functools.cache
@@ -54,11 +75,28 @@ def _fields(cls: type) -> dict[str, tuple[str, Reader]]:
 
 def read(cls: type[T], value: Any, path: str = "") -> T:
     """Make a `cls` of a parsed JSON value; raises `CodecError` naming the field, the cause and the cure."""
-    return typing.cast("T", _read(cls, value, path))
+    return typing.cast("T", _read(cls, value, path, _STRICT))
 
 
-def _read(hint: Any, value: Any, path: str) -> Any:
-    return _reader(hint)(value, path)
+def read_known(cls: type[T], value: Any, path: str = "", ignored: list[str] | None = None) -> T:
+    """Make a `cls` of what this version knows of a value that a newer one may have written.
+
+    Appends the paths of all it leaves out to `ignored`. Raises `CodecError` for what no version would write.
+    """
+    return typing.cast("T", _read(cls, value, path, _Mode(tolerant=True, ignored=_list(ignored))))
+
+
+def read_what_fits(cls: type[T], value: Any, path: str = "", ignored: list[str] | None = None) -> T:
+    """As `read_known`, and drop what is broken; raises `CodecError` only if a required field of `cls` is broken."""
+    return typing.cast("T", _read(cls, value, path, _Mode(tolerant=True, salvaging=True, ignored=_list(ignored))))
+
+
+def _read(hint: Any, value: Any, path: str, mode: _Mode) -> Any:
+    return _reader(hint)(value, path, mode)
+
+
+def _list(ignored: list[str] | None) -> list[str]:
+    return [] if ignored is None else ignored
 
 
 @functools.cache
@@ -85,26 +123,50 @@ def _generic_reader(origin: Any, args: tuple[Any, ...]) -> Reader:
     return functools.partial(_read_mapping, args[1])
 
 
-def _as_it_is(value: Any, _path: str) -> Any:
+def _as_it_is(value: Any, _path: str, _mode: _Mode) -> Any:
     return value
 
 
-def _read_enum(hint: type[Enum], choices: tuple[Any, ...], value: Any, path: str) -> Any:
-    return hint(_read_choice(choices, value, path))
+def _read_enum(hint: type[Enum], choices: tuple[Any, ...], value: Any, path: str, mode: _Mode) -> Any:
+    if mode.tolerant and isinstance(value, str) and value not in choices and (other := _fallback(hint, value)):
+        mode.ignored.append(path)
+        return other
+    return hint(_read_choice(choices, value, path, mode))
 
 
-def _read_dataclass(cls: type, value: Any, path: str) -> Any:
+def _fallback(hint: type[Enum], value: str) -> Enum | None:
+    """What the enum itself takes for a word that it does not know (`_missing_`), if it does."""
+    try:
+        return hint(value)
+    except ValueError:
+        return None
+
+
+def _read_dataclass(cls: type, value: Any, path: str, mode: _Mode) -> Any:
     _expect(value, dict, "an object", path)
-    known = _fields(cls)
-    for name in value:
+    known, required, given = _fields(cls), _required(cls), dict[str, Any]()
+    for name, item in value.items():
+        where = _join(path, str(name))
         if name not in known:
-            raise CodecError(_join(path, str(name)), f"unknown field{_suggestion(str(name), known)}")
-    fields = [(known[name], name, item) for name, item in value.items()]
-    given = {field: read_item(item, _join(path, name)) for (field, read_item), name, item in fields}
-    if missing := _required(cls).difference(given):
+            _note_unknown(str(name), where, known, mode)
+            continue
+        field, read_item = known[name]
+        try:
+            given[field] = read_item(item, where, mode)
+        except CodecError as error:
+            if field in required or not mode.forgives(error):
+                raise
+            mode.ignored.append(error.path)
+    if missing := required.difference(given):
         first = next(name for name, (field_name, _) in known.items() if field_name in missing)
         raise CodecError(_join(path, first), "is required")
     return cls(**given)
+
+
+def _note_unknown(name: str, path: str, known: Mapping[str, Any], mode: _Mode) -> None:
+    if not mode.tolerant:
+        raise CodecError(path, f"unknown field{_suggestion(name, known)}")
+    mode.ignored.append(path)
 
 
 @functools.cache
@@ -113,41 +175,59 @@ def _required(cls: type) -> frozenset[str]:
     return frozenset(f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing)
 
 
-def _read_union(hints: tuple[Any, ...], value: Any, path: str) -> Any:
+def _read_union(hints: tuple[Any, ...], value: Any, path: str, mode: _Mode) -> Any:
     if value is None and type(None) in hints:
         return None
     choices = [hint for hint in hints if hint is not type(None)]
     for hint in choices[:-1]:
         try:
-            return _read(hint, value, path)
+            return _reader(hint)(value, path, mode)
         except CodecError:
             continue
-    return _read(choices[-1], value, path)
+    return _reader(choices[-1])(value, path, mode)
 
 
-def _read_tuple(hint: Any, value: Any, path: str) -> tuple[Any, ...]:
+def _read_tuple(hint: Any, value: Any, path: str, mode: _Mode) -> tuple[Any, ...]:
     _expect(value, list, "a list", path)
     read_item = _reader(hint)
-    return tuple([read_item(item, f"{path}[{i}]") for i, item in enumerate(value)])
+    if not mode.salvaging:
+        return tuple([read_item(item, f"{path}[{i}]", mode) for i, item in enumerate(value)])
+    return tuple(_salvaged(read_item, [(f"{path}[{i}]", item) for i, item in enumerate(value)], mode).values())
 
 
-def _read_mapping(hint: Any, value: Any, path: str) -> dict[str, Any]:
+def _read_mapping(hint: Any, value: Any, path: str, mode: _Mode) -> dict[str, Any]:
     _expect(value, dict, "an object", path)
     read_item = _reader(hint)
-    return {str(name): read_item(item, _join(path, str(name))) for name, item in value.items()}
+    if not mode.salvaging:
+        return {str(name): read_item(item, _join(path, str(name)), mode) for name, item in value.items()}
+    names = {_join(path, str(name)): str(name) for name in value}
+    items = [(_join(path, str(name)), item) for name, item in value.items()]
+    return {names[where]: item for where, item in _salvaged(read_item, items, mode).items()}
 
 
-def _read_choice(choices: tuple[Any, ...], value: Any, path: str) -> Any:
+def _salvaged(read_item: Reader, items: list[tuple[str, Any]], mode: _Mode) -> dict[str, Any]:
+    """Path → item, of those that can be read."""
+    kept = {}
+    for path, item in items:
+        try:
+            kept[path] = read_item(item, path, mode)
+        except CodecError as error:
+            mode.ignored.append(error.path)
+    return kept
+
+
+def _read_choice(choices: tuple[Any, ...], value: Any, path: str, _mode: _Mode) -> Any:
     if value not in choices:
         names = ", ".join(str(choice) for choice in choices)
-        raise CodecError(path, f"{value!r} is not one of {names}")
+        kind = UnknownWord if isinstance(value, str) else CodecError
+        raise kind(path, f"{value!r} is not one of {names}")
     return value
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
-def _read_scalar(hint: type, value: Any, path: str) -> Any:
+def _read_scalar(hint: type, value: Any, path: str, _mode: _Mode) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         _expect_storable(value, path)
         return float(value)

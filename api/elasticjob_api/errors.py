@@ -4,6 +4,7 @@ ContractError
 ├── InvalidSpec      a manifest that no operator will act on; carries every fault found, not only the first
 ├── RecordError      an etcd record of another version, or corrupt; readers log the key and go on without it
 └── CodecError       a JSON value that does not fit a dataclass; carries the field's path
+    └── UnknownWord  a text that is none of those that the field may have; a newer version may know it
 """
 
 from collections.abc import Sequence
@@ -45,3 +46,7 @@ class CodecError(ContractError):
         super().__init__(f"{path}: {message}" if path else message)
         self.path = path
         self.message = message
+
+
+class UnknownWord(CodecError):
+    """A text that is none of the words that the field may have."""

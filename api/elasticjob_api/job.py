@@ -1,16 +1,19 @@
-"""An ElasticJob as a record, and the strict way from a parsed manifest to it.
+"""An ElasticJob as a record, and the two ways to it from a parsed manifest.
 
-`parse_job` reports every fault it finds, each with the field's path, the cause and the cure. What CEL rules in
-the CRD refuse is refused here in the same sense, so that `elasticjob run` and the API server agree.
+`parse_job` is strict: it reports every fault it finds, each with the field's path, the cause and the cure. What CEL
+rules in the CRD refuse is refused here in the same sense, so that `elasticjob run` and the API server agree.
+`parse_stored_job` is for what an API server stores, whose CRD may be newer: what this version does not know is no
+fault there, but is named in `unknown_fields`.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api import codec, names, rules
 from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
+from elasticjob_api.nesting import JOB_LEVELS, is_deeper
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 
@@ -36,30 +39,52 @@ class ElasticJob:
     metadata: Metadata
     spec: JobSpec
     status: JobStatus = field(default_factory=JobStatus)
+    unknown_fields: tuple[str, ...] = ()
+    """Paths in the stored spec that this version does not know, or whose word it does not know; sorted."""
 
 
 def parse_job(manifest: Any) -> ElasticJob:
-    """The job in a parsed manifest; raises InvalidSpec with every fault found."""
+    """The job in a manifest that a person wrote; raises InvalidSpec with every fault found."""
+    return _parse(manifest, lambda spec: codec.read(JobSpec, spec, "spec"))
+
+
+def parse_stored_job(manifest: Any) -> ElasticJob:
+    """The job in an object of an API server whose CRD may be newer; raises InvalidSpec with every fault found.
+
+    An unknown field is ignored. A field whose word is unknown takes its default. Both are in `unknown_fields`.
+    """
+    unknown: list[str] = []
+    job = _parse(manifest, lambda spec: codec.read_known(JobSpec, spec, "spec", unknown))
+    return dataclasses.replace(job, unknown_fields=tuple(sorted(unknown)))
+
+
+def read_status(value: Any, ignored: list[str] | None = None) -> JobStatus:
+    """What can be read of a stored status, which a newer operator may have written, or something that broke it."""
+    try:
+        return codec.read_what_fits(JobStatus, {} if value is None else value, "status", ignored)
+    except CodecError as error:
+        if ignored is not None:
+            ignored.append(error.path)
+        return JobStatus()
+
+
+def _parse(manifest: Any, read_spec: Callable[[Any], JobSpec]) -> ElasticJob:
     if not isinstance(manifest, dict):
         raise InvalidSpec([FieldFault("manifest", "is not an object; it must be one ElasticJob")])
     faults = list(_kind_faults(manifest))
     if faults:
         raise InvalidSpec(faults)
+    if is_deeper(manifest.get("spec"), JOB_LEVELS):
+        raise InvalidSpec([FieldFault("spec", f"is nested more than {JOB_LEVELS} levels deep; make it flatter")])
     try:
-        spec = codec.read(JobSpec, manifest.get("spec"), "spec")
-        status = codec.read(JobStatus, _known_status(manifest.get("status")), "status")
+        spec = read_spec(manifest.get("spec"))
     except CodecError as error:
         raise InvalidSpec([FieldFault(error.path, error.message)]) from error
+    status = read_status(manifest.get("status"))
     job = ElasticJob(metadata=_metadata(manifest.get("metadata")), spec=spec, status=status)
     if faults := list(rules.faults(job.metadata.name, spec)):
         raise InvalidSpec(faults)
     return job
-
-
-def _known_status(value: Any) -> dict[str, Any]:
-    """Status fields of a newer operator are left out: an upgrade back must not make a job invalid."""
-    known = {codec.json_name(f.name) for f in dataclasses.fields(JobStatus)}
-    return {name: item for name, item in (value or {}).items() if name in known}
 
 
 def _kind_faults(manifest: Mapping[str, Any]) -> Iterator[FieldFault]:

@@ -22,6 +22,8 @@ Kind = Literal[
 ]
 
 _NODE = r"(?P<slot>[0-9a-f]{4})\.(?P<incarnation>[0-9a-f]{8})"
+# Bounded, and ASCII only: a key may come from anywhere, and `int` refuses a text of more than 4,300 digits.
+_NUMBER = "[0-9]{1,10}"
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("world", re.compile(r"c/ctl/world")),
     ("closer", re.compile(r"c/ctl/closer")),
@@ -33,8 +35,8 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("node", re.compile(f"c/nodes/{_NODE}")),
     ("gone", re.compile(f"c/gone/{_NODE}")),
     ("report", re.compile(f"r/{_NODE}")),
-    ("failure", re.compile(r"c/failures/(?P<round>\d+)/(?P<slot>[0-9a-f]{4})\.(?P<local_rank>\d+)")),
-    ("done", re.compile(r"c/done/(?P<round>\d+)/(?P<slot>[0-9a-f]{4})")),
+    ("failure", re.compile(rf"c/failures/(?P<round>{_NUMBER})/(?P<slot>[0-9a-f]{{4}})\.(?P<local_rank>{_NUMBER})")),
+    ("done", re.compile(rf"c/done/(?P<round>{_NUMBER})/(?P<slot>[0-9a-f]{{4}})")),
 )
 
 

@@ -14,6 +14,11 @@ MANAGED_BY = f"{GROUP}/operator"
 LABEL_JOB_NAME = f"{GROUP}/job-name"
 LABEL_JOB_UID = f"{GROUP}/job-uid"
 LABEL_SLOT = f"{GROUP}/slot"
+LABEL_TEMPLATE_HASH = f"{GROUP}/template-hash"  # of what spec says of the pods: one life of a job has one
+
+# Annotations on pods.
+ANNOTATION_INSTALLATION = f"{GROUP}/installation"  # which installation of the operator made it
+ANNOTATION_AGENT_IMAGE = f"{GROUP}/agent-image"  # as the operator set it, whatever admission made of it
 
 # Annotations on a job.
 ANNOTATION_RESTART = f"{GROUP}/restart"
@@ -24,7 +29,7 @@ RESERVED_PREFIX = "elasticjob-"
 
 # Environment of the agent, set in the pod by the operator.
 ENV_PREFIX = "ELASTICJOB_PREFIX"  # P: where the job's keys are
-ENV_ENDPOINTS = "ELASTICJOB_ETCD_ENDPOINTS"  # comma-separated host:port
+ENV_ENDPOINTS = "ELASTICJOB_ETCD_ENDPOINTS"  # comma-separated host:port, or unix:PATH in `elasticjob run`
 ENV_ETCD_TLS = "ELASTICJOB_ETCD_TLS"  # folder with ca.crt, tls.crt and tls.key; unset: etcd is spoken to in plain text
 ENV_SLOT = "ELASTICJOB_SLOT"  # this pod's slot, decimal
 ENV_SPEC = "ELASTICJOB_SPEC"  # what the agent must know of the spec in etcd, and the revision at which it was so
@@ -35,6 +40,7 @@ ENV_POD_UID = "ELASTICJOB_POD_UID"
 ENV_POD_IP = "ELASTICJOB_POD_IP"
 ENV_NODE_NAME = "ELASTICJOB_NODE_NAME"
 ENV_NPROC = "ELASTICJOB_NPROC_PER_NODE"
+ENV_JOIN_TIMEOUT = "ELASTICJOB_JOIN_TIMEOUT_SECONDS"  # so long an agent tries to reach etcd at its start
 ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are kept
 ENV_INTERFACE = "ELASTICJOB_INTERFACE"  # network interface whose address the agent gives as its own, not the pod's
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file that takes the root cause in words
@@ -67,6 +73,7 @@ class ConditionType(StrEnum):
     """Types of `status.conditions`."""
 
     ACCEPTED = "Accepted"
+    UNKNOWN_FIELDS = "UnknownFields"
     SUSPENDED = "Suspended"
     QUORUM_REACHED = "QuorumReached"
     RUNNING = "Running"
@@ -74,6 +81,7 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     STALLED = "Stalled"
     RENDEZVOUS_UNAVAILABLE = "RendezvousUnavailable"
+    AGENTS_UNREACHABLE = "AgentsUnreachable"
     COMPLETE = "Complete"
     FAILED = "Failed"
 
@@ -107,7 +115,10 @@ class EventReason(StrEnum):
     POD_FORCE_DELETED = "PodForceDeleted"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
+    TEMPLATE_CHANGED = "TemplateChanged"
     STALLED = "Stalled"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     INVALID_SPEC = "InvalidSpec"
+    UNKNOWN_FIELDS = "UnknownFields"
+    OWNED_BY_ANOTHER = "OwnedByAnother"

@@ -1,7 +1,9 @@
 """The records of a running job in etcd, except the world (see `world.py`), and their JSON.
 
-Every record is a frozen dataclass with a version; `decode` raises RecordError for anything it does not
-know, and a reader then logs the key and goes on without it: nothing in etcd may crash a reader.
+Every record is a frozen dataclass with a version. A newer writer may add fields and words under the same version:
+`decode` ignores what it does not know. A change that an older reader must not miss takes another version. `decode`
+raises RecordError for that and for broken records; a reader then logs the key and goes on without it: nothing in etcd
+may crash a reader. Fields at their default are not written, so an older reader sees only what a job uses.
 """
 
 import json
@@ -159,6 +161,12 @@ class GoneReason(StrEnum):
     POD_FAILED = "podFailed"
     SUPERSEDED = "superseded"
     WEDGED = "wedged"
+    UNKNOWN = "unknown"
+    """A reason of a newer version."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "GoneReason":
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,10 @@ class WorkerState(StrEnum):
     STOPPED = "STOPPED"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "WorkerState":
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +252,7 @@ def encode(record: Any) -> bytes:
 
 
 def decode(cls: type[R], data: bytes) -> R:
-    """The record in `data`; RecordError for another version, broken JSON or a wrong type."""
+    """The record in `data`, as far as this version knows it; RecordError for another version or a broken record."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -248,6 +260,6 @@ def decode(cls: type[R], data: bytes) -> R:
     if not isinstance(value, dict) or value.pop("v", None) != VERSION:
         raise RecordError(f"{cls.__name__} record is not of version {VERSION}")
     try:
-        return codec.read(cls, value)
+        return codec.read_known(cls, value)
     except CodecError as error:
         raise RecordError(f"{cls.__name__} record does not fit: {error}") from error

@@ -26,6 +26,7 @@ _GPU_SUFFIX = "/gpu"
 _MIG = "nvidia.com/mig-"
 _POD = "spec.template.spec"
 _MOST_NPROC = 1024
+_MOST_REPLICAS = 65_535
 
 
 def faults(name: str, spec: JobSpec) -> Iterator[FieldFault]:
@@ -47,8 +48,10 @@ def faults(name: str, spec: JobSpec) -> Iterator[FieldFault]:
 
 def _replica_faults(spec: JobSpec) -> Iterator[FieldFault]:
     low, high = spec.lowest, spec.highest
-    if low < 1:
-        yield FieldFault("spec.minReplicas", f"is {low}; it must be at least 1")
+    numbers = {"replicas": spec.replicas, "minReplicas": spec.min_replicas, "maxReplicas": spec.max_replicas}
+    for field, number in numbers.items():
+        if number is not None and not 1 <= number <= _MOST_REPLICAS:
+            yield FieldFault(f"spec.{field}", f"is {number}; it must be from 1 to {_MOST_REPLICAS}")
     if not low <= spec.replicas <= high:
         wanted = f"from {low} (minReplicas) to {high} (maxReplicas)"
         yield FieldFault("spec.replicas", f"is {spec.replicas}; it must be {wanted}")
@@ -136,10 +139,20 @@ def _trainer_faults(spec: JobSpec, containers: list[Any]) -> Iterator[FieldFault
         why = "is required: the agent starts it, and the entry point of an image cannot be known"
         yield FieldFault(f"{_POD}.containers[{index}].command", why)
     limits = (containers[index].get("resources") or {}).get("limits") or {}
-    for name, count in limits.items():
-        if is_gpu(name) and not str(count).isdecimal():
-            why = f"is {count!r}; it must be a whole number of GPUs"
-            yield FieldFault(f"{_POD}.containers[{index}].resources.limits.{name}", why)
+    yield from _gpu_faults(spec, f"{_POD}.containers[{index}].resources.limits", limits)
+
+
+def _gpu_faults(spec: JobSpec, path: str, limits: dict[str, Any]) -> Iterator[FieldFault]:
+    gpus = {name: str(count) for name, count in limits.items() if is_gpu(name)}
+    for name, count in gpus.items():
+        if not count.isdecimal():
+            yield FieldFault(f"{path}.{name}", f"is {limits[name]!r}; it must be a whole number of GPUs")
+    counts = [count.lstrip("0") for count in gpus.values() if count.isdecimal()]
+    # By its length first: Python reads no number of more than 4,300 digits.
+    is_many = any(len(count) > len(str(_MOST_NPROC)) for count in counts)
+    if spec.nproc_per_node == "auto" and (is_many or sum(int(count or 0) for count in counts) > _MOST_NPROC):
+        why = f"has more than {_MOST_NPROC} GPUs, each for one worker; correct it, or set spec.nprocPerNode"
+        yield FieldFault(path, why)
 
 
 def is_gpu(resource: str) -> bool:

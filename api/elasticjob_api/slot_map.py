@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from elasticjob_api.errors import CodecError
+from elasticjob_api.keys import SLOT_LIMIT
 
 Owner = tuple[int, str, str]
 """Slot, pod, topology."""
@@ -21,6 +22,8 @@ Packed = dict[str, dict[str, str]]
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _SUFFIX = re.compile(r"[a-z0-9]+")
+_LONGEST_STEM = 512
+"""Names of pods and hosts have 253 characters. Each slot repeats its stem: of a long one a megabyte makes gigabytes."""
 
 
 def pack(owners: Iterable[Owner]) -> Packed:
@@ -46,6 +49,8 @@ def _split(slot: int, pod: str) -> tuple[str, str]:
 def unpack(value: Any, path: str) -> Iterator[Owner]:
     """The owners in what `pack` has made; CodecError, with this path, for anything else."""
     for stem, places in _items(value, path):
+        if len(stem) > _LONGEST_STEM:
+            raise CodecError(path, f"{stem!r:.60}… has {len(stem)} characters; no name of a pod is so long")
         for topology, text in _items(places, f"{path}.{stem}"):
             if not isinstance(text, str):
                 raise CodecError(f"{path}.{stem}", f"{text!r:.60} is not the names of pods")
@@ -65,4 +70,6 @@ def _join(stem: str, word: str, path: str) -> tuple[int, str]:
         number, _, _ = word.partition("-")
     if not _NUMBER.fullmatch(number):
         raise CodecError(path, f"{word!r:.60} does not begin with a slot")
+    if int(number) >= SLOT_LIMIT:
+        raise CodecError(path, f"{word!r:.60} begins with {number}; slots are below {SLOT_LIMIT}")
     return int(number), unquote(name) if whole else f"{stem}-{word}"

@@ -19,6 +19,13 @@ class FailureAction(StrEnum):
     IGNORE = "Ignore"
 
 
+class DisruptionBudget(StrEnum):
+    """What a drain leaves of a job's pods."""
+
+    MIN_REPLICAS = "MinReplicas"
+    NONE = "None"
+
+
 class CleanPodPolicy(StrEnum):
     """Which pods are deleted when the job has ended."""
 
@@ -158,6 +165,8 @@ class JobSpec:
     restart_backoff: RestartBackoff = field(default_factory=RestartBackoff)
     failure_policy: FailurePolicy = field(default_factory=FailurePolicy)
     pod_replacement_policy: Literal["TerminatingOrFailed", "Failed"] = "TerminatingOrFailed"
+    pod_disruption_budget: DisruptionBudget | None = None
+    """What a drain leaves of the job's pods; unset: minReplicas of them."""
     stuck_pod_timeout_s: float = 300.0
     """A pod Terminating so long beyond its grace on a node that is not ready is deleted by force; 0: never."""
     lost_pod_timeout_s: float = 30.0

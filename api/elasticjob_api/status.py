@@ -1,7 +1,9 @@
-"""`status` of an ElasticJob: what `kubectl get -o yaml` shows. Rebuilt from pods and rendezvous, never incremented."""
+"""`status` of an ElasticJob: what `kubectl get -o yaml` shows. Rebuilt from pods and rendezvous, never incremented.
+
+No word in it is limited by the CRD or by a reader: an operator that is newer than either of them may have new ones.
+"""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from elasticjob_api.names import Phase
 
@@ -11,7 +13,8 @@ class Condition:
     """metav1.Condition; times are RFC 3339, UTC, whole seconds."""
 
     type: str
-    status: Literal["True", "False", "Unknown"]
+    status: str
+    """True, False or Unknown."""
     reason: str
     message: str = ""
     last_transition_time: str = ""
@@ -110,7 +113,8 @@ class JobStatus:
     """The whole status."""
 
     observed_generation: int | None = None
-    phase: Phase = Phase.PENDING
+    phase: Phase | str = Phase.PENDING
+    """A text that is no `Phase` is a newer operator's word."""
     reason: str = ""
     """One word for display, why the job does not run as wished; empty while it does."""
     message: str = ""
@@ -136,6 +140,10 @@ class JobStatus:
     rounds: tuple[RoundStatus, ...] = ()
     """The last of them, oldest first."""
     master_pod: str = ""
+    installation: str = ""
+    """Which installation of the operator the job belongs to. The others leave it alone."""
+    agent_image: str = ""
+    """Image of the agent in this life of the job: its pods get no other one before it is suspended."""
     last_failure: LastFailure | None = None
     progress: ProgressStatus | None = None
     start_time: str = ""

@@ -1,8 +1,11 @@
 """The world of a job, `P/c/ctl/world`, its closer and its members: what every agent watches, hence compact.
 
-One line of `name=value` words (percent-encoded, unknown names ignored), a newline, then the members, twelve
-bytes each in rank order: four hex digits of slot, eight of incarnation. An agent finds itself by a search of
-bytes, without parsing. Nothing here is JSON: a thousand agents read every change of it.
+One line of `name=value` words (percent-encoded), a newline, then the members, twelve bytes each in rank order: four
+hex digits of slot, eight of incarnation. An agent finds itself by a search of bytes, without parsing. Nothing here is
+JSON: a thousand agents read every change of it.
+
+A newer writer may add names, causes, and words behind those that are here: all of them are ignored. It may not add a
+state without older readers seeing it: a world of an unknown state cannot be read, and its reader waits.
 """
 
 import functools
@@ -51,6 +54,12 @@ class Cause(Enum):
     FAIL_JOB_RULE = "FailJobRule"
     JOIN_TIMEOUT = "JoinTimeout"
     OPERATOR = "Operator"
+    UNKNOWN = "Unknown"
+    """A cause of a newer version; the world's `detail` describes it."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "Cause":
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -195,7 +204,7 @@ def decode_membership(data: bytes) -> Membership:
     """The membership in `data`; RecordError when corrupt."""
     head, _, tail = data.partition(b"\n")
     try:
-        return Membership(int(head), decode_members(tail))
+        return Membership(int(head.partition(b" ")[0]), decode_members(tail))
     except ValueError as error:
         raise RecordError(f"members record is corrupt: {error}") from error
 
@@ -215,10 +224,10 @@ def encode_closer(closer: Closer) -> bytes:
 
 def decode_closer(data: bytes) -> Closer:
     """The closer in `data`; RecordError when corrupt."""
-    token, _, link = data.partition(b" ")
+    token, _, words = data.partition(b" ")
     try:
         (member,) = decode_members(token)
-        return Closer(member, link.decode())
+        return Closer(member, words.partition(b" ")[0].decode())
     except ValueError as error:
         raise RecordError(f"closer record is corrupt: {error}") from error
 
