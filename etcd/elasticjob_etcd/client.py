@@ -20,6 +20,17 @@ from elasticjob_etcd.protocol import Endpoint, KeyValue, Lease, Range, Txn, TxnR
 from elasticjob_etcd.renewal import LOOK_S, certificate_files, follow
 from elasticjob_etcd.watching import watch
 
+_FIRST_PAGE, _LARGEST_PAGE = 64, 4096
+_PAGE_BYTES = 2 << 20
+"""Of one page, about: what a reader drops of it costs no more memory than that."""
+
+
+def next_limit(limit: int, size: int) -> int:
+    """Return how many keys the next page may have, after one of so many bytes."""
+    if size > _PAGE_BYTES:
+        return max(1, limit * _PAGE_BYTES // size)
+    return min(_LARGEST_PAGE, limit * 2) if size < _PAGE_BYTES // 2 else limit
+
 
 class EtcdClient:
     """A client of the etcd at `endpoint`; make it inside a running event loop, and close it.
@@ -52,6 +63,21 @@ class EtcdClient:
         """Read all keys that start with `prefix` (linearizable)."""
         request = rpc.RangeRequest(**prefix_range(prefix))
         return range_of(await self._connection.call(self._connection.kv.Range, request, tried=f"list of {prefix}"))
+
+    async def pages(self, prefix: str) -> AsyncGenerator[Range, None]:
+        """Read all keys that start with `prefix`, page by page; raises `Compacted` when that takes minutes."""
+        wanted, revision, limit = prefix_range(prefix), 0, _FIRST_PAGE
+        while True:
+            request = rpc.RangeRequest(**wanted, limit=limit, revision=revision)
+            response = await self._connection.call(self._connection.kv.Range, request, tried=f"list of {prefix}")
+            revision, limit = revision or response.header.revision, next_limit(limit, response.ByteSize())
+            more, kvs = response.more, range_of(response).kvs
+            if kvs:
+                wanted["key"] = encode_key(kvs[-1].key) + b"\0"
+            del response
+            yield Range(kvs, revision)
+            if not more:
+                return
 
     async def txn(self, txn: Txn) -> TxnResult:
         """Run one transaction; after `Unavailable` it may or may not have taken place."""
@@ -89,4 +115,5 @@ class EtcdClient:
             self._renewal.cancel()
             await asyncio.wait({self._renewal})
         await self._detour.close()
+        self._keep_alive.close()
         await self._connection.close()

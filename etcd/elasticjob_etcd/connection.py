@@ -16,7 +16,7 @@ from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.identity import StoreIdentity
 from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.translate import is_stale_auth, is_stranger, translate
+from elasticjob_etcd.translate import is_stale_auth, is_wrong_address, translate
 
 # A member cut off from its cluster would keep its streams open and silent; with this it ends them.
 _STREAM_METADATA = (("hasleader", "true"),)
@@ -36,6 +36,7 @@ class Connection:
         self._endpoint = endpoint
         self._closed = False
         self._answered = False
+        self._turn = 0
         self._retired: set[asyncio.Task[None]] = set()
         self._use(open_channel(endpoint))
 
@@ -137,10 +138,11 @@ class Connection:
         """Our error for one of gRPC's on `channel`.
 
         A stranger at the other end would stay there: before a cluster knows the way to a service, its address may
-        lead anywhere. So that connection is given up, and the next call dials.
+        lead anywhere. A learner serves nobody. So that connection is given up, and the next call dials.
         """
-        if is_stranger(error.details()) and channel is self.channel and not self._closed:
-            self._replace(open_channel(self._endpoint), grace_s=self.timeout_s)
+        if is_wrong_address(error.details()) and channel is self.channel and not self._closed:
+            self._turn += 1
+            self._replace(open_channel(self._endpoint, turn=self._turn), grace_s=self.timeout_s)
         return translate(error, tried=tried, where=self.where, known=self._answered)
 
     def reraise_if_ended(self, channel: aio.Channel) -> None:

@@ -2,11 +2,13 @@
 
     EtcdError
     ├── Unavailable          nothing answered, or not in time; the outcome of a write is unknown
+    │   └── NoSpace          etcd's database is full: no write takes place until somebody makes room
     ├── Refused              etcd answered no: permission, authentication, certificate, quota, a broken request
     ├── Compacted            the wanted revision is gone: list again, then watch from the list's revision + 1
     ├── Wiped                another cluster id or an older revision: the store was wiped or restored
     ├── LeaseNotFound        a put named a lease that does not exist (any more)
     ├── BadEndpoint          an address or certificate file that cannot be used; nothing was tried
+    ├── Forked               this process was forked from one that spoke gRPC; nothing was tried
     └── ServerError          an embedded etcd process could not be started
         └── BinaryNotFound   no etcd binary anywhere; the message names the cure
 
@@ -20,6 +22,10 @@ class EtcdError(Exception):
 
 class Unavailable(EtcdError):
     """No answer in time; whether a write took place is unknown: read, and look for one's own nonce."""
+
+
+class NoSpace(Unavailable):
+    """Etcd's database has reached its quota: it answers reads and takes no writes; this write has not taken place."""
 
 
 class Refused(EtcdError):
@@ -48,6 +54,10 @@ class LeaseNotFound(EtcdError):
 
 class BadEndpoint(EtcdError):
     """The endpoint cannot be used as written: an address that is not host:port, a certificate file unreadable."""
+
+
+class Forked(EtcdError):
+    """This process was forked from one that had a client; gRPC does not survive that, and would wait for ever."""
 
 
 class ServerError(EtcdError):

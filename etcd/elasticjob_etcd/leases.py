@@ -6,6 +6,7 @@ first; the other side has then every right to act as if its owner were gone. It 
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.protocol import Etcd, Lease
 
 _TRIED = "keeping a lease alive"
+
+STALL = 0.25
+"""Of the TTL. Leases are refreshed every third: a stall that ends the lease of another client leaves a refresh of this
+one without an answer for a third of the TTL, less what its own refresh came late."""
 
 
 class KeepAliveStream:
@@ -41,6 +46,12 @@ class KeepAliveStream:
         except TimeoutError as error:
             message = f"etcd at {self._connection.where}: {_TRIED}: no answer in {self._connection.timeout_s} s"
             raise Unavailable(message) from error
+
+    def close(self) -> None:
+        """End the stream and let go of it: gRPC keeps a connection as long as one call of it is held. Idempotent."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.cancel()
 
     async def _ask(self, lease_id: int) -> float:
         sent = self._connection.identity.mark()
@@ -84,12 +95,24 @@ class LeaseKeeper:
         self._backoff = Backoff(rng, most_s=lease.ttl_s / 3)
         self._trouble = "no answer"
         self._alive_until = clock() + lease.ttl_s
-        self._task = asyncio.create_task(self._keep(), name=f"lease {lease.id:x}")
+        self._unanswered_since_s: float | None = None
+        self._stalled_at_s = -math.inf
+        self._task: asyncio.Task[None] | None = asyncio.create_task(self._keep(), name=f"lease {lease.id:x}")
+
+    @property
+    def stalled_at_s(self) -> float:
+        """The last moment at which a refresh had no answer for so long that others may have lost their leases by it."""
+        since_s, now_s = self._unanswered_since_s, self._clock()
+        if since_s is not None and now_s - since_s >= STALL * self.lease.ttl_s:
+            self._stalled_at_s = now_s
+        return self._stalled_at_s
 
     async def close(self) -> None:
         """Stop refreshing; the lease is left to itself. Idempotent."""
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        task, self._task = self._task, None  # how it ended holds the call that it waited for, and so the connection
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
 
     async def _keep(self) -> None:
         pause_s = self.lease.ttl_s / 3
@@ -104,6 +127,8 @@ class LeaseKeeper:
     async def _refresh(self) -> float:
         """One attempt; the seconds to wait before the next."""
         sent = self._clock()
+        if self._unanswered_since_s is None:
+            self._unanswered_since_s = sent
         try:
             async with asyncio.timeout(max(0.0, self._alive_until - sent)):
                 granted_s = await self._etcd.lease_keep_alive(self.lease.id)
@@ -114,6 +139,7 @@ class LeaseKeeper:
             self._trouble = str(error)
             self._lose_if_over()
             return self._backoff.next_s()
+        self._stalled_at_s, self._unanswered_since_s = self.stalled_at_s, None
         if granted_s <= 0:
             self.lose("etcd says that it does not exist any more")
         self._alive_until = sent + granted_s

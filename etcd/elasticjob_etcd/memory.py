@@ -13,6 +13,8 @@ from elasticjob_etcd.identity import Mark, StoreIdentity
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
 
+_PAGE = 100
+
 __all__ = ["MemoryEtcd", "MemoryStore"]
 
 
@@ -39,6 +41,12 @@ class MemoryEtcd:
         found = self.store.range(prefix)
         self._judge(sent)
         return found
+
+    async def pages(self, prefix: str) -> AsyncGenerator[Range, None]:
+        """Read all keys that start with `prefix`, a few at a time."""
+        found = await self.range(prefix)
+        for first in range(0, max(1, len(found.kvs)), _PAGE):
+            yield Range(found.kvs[first : first + _PAGE], found.revision)
 
     async def txn(self, txn: Txn) -> TxnResult:
         """Run one transaction."""

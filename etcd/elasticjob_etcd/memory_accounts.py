@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from elasticjob_etcd.accounts import ROOT
 from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.permissions import Permission, of_folder
 
 
 class MemoryAccounts:
@@ -13,6 +14,9 @@ class MemoryAccounts:
         self.enabled = False
         self.prefixes: dict[str, str] = {}
         self.of: dict[str, set[str]] = {}
+        self.permitted: dict[str, set[Permission]] = {}
+        """What a role permits beside its prefix."""
+        self.passwords: dict[str, str] = {}
 
     async def enable(self, admins: Sequence[str]) -> None:
         """See `Accounts`."""
@@ -43,5 +47,45 @@ class MemoryAccounts:
 
     async def remove(self, user: str, *, role: str) -> None:
         """See `Accounts`."""
+        await self.delete_user(user)
+        await self.delete_role(role)
+
+    async def roles_of(self, user: str) -> frozenset[str]:
+        """See `Accounts`."""
+        return frozenset(self.of.get(user, ()))
+
+    async def permissions_of(self, role: str) -> frozenset[Permission]:
+        """See `Accounts`."""
+        own = {of_folder(self.prefixes[role])} if self.prefixes.get(role) else set()
+        return frozenset(own | self.permitted.get(role, set()))
+
+    async def has_password(self, user: str) -> bool:
+        """See `Accounts`."""
+        return user in self.passwords
+
+    async def revoke_role(self, user: str, role: str) -> None:
+        """See `Accounts`."""
+        self.of.get(user, set()).discard(role)
+
+    async def revoke_permission(self, role: str, permission: Permission) -> None:
+        """See `Accounts`."""
+        self.permitted.get(role, set()).discard(permission)
+        if self.prefixes.get(role) and permission == of_folder(self.prefixes[role]):
+            self.prefixes[role] = ""
+
+    async def delete_user(self, user: str) -> None:
+        """See `Accounts`."""
         self.of.pop(user, None)
+        self.passwords.pop(user, None)
+
+    async def delete_role(self, role: str) -> None:
+        """See `Accounts`."""
         self.prefixes.pop(role, None)
+        self.permitted.pop(role, None)
+        for roles in self.of.values():
+            roles.discard(role)
+
+    async def change_password(self, user: str, password: str) -> None:
+        """See `Accounts`."""
+        if user in self.passwords:
+            self.passwords[user] = password

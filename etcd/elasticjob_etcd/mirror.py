@@ -97,9 +97,10 @@ class Mirror:
 
     async def close(self) -> None:
         """Stop following; `items` stays as it is. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        task, self._task = self._task, None  # how it ended holds the call that it waited for, and so the connection
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
 
     async def wait_change(self, seen_revision: int) -> int:
         """Wait until `revision` is beyond `seen_revision`, and return it; several changes may have been one.

@@ -148,7 +148,8 @@ class Endpoint:
     """Where etcd is and how to speak to it.
 
     Targets are `host:port`; several must be IP addresses of one family (tried in order by the channel) — or
-    name one host that resolves to all. `ca_cert`, `cert` and `key` are PEM files; any of them means TLS.
+    name one host that resolves to all. `unix:PATH` is a socket on this machine. `ca_cert`, `cert` and `key` are PEM
+    files; any of them means TLS.
     `timeout_s` bounds every single call.
     """
 
@@ -204,3 +205,10 @@ class Etcd(Protocol):
 def reads_of(result: TxnResult) -> Sequence[KeyValue]:
     """All keys that a transaction read, flattened."""
     return [kv for read in result.reads for kv in read]
+
+
+class PagedEtcd(Etcd, Protocol):
+    """An `Etcd` that also lists in pieces, for a reader that need not keep all of it."""
+
+    def pages(self, prefix: str) -> AsyncGenerator[Range, None]:
+        """Yield what `range` reads, in key order and all of one revision; one page at least."""

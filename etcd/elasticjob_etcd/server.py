@@ -1,9 +1,9 @@
-"""An embedded etcd: one process on the loopback interface, for runs on one machine and for tests.
+"""An embedded etcd: one process for runs on one machine, for the nodes of a command line, and for tests.
 
-It keeps its data and `etcd.log` in the folder it was given, does not sync to disk (it is not meant to survive
-the machine), stands in a session of its own, so that Ctrl-C does not reach it, and dies with its parent
-whatever that dies of (`tether.py`). Nobody else's server can be taken for it: it counts as started when the
-process itself listens and answers a read.
+It listens on a Unix socket that other users of the machine cannot reach, and at a port only if one is asked for. It
+keeps its data and `etcd.log` in the folder it was given, does not sync to disk (it is not meant to survive the
+machine), stands in a session of its own, so that Ctrl-C does not reach it, and dies with its parent whatever that
+dies of (`tether.py`). No other server can be taken for it: it has started when a read on its own socket is answered.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from elasticjob_etcd import server_log, tether
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import ServerError, Unavailable
+from elasticjob_etcd.listening import LOOPBACK, Listening
 from elasticjob_etcd.protocol import Endpoint
 
-_HOST = "127.0.0.1"
-_PEER_HOST = "127.0.0.2"  # another address, so that the client's port is known from the process's sockets
 _POLL_S = 0.005
 _NO_FSYNC = "unsafe-no-fsync"
 
@@ -33,60 +33,82 @@ QUOTA_BYTES = 256 * 1024 * 1024
 class EtcdServer:
     """A running etcd; `start` makes it, `stop` ends it. It belongs to no event loop."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], listening: Listening, log: Path) -> None:
         self._process = process
-        self.port = port
+        self._listening = listening
+        self._log = log
+        self._port = listening.port
         self.pid = process.pid
-        self.endpoint = Endpoint(targets=(f"{_HOST}:{port}",))
+        self.socket = listening.socket
+
+    @property
+    def port(self) -> int:
+        """For clients; only if one was asked for."""
+        assert self._port is not None
+        return self._port
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where a client of this machine finds it: at its port if it has one, else on its socket."""
+        return self.socket if self._port is None else Endpoint((f"{LOOPBACK}:{self._port}",))
 
     @classmethod
     async def start(
         cls,
         data_dir: str | os.PathLike[str],
         *,
-        client_port: int = 0,
+        client_port: int | None = None,
+        addresses: Sequence[str] = (LOOPBACK,),
         binary: str | os.PathLike[str] | None = None,
         timeout_s: float = 10.0,
         quota_bytes: int = QUOTA_BYTES,
     ) -> "EtcdServer":
         """Start etcd in `data_dir` (made if absent, reused if not) and wait until it answers.
 
-        Port 0 is any free one. Beyond `quota_bytes` it takes no more writes. The thread that calls this must outlive
-        the server: the kernel takes its end for the parent's. Raises `BinaryNotFound`, or `ServerError` with what
-        etcd said last.
+        With a `client_port` it listens at these `addresses` too; 0 is any free one. Beyond `quota_bytes` it takes no
+        more writes. The thread that calls this must outlive the server: the kernel takes its end for the parent's.
+        Raises `BinaryNotFound`, or `ServerError` with what etcd said last.
         """
         program = find_binary(binary)
         folder = _folder(data_dir)
         log = folder / "etcd.log"
-        arguments = [*_arguments(folder, client_port), f"--quota-backend-bytes={quota_bytes}"]
+        listening = Listening.prepared(client_port, addresses)
+        command = [str(program), *_arguments(folder, listening), f"--quota-backend-bytes={quota_bytes}"]
         try:
             try:
-                return await cls._launch([str(program), *arguments, f"--{_NO_FSYNC}"], log, timeout_s)
+                return await cls._launch([*command, f"--{_NO_FSYNC}"], listening, log, timeout_s)
             except ServerError:
                 if not server_log.rejects_flag(log, _NO_FSYNC):
                     raise
-            return await cls._launch([str(program), *arguments], log, timeout_s)  # an etcd too old to know it
-        except ServerError as error:
+            return await cls._launch(command, listening, log, timeout_s)  # an etcd too old to know it
+        except BaseException as error:
+            listening.remove()
+            if not isinstance(error, ServerError):
+                raise
             raise ServerError(server_log.explain(log, port=client_port, otherwise=str(error))) from error
 
     @classmethod
-    async def _launch(cls, command: list[str], log: Path, timeout_s: float) -> "EtcdServer":
-        process = _spawn(command, log)
+    async def _launch(cls, command: list[str], listening: Listening, log: Path, timeout_s: float) -> "EtcdServer":
+        server = cls(_spawn(command, listening.folder, log), listening, log)
         try:
             async with asyncio.timeout(timeout_s):
-                server = cls(process, await _listening_port(process))
                 await server._until_it_answers()
+                if listening.port == 0:
+                    server._port = _listening_port(server.pid)
         except TimeoutError as error:
-            _kill(process)
+            server._end()
             message = f"etcd ({command[0]}) did not answer within {timeout_s:g} s"
             raise ServerError(message) from error
         except BaseException:
-            _kill(process)
+            server._end()
             raise
         return server
 
     async def _until_it_answers(self) -> None:
-        client = EtcdClient(self.endpoint)
+        while not self._listening.is_open:  # gRPC, once refused, would wait longer before it dials again
+            _require_running(self._process)
+            await asyncio.sleep(_POLL_S)
+        client = EtcdClient(self.socket)
         try:
             while True:
                 _require_running(self._process)
@@ -97,6 +119,12 @@ class EtcdServer:
         finally:
             await client.close()
 
+    async def ended(self) -> str:
+        """Wait until the process has ended by itself; how, in words that follow `etcd has ended: `."""
+        await _exited(self._process)
+        how, why = _end_of(self._process.wait()), server_log.last_error(self._log)
+        return f"{how}, {why}" if why else how
+
     async def stop(self, *, grace_s: float = 2.0) -> None:
         """SIGTERM, and SIGKILL after `grace_s` seconds; returns when the process is gone. Idempotent."""
         if self._process.poll() is None:
@@ -106,7 +134,12 @@ class EtcdServer:
 
     def kill(self) -> None:
         """SIGKILL, at once; returns when the process is gone. Idempotent."""
-        _kill(self._process)
+        self._end()
+        self._listening.remove()
+
+    def _end(self) -> None:
+        self._process.kill()  # does nothing once the process was waited for
+        self._process.wait()
 
 
 def _folder(data_dir: str | os.PathLike[str]) -> Path:
@@ -119,21 +152,19 @@ def _folder(data_dir: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _arguments(folder: Path, port: int) -> list[str]:
-    client, peer = f"http://{_HOST}:{port}", f"http://{_PEER_HOST}:1"  # nobody ever dials the peer
+def _arguments(folder: Path, listening: Listening) -> list[str]:
+    sockets = listening.flags()
     options = {
         "name": "elasticjob",
         "data-dir": folder / "data",
-        "listen-client-urls": client,
-        "advertise-client-urls": client,
-        "listen-peer-urls": f"http://{_PEER_HOST}:0",
-        "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"elasticjob={peer}",
+        **sockets,
+        "initial-cluster": f"elasticjob={sockets['initial-advertise-peer-urls']}",
         # The cluster id is a hash of this: a wiped store must not look like the one before.
         "initial-cluster-token": uuid.uuid4().hex,
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "5m",
         "snapshot-count": 10_000,
+        "enable-grpc-gateway": "false",  # HTTP for any web page in a browser of this machine; nothing needs it
         # The one member elects itself after one to six of these ticks; with etcd's own that is up to 1.1 s.
         "heartbeat-interval": 30,
         "election-timeout": 150,
@@ -142,36 +173,40 @@ def _arguments(folder: Path, port: int) -> list[str]:
     return [f"--{name}={value}" for name, value in options.items()]
 
 
-def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
     # etcd reads a flag from ETCD_<FLAG> too; the environment is not meant for this one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
     tethered = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), *command]
     with log.open("wb") as output:
         return subprocess.Popen(
-            tethered, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            tethered,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
         )
 
 
-async def _listening_port(process: subprocess.Popen[bytes]) -> int:
-    import psutil  # noqa: PLC0415  # 15 ms that only those pay who start a server
+def _listening_port(pid: int) -> int:
+    import psutil  # noqa: PLC0415  # 15 ms that only those pay who ask for any free port
 
-    while True:
-        _require_running(process)
-        with contextlib.suppress(psutil.Error):  # it may end while its sockets are looked at
-            for socket in psutil.Process(process.pid).net_connections("tcp4"):
-                if socket.status == psutil.CONN_LISTEN and socket.laddr.ip == _HOST:
-                    return int(socket.laddr.port)
-        await asyncio.sleep(_POLL_S)
+    found = psutil.Process(pid).net_connections("tcp4")
+    return next(each.laddr.port for each in found if each.status == psutil.CONN_LISTEN)
 
 
 def _require_running(process: subprocess.Popen[bytes]) -> None:
     if (code := process.poll()) is not None:
-        end = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        message = f"etcd ended while starting, {end}"
+        message = f"etcd ended while starting, {_end_of(code)}"
         raise ServerError(message)
 
 
-async def _exited(process: subprocess.Popen[bytes], *, within_s: float) -> None:
+def _end_of(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+async def _exited(process: subprocess.Popen[bytes], *, within_s: float | None = None) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     pidfd = os.pidfd_open(process.pid)
@@ -183,8 +218,3 @@ async def _exited(process: subprocess.Popen[bytes], *, within_s: float) -> None:
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    process.kill()  # does nothing once the process was waited for
-    process.wait()

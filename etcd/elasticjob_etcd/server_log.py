@@ -4,15 +4,21 @@ import json
 from pathlib import Path
 
 _TAIL_BYTES = 65_536
+_ERRORS = ('{"level":"error"', '{"level":"panic"', '{"level":"fatal"')
 
 
-def explain(log: Path, *, port: int, otherwise: str) -> str:
+def explain(log: Path, *, port: int | None, otherwise: str) -> str:
     """Why etcd did not start; `otherwise` is what is known without its log."""
     text = _tail(log)
     if "address already in use" in text:
         return f"etcd cannot listen on port {port} of this machine: another program does; choose another port"
     last = _last_words(text)
     return f"{otherwise}; it said last: {last} (all of it: {log})" if last else f"{otherwise}; it said nothing"
+
+
+def last_error(log: Path) -> str:
+    """The last error in its log; empty if there is none."""
+    return next((_last_words(line) for line in reversed(_tail(log).splitlines()) if line.startswith(_ERRORS)), "")
 
 
 def rejects_flag(log: Path, flag: str) -> bool:

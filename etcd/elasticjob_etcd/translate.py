@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, Refused, Unavailable
+from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, Refused, Unavailable
 
 _Code = grpc.StatusCode
 
@@ -31,7 +31,12 @@ _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
 _STRANGER = "Received http2 header with status"
 """An answer without a word of gRPC: who is at that address is no etcd, or not yet."""
-_PASSING = ("too many requests", "database space exceeded", _STRANGER)
+_NO_SPACE = "database space exceeded"
+_LEARNER = "rpc not supported for learner"
+"""A member without a vote yet, as each is for some seconds when it replaces another; it answers soon."""
+_AT_LIMIT = "the limit of one job"
+"""This job has as many leases, watches or streams as one job may have (images/etcd): room comes when some end."""
+_PASSING = ("too many requests", _NO_SPACE, _LEARNER, _STRANGER, _AT_LIMIT)
 """An etcd that is busy, full until somebody makes room, or not there yet: no word about the request itself."""
 _DENIED = "permission denied"
 """Users are part of what etcd loses with its data: until the operator has put them back nobody may do anything."""
@@ -64,6 +69,8 @@ def translate(error: grpc.RpcError, *, tried: str, where: str, known: bool = Fal
         return LeaseNotFound(sentence)
     if _COMPACTED in details:
         return Compacted(0)
+    if _NO_SPACE in details:
+        return NoSpace(sentence)
     if code is _Code.UNAVAILABLE and (reason := _tls_reason(details)):
         return (Unavailable if known else Refused)(f"etcd at {where}: {tried}: {reason}; {details}")
     if code not in _DEFINITE or is_passing(details):
@@ -90,9 +97,14 @@ def is_stale_auth(details: str | None) -> bool:
     return any(text in (details or "") for text in _STALE_AUTH)
 
 
-def is_stranger(details: str | None) -> bool:
-    """Something answers there, over HTTP, that is not etcd."""
-    return _STRANGER in (details or "")
+def is_wrong_address(details: str | None) -> bool:
+    """What answers there cannot serve: something that is not etcd, or a learner; another address may."""
+    return any(text in (details or "") for text in (_STRANGER, _LEARNER))
+
+
+def is_of_learner(details: str | None) -> bool:
+    """A member without a vote refused it."""
+    return _LEARNER in (details or "")
 
 
 def _tls_reason(details: str) -> str | None:

@@ -1,8 +1,10 @@
 """`/opt/elasticjob/bin/elasticjob-agent`, after the launcher: the agent in an image that has nothing of ours.
 
-Two things only. `--install TARGET` copies the payload into a volume, as the init container of a pod does. Anything else
-is the agent's own command line, with the environment that the container had before the launcher hid it: the workers
-get that one, and nothing of the payload's.
+Four things only. `--install TARGET` copies the payload into a volume, as the init container of a pod does.
+`--enable-auth` prepares the data of an etcd (elasticjob_etcd.auth_bootstrap), and `--run-member` becomes one of several
+members of etcd (elasticjob_etcd.member_bootstrap): etcd's image has no shell. Anything else is the agent's own command
+line, with the environment that the container had before the launcher hid it: the workers get that one, and nothing of
+the payload's.
 
 The interpreter is isolated: nothing here may look at HOME, at the user's name or at a path outside the payload.
 """
@@ -17,6 +19,8 @@ from pathlib import Path
 
 HOME = Path("/opt/elasticjob")
 _INSTALL = "--install"
+_ENABLE_AUTH = "--enable-auth"
+_RUN_MEMBER = "--run-member"
 _FAILED = 1
 _USAGE = 2
 
@@ -26,6 +30,14 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == [_INSTALL]:
         sys.exit(_install_from_command_line(arguments[1:]))
+    if arguments[:1] == [_ENABLE_AUTH]:
+        from elasticjob_etcd import auth_bootstrap  # noqa: PLC0415 -- installing needs nothing of it
+
+        sys.exit(auth_bootstrap.main(arguments[1:], container_environment(os.environ)))
+    if arguments[:1] == [_RUN_MEMBER]:
+        from elasticjob_etcd import member_bootstrap  # noqa: PLC0415 -- as above
+
+        sys.exit(member_bootstrap.main(arguments[1:], container_environment(os.environ)))
     # Only now: installing needs nothing of the agent, and the init of a container must not have it in its memory.
     from elasticjob_agent.pid_one import become_init_if_first  # noqa: PLC0415 -- see above
 

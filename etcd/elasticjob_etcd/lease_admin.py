@@ -1,0 +1,80 @@
+"""All leases of an etcd cluster, whoever they are of, for those who look after it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from elasticjob_etcd.connection import Connection
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.errors import LeaseNotFound
+from elasticjob_etcd.protocol import Endpoint
+
+_AT_ONCE = 64
+"""Leases that are asked about at the same time."""
+
+
+class LeaseAdmin(Protocol):
+    """An administrator's view of leases; every method may raise `errors.EtcdError`."""
+
+    async def leases(self) -> frozenset[int]:
+        """Ids of all leases."""
+
+    async def with_keys(self, leases: frozenset[int]) -> frozenset[int]:
+        """Ids of those of `leases` that a key is tied to."""
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease and its keys; nothing if it is gone."""
+
+
+class EtcdLeaseAdmin:
+    """Those of a real etcd, over one connection of the administrator's."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(cls, endpoint: Endpoint) -> AsyncIterator["EtcdLeaseAdmin"]:
+        """Connect for a short while, with the certificate files as they are now."""
+        connection = Connection(endpoint)
+        try:
+            yield cls(connection)
+        finally:
+            await connection.close()
+
+    async def leases(self) -> frozenset[int]:
+        """See `LeaseAdmin`."""
+        method = self._connection.lease.LeaseLeases
+        answer = await self._connection.call(method, rpc.LeaseLeasesRequest(), tried="list of leases")
+        return frozenset(lease.ID for lease in answer.leases)
+
+    async def with_keys(self, leases: frozenset[int]) -> frozenset[int]:
+        """See `LeaseAdmin`. A read of all keys would load their values into etcd's memory, also with `keys_only`."""
+        found, asked = set[int](), sorted(leases)
+        for start in range(0, len(asked), _AT_ONCE):
+            batch = asked[start : start + _AT_ONCE]
+            answers = await asyncio.gather(*map(self._has_key, batch), return_exceptions=True)
+            for lease, answer in zip(batch, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+                if answer:
+                    found.add(lease)
+        return frozenset(found)
+
+    async def _has_key(self, lease: int) -> bool:
+        """Whether a key is tied to it; False if the lease is gone."""
+        request = rpc.LeaseTimeToLiveRequest(ID=lease, keys=True)
+        try:
+            answer = await self._connection.call(
+                self._connection.lease.LeaseTimeToLive, request, tried="look at a lease"
+            )
+        except LeaseNotFound:
+            return False
+        return bool(answer.keys)
+
+    async def revoke(self, lease: int) -> None:
+        """See `LeaseAdmin`."""
+        with contextlib.suppress(LeaseNotFound):
+            request = rpc.LeaseRevokeRequest(ID=lease)
+            await self._connection.call(self._connection.lease.LeaseRevoke, request, tried="revoke of a lease")

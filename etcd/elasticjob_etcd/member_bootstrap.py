@@ -1,0 +1,296 @@
+"""Starts one member of an etcd cluster, and decides how: the first process of etcd's container when there are several.
+
+It asks the other members: an etcd that runs lists its members on its client port, and a member without data answers on
+its peer port, from this program, that it has none. What follows from the answers is `member_policy`'s. etcd replaces
+this process in the end. All of it goes through gRPC, which has a TLS of its own: the payload's Python has none.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import grpc
+
+from elasticjob_etcd import auth_bootstrap
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.maintenance import member_of
+from elasticjob_etcd.member_policy import (
+    Action,
+    Answer,
+    Away,
+    Decision,
+    Empty,
+    Learner,
+    ListedMember,
+    Own,
+    Running,
+    decide,
+)
+from elasticjob_etcd.translate import is_of_learner
+
+OPTION = "--run-member"
+"""By this first argument the payload knows that it is to do this."""
+_SERVICE, _METHOD = "elasticjob.Member", "IsEmpty"
+"""On the peer port of a member that waits: answers with the member's peer URL; an etcd answers nothing of the kind."""
+_ASK_S = 2.0
+_POLL_S = 0.5
+_START_S = 120.0
+"""How long one that starts on its data waits for a majority; the others may have lost theirs meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files of this member."""
+
+    ca_cert: str
+    cert: str
+    key: str
+
+    def client(self) -> grpc.ChannelCredentials:
+        """For asking others: they must have a certificate of their name, and etcd wants one of ours."""
+        return grpc.ssl_channel_credentials(*(Path(path).read_bytes() for path in (self.ca_cert, self.key, self.cert)))
+
+    def server(self) -> grpc.ServerCredentials:
+        """For answering: that a member is empty is no secret."""
+        return grpc.ssl_server_credentials([(Path(self.key).read_bytes(), Path(self.cert).read_bytes())])
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a member is: its peer URL, and HOST:PORT for clients."""
+
+    peer_url: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What this member is told on its command line; `peers` are all members in their order."""
+
+    name: str
+    peers: Mapping[str, Address]
+    data_dir: Path
+    listen: str
+    admin: str
+    tls: Tls | None
+    serving: Sequence[str]
+    command: Sequence[str]
+
+    @property
+    def others(self) -> dict[str, Address]:
+        """All members but this one."""
+        return {name: address for name, address in self.peers.items() if name != self.name}
+
+    def own(self) -> Own:
+        """As the policy wants it."""
+        has_data = any((self.data_dir / "member" / "wal").glob("*.wal"))
+        return Own(self.name, self.peers[self.name].peer_url, self.name == next(iter(self.peers)), has_data)
+
+    @property
+    def start_mark(self) -> Path:
+        """Beside the data: this program has started a member here."""
+        return self.data_dir.parent / "started"
+
+    @property
+    def auth_mark(self) -> Path:
+        """Beside the data: authentication was enabled in them, or they come from a cluster that has it enabled."""
+        return self.data_dir.parent / "auth-enabled"
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Become etcd; the exit code when that is not possible."""
+    member = _parse(arguments)
+    decision = _first_start(member, wait_until_decided(member))
+    _log(f"{member.name}: {decision.action.value}")
+    command = [*member.command, *_flags(member, decision)]
+    if member.admin and (code := _enable_auth(member, decision.action, command, environment)):
+        return code
+    return _become([*command, *member.serving], environment)
+
+
+def _first_start(member: Member, decision: Decision) -> Decision:
+    """The decision, but for data that were never started among several: they are started as they are first.
+
+    They may be those of a single member, which needs no others. `--force-new-cluster` drops what the log has and is not
+    marked as committed in it: after a crash the newest writes. If they do need others, the next start goes on alone.
+    """
+    is_first = not member.start_mark.exists() and not member.auth_mark.exists()  # older versions left only the latter
+    member.start_mark.parent.mkdir(parents=True, exist_ok=True)
+    member.start_mark.touch()
+    return Decision(Action.START) if is_first and decision.action is Action.FORCE else decision
+
+
+def _enable_auth(member: Member, action: Action, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Enable authentication in the data where that is not done; the exit code when it fails."""
+    if action in (Action.BOOTSTRAP, Action.FORCE):
+        # The mark may be of other data, or of a join that received nothing. If this fails halfway, no mark may be left.
+        member.auth_mark.unlink(missing_ok=True)
+    if member.auth_mark.exists():
+        return 0
+    if action is not Action.JOIN:  # a member that joins gets the cluster's users with the rest of the data
+        limit = [f"--timeout={_START_S:g}"] if action is Action.START else []
+        if code := auth_bootstrap.main([f"--admin={member.admin}", *limit, "--", *command], environment):
+            return code
+    member.auth_mark.touch()
+    return 0
+
+
+def _become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+    try:
+        os.execvpe(command[0], command, dict(environment))  # noqa: S606 -- this is etcd's container
+    except OSError as error:
+        sys.exit(f"elasticjob-agent {OPTION}: {command[0]}: {error.strerror}")
+
+
+def wait_until_decided(member: Member, *, pause_s: float = _POLL_S) -> Decision:
+    """Ask the others until there is something to do; while it has no data this member answers that, too."""
+    own, said = member.own(), ""
+    with contextlib.ExitStack() as answering:
+        if not own.has_data:
+            answering.enter_context(_answering(member))
+        while True:
+            decision = decide(own, {name: ask(other, member.tls) for name, other in member.others.items()})
+            if decision.action is Action.DISCARD:
+                _log(f"{member.name}: {decision.action.value}")
+                member.auth_mark.unlink(missing_ok=True)
+                _discard(member.data_dir)
+                return wait_until_decided(member, pause_s=pause_s)
+            if decision.action is not Action.WAIT:
+                return decision
+            if decision.reason != said:
+                said = decision.reason
+                _log(f"{member.name}: waiting: {said}")
+            time.sleep(pause_s)
+
+
+def _discard(data_dir: Path) -> None:
+    """Keep the last data that were given up, for whoever wants to look."""
+    aside = data_dir.with_name(f"{data_dir.name}.removed")
+    shutil.rmtree(aside, ignore_errors=True)
+    data_dir.rename(aside)
+
+
+def ask(other: Address, tls: Tls | None) -> Answer:
+    """What another member answers."""
+    credentials = None if tls is None else tls.client()
+    with _channel(other.client, credentials) as channel:
+        try:
+            listed = rpc.ClusterStub(channel).MemberList(rpc.MemberListRequest(), timeout=_ASK_S).members
+        except grpc.RpcError as error:
+            if is_of_learner(error.details()):
+                return Learner()
+        else:
+            return Running(tuple(ListedMember(m.name, m.peer_urls[0], m.is_learner) for m in map(member_of, listed)))
+    return Empty() if _says_empty(other.peer_url, credentials) else Away()
+
+
+def is_empty(peer_url: str, ca_cert: str | None) -> bool:
+    """Whether this member has answered that it has no data; False for silence and for any other answer."""
+    if peer_url.startswith("https://"):
+        return _says_empty(peer_url, grpc.ssl_channel_credentials(Path(ca_cert).read_bytes() if ca_cert else None))
+    return _says_empty(peer_url, None)
+
+
+def _says_empty(peer_url: str, credentials: grpc.ChannelCredentials | None) -> bool:
+    with _channel(peer_url.partition("://")[2], credentials) as channel:
+        try:
+            answer: bytes = channel.unary_unary(f"/{_SERVICE}/{_METHOD}", None, None)(b"", timeout=_ASK_S)
+        except grpc.RpcError:
+            return False
+    return answer.decode(errors="replace") == peer_url
+
+
+def _channel(target: str, credentials: grpc.ChannelCredentials | None) -> grpc.Channel:
+    options = (("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1))
+    if credentials is None:
+        return grpc.insecure_channel(target, options=options)
+    return grpc.secure_channel(target, credentials, options=options)
+
+
+@contextlib.contextmanager
+def _answering(member: Member) -> Iterator[None]:
+    """Meanwhile whoever asks is answered that this member has no data."""
+    url = member.peers[member.name].peer_url
+    answer = grpc.unary_unary_rpc_method_handler(lambda _request, _context: url.encode())
+    # Without this flag the port could be shared with an etcd that begins to listen before this has ended.
+    server = grpc.server(ThreadPoolExecutor(2), options=(("grpc.so_reuseport", 0),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: answer}),))
+    place = f"{member.listen}:{url.rpartition(':')[2]}"
+    if member.tls is None:
+        server.add_insecure_port(place)
+    else:
+        server.add_secure_port(place, member.tls.server())
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(grace=None).wait()
+
+
+def _flags(member: Member, decision: Decision) -> list[str]:
+    own_url = member.peers[member.name].peer_url
+    flags = [f"--name={member.name}", f"--data-dir={member.data_dir}", f"--initial-advertise-peer-urls={own_url}"]
+    initial = decision.initial_cluster or ((member.name, own_url),)
+    flags.append("--initial-cluster=" + ",".join(f"{name}={url}" for name, url in initial))
+    match decision.action:
+        case Action.BOOTSTRAP:
+            # Its id is a hash of this: data that was lost must not come back as the same cluster.
+            flags.append(f"--initial-cluster-token={uuid.uuid4().hex}")
+        case Action.JOIN:
+            flags.append("--initial-cluster-state=existing")
+        case Action.FORCE:
+            flags.append("--force-new-cluster")
+        case _:
+            pass
+    return flags
+
+
+def _parse(arguments: Sequence[str]) -> Member:
+    parser = argparse.ArgumentParser(prog=f"elasticjob-agent {OPTION}", description=__doc__)
+    parser.add_argument("--name", required=True, help="of this member")
+    parser.add_argument(
+        "--member", action="append", required=True, metavar="NAME=PEER_URL,HOST:PORT", help="all, in their order"
+    )
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--listen", default="0.0.0.0", help="address for the answer that it has no data")  # noqa: S104
+    parser.add_argument("--enable-auth", default="", metavar="ADMIN", help="enable authentication in new data")
+    for name in ("ca-cert", "cert", "key"):
+        parser.add_argument(f"--{name}", default="", metavar="FILE")
+    parser.add_argument(
+        "--serving", action="append", default=[], metavar="FLAG", help="of etcd, but not before it asks for users"
+    )
+    parser.add_argument("command", nargs="+", metavar="ETCD", help="etcd and its other flags, after --")
+    options = parser.parse_args(arguments)
+    pairs = (pair.partition("=") for pair in options.member)
+    peers = {name: Address(*where.split(",", 1)) for name, _, where in pairs}
+    if options.name not in peers:
+        parser.error(f"--name: {options.name} is none of {', '.join(peers)}")
+    tls = Tls(options.ca_cert, options.cert, options.key) if options.cert else None
+    return Member(
+        name=options.name,
+        peers=peers,
+        data_dir=options.data_dir,
+        listen=options.listen,
+        admin=options.enable_auth,
+        tls=tls,
+        serving=options.serving,
+        command=options.command,
+    )
+
+
+def _log(message: str) -> None:
+    print(f"elasticjob-agent {OPTION}: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main(sys.argv[1:], os.environ))

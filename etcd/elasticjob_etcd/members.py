@@ -1,0 +1,29 @@
+"""The members of an etcd cluster, as an administrator sees them; plain records."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of the cluster; `targets` is where its clients dial.
+
+    It has neither a name nor targets until it has started for the first time.
+    """
+
+    id: int
+    name: str
+    targets: tuple[str, ...]
+    peer_urls: tuple[str, ...] = ()
+    is_learner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """What one member reports of itself; sizes are bytes, `quota` is 0 where etcd is too old to report it."""
+
+    id: int
+    is_leader: bool
+    revision: int
+    db_size: int
+    db_size_in_use: int
+    quota: int = 0

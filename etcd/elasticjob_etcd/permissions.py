@@ -1,0 +1,28 @@
+"""What a role of etcd permits, as records; pure, for those who judge it without a client."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Access(IntEnum):
+    """etcd's kinds of permission, by its own numbers."""
+
+    READ = 0
+    WRITE = 1
+    READWRITE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Access to one key, or to all from `key` up to `range_end`."""
+
+    key: str
+    range_end: str
+    access: Access = Access.READWRITE
+
+
+def of_folder(prefix: str) -> Permission:
+    """All access below a prefix that ends with a slash."""
+    if not prefix.endswith("/"):
+        raise ValueError(f"{prefix!r} does not end with a slash")
+    return Permission(prefix, prefix[:-1] + chr(ord("/") + 1))
