@@ -20,6 +20,8 @@ __all__ = ["NO_STREAMS", "NodeRange", "Streams", "UsageError", "build_parser"]
 C10D_PORT = 29400
 STATIC_PORT = 29500
 ETCD_PORT = 2379
+_MOST_NPROC = 1024
+"""As the CRD's spec.nprocPerNode."""
 RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 _BOTH = 3
 
@@ -80,8 +82,10 @@ def parse_nproc(text: str, environment: Mapping[str, str], system: Path = device
         if not count:
             raise UsageError(f"--nproc-per-node {text}: there is no {text.upper()} here")
         return count
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--nproc-per-node {text}: it must be a number from 1, auto, gpu, cpu or xpu")
+    if not text.isdecimal() or len(text) > len(str(_MOST_NPROC)) or not 1 <= int(text) <= _MOST_NPROC:
+        raise UsageError(
+            f"--nproc-per-node {text:.20}: it must be a number from 1 to {_MOST_NPROC}, auto, gpu, cpu or xpu"
+        )
     return int(text)
 
 

@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elasticjob_agent import settings
 from elasticjob_agent.liveness import answered
 from elasticjob_agent.meeting import Hosted, Meeting, There
-from elasticjob_agent.node import NodeSettings, run_node
+from elasticjob_agent.node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.options import UsageError, build_parser
 from elasticjob_agent.remarks import remarks
 from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
@@ -24,10 +25,11 @@ from elasticjob_api import names
 from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_etcd.errors import EtcdError
 
+if TYPE_CHECKING:
+    from elasticjob_etcd.server import EtcdServer
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-_STOP_S = 15.0
-"""Seconds for the workers of a job that is over; their short grace is 5."""
 
 log = logging.getLogger("elasticjob_agent")
 
@@ -87,55 +89,52 @@ async def _be_node(
     meeting = settings.check(namespace, environment)
     for sentence in remarks(namespace, environment):
         log.warning("%s", sentence)
-    async with _etcd(meeting, log_dir) as (targets, is_owner):
+    async with _etcd(meeting) as (targets, server):
         made = settings.from_command_line(namespace, environment, log_dir, targets=targets, meeting=meeting)
-        if not isinstance(meeting, Hosted):
-            return await run_node(made, told)
-        if not is_owner:
+        if server is None:
             return await _run_as_guest(made, meeting, told)
-        outcome = await run_node(made, told)
-        if outcome.world is not None:
+        from elasticjob_agent.hosted import own_etcd_gone  # noqa: PLC0415  # as below
+
+        outcome = await run_node_until(own_etcd_gone(server), made, told)
+        if isinstance(meeting, Hosted) and outcome.world is not None:
             from elasticjob_agent.hosted import others_left  # noqa: PLC0415  # as below
 
-            await others_left(made.profile.keys, meeting)
+            await others_left(made.profile.keys, server)
         return outcome
 
 
 @contextlib.asynccontextmanager
-async def _etcd(meeting: Meeting, log_dir: Path) -> AsyncIterator[tuple[tuple[str, ...], bool]]:
-    """Where etcd is, and whether this agent has started it."""
+async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdServer | None]]":
+    """Where etcd is, and the server if this agent has started it."""
     if isinstance(meeting, There):
-        yield meeting.targets, False
+        yield meeting.targets, None
         return
     # An etcd of the job's own is loaded only by who has one: 10 ms of a start.
-    if isinstance(meeting, Hosted):
-        from elasticjob_agent.hosted import hosted_etcd  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
 
-        async with hosted_etcd(meeting, log_dir) as is_owner:
-            yield (f"127.0.0.1:{meeting.port}" if is_owner else meeting.target,), is_owner
-        return
+    from elasticjob_agent.hosted import hosted_etcd  # noqa: PLC0415
     from elasticjob_etcd.server import EtcdServer  # noqa: PLC0415
 
-    server = await EtcdServer.start(log_dir / "etcd")
-    try:
-        yield server.endpoint.targets, True
-    finally:
-        await server.stop()
+    # Not in the log folder: an etcd whose disk the workers have filled ends.
+    with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
+        if isinstance(meeting, Hosted):
+            async with hosted_etcd(meeting, Path(folder)) as server:
+                yield server.socket.targets if server else (meeting.target,), server
+            return
+        server = await EtcdServer.start(folder)
+        try:
+            yield server.socket.targets, server
+        finally:
+            await server.stop()
 
 
-async def _run_as_guest(made: NodeSettings, meeting: Hosted, told: list[signal.Signals]) -> Outcome:
-    """Be a node of a job whose etcd another node has started: when that node is gone, so is the job."""
+async def _run_as_guest(made: NodeSettings, meeting: Meeting, told: list[signal.Signals]) -> Outcome:
+    """Be a node of a job whose etcd is not this agent's; when one of the nodes has started it, until that is gone."""
+    if not isinstance(meeting, Hosted):
+        return await run_node(made, told)
     from elasticjob_agent.hosted import owner_gone  # noqa: PLC0415  # as above
 
-    node = asyncio.create_task(run_node(made, told), name="node")
-    gone = asyncio.create_task(owner_gone(meeting), name="owner gone")
-    await asyncio.wait({node, gone}, return_when=asyncio.FIRST_COMPLETED)
-    gone.cancel()
-    if node.done():
-        return node.result()
-    node.cancel()
-    await asyncio.wait({node}, timeout=_STOP_S)  # who is not done by then is cancelled once more as the loop ends
-    return Outcome(ExitCode.UNAVAILABLE, f"the node that had started the etcd at {meeting.target} is gone, and it too")
+    return await run_node_until(owner_gone(meeting), made, told)
 
 
 # -- files -------------------------------------------------------------------------------------------

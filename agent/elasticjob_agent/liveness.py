@@ -17,7 +17,7 @@ _LATEST_S = 10.0
 
 @contextlib.asynccontextmanager
 async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
-    """Answer while inside. Raises OSError when the port is taken."""
+    """Answer while inside; a port that is taken is logged, and nothing is answered."""
     if not environment.get(ENV_HEALTH_CHECK_PORT):
         yield
         return
@@ -31,9 +31,7 @@ async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
             beat_s = time.monotonic()
             await asyncio.sleep(_BEAT_S)
 
-    server = health.from_environment(lambda: time.monotonic() - beat_s < _LATEST_S, environment)
-    if server is not None:
-        server.start()
+    server = health.start_from_environment(lambda: time.monotonic() - beat_s < _LATEST_S, environment)
     task = asyncio.create_task(beat(), name="liveness")
     try:
         yield

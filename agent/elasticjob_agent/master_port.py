@@ -10,7 +10,15 @@ import socket
 import weakref
 from contextlib import suppress
 
-from elasticjob_agent.port_choice import Choose, at_random, candidates, ephemeral_range, inner_socket, marked
+from elasticjob_agent.port_choice import (
+    Choose,
+    at_random,
+    candidates,
+    ephemeral_range,
+    inner_socket,
+    mark_or_none,
+    marked,
+)
 
 
 class MasterPort:
@@ -58,15 +66,16 @@ class MasterPort:
                 return self._hold(self._address, candidate)
         for address in (self._address, ""):
             with suppress(OSError):
-                return self._hold(address, 0)
-        return self._hold("::", 0)  # the address is not one of this host (it is translated on the way)
+                return self._hold(address, 0, last_resort=True)
+        # The address is not one of this host (it is translated on the way).
+        return self._hold("::", 0, last_resort=True)
 
-    def _hold(self, address: str, candidate: int) -> tuple[int, list[socket.socket]]:
+    def _hold(self, address: str, candidate: int, *, last_resort: bool = False) -> tuple[int, list[socket.socket]]:
         """This port and its mark, or with 0 one of the kernel's; raises OSError."""
         held = bound(address, candidate)
         try:
             number: int = held.getsockname()[1]
-            return number, [held, marked(number)]
+            return number, [held, *(mark_or_none(number) if last_resort else [marked(number)])]
         except OSError:
             held.close()
             raise

@@ -1,10 +1,11 @@
 """PURE: where the nodes of a command-line job meet, from --rdzv-backend and what belongs to it.
 
 torchrun's backends, over etcd: `etcd` is one that is there; with `c10d` the endpoint's host starts one at the endpoint;
-with `static` node rank 0 starts one beside MASTER_PORT; a single node with nothing said, or --standalone, has its own.
+with `static` node rank 0 starts one beside MASTER_PORT. A single node that no other can join has one without a port.
 """
 
 import argparse
+import ipaddress
 from dataclasses import dataclass
 
 from elasticjob_agent import arguments
@@ -27,7 +28,11 @@ class There:
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """An etcd of this agent's own, for this machine alone."""
+    """An etcd of this agent's own, which listens at no port."""
+
+    host: str = ""
+    master_port: int | None = None
+    """Static: MASTER_PORT, with `host` as MASTER_ADDR."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +63,19 @@ def meeting_of(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
     if backend in ETCD_NAMES:
         return There(arguments.parse_endpoint(namespace.rdzv_endpoint))
     if backend == "c10d":
-        return _c10d(namespace.rdzv_endpoint, conf)
+        return _c10d(namespace, conf)
     if backend == "static":
         return _static(namespace, conf)
     why = _REFUSED.get(backend, "known are etcd, c10d and static (or --standalone)")
     raise UsageError(f"--rdzv-backend {backend}: {why}")
 
 
-def _c10d(endpoint: str, conf: RdzvConf) -> Meeting:
-    if not endpoint:
+def _c10d(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+    if not namespace.rdzv_endpoint:
         raise UsageError("--rdzv-endpoint is missing: HOST:PORT, HOST being one of the nodes (or use --standalone)")
-    host, port = _split(endpoint, C10D_PORT)
-    return Hosted(host=host, port=port, is_owner=conf.is_host) if port else Private()
+    host, port = _split(namespace.rdzv_endpoint, C10D_PORT)
+    single = arguments.parse_nnodes(namespace.nnodes).max == 1 and is_loopback(host) and conf.is_host is not False
+    return Private() if single or not port else Hosted(host=host, port=port, is_owner=conf.is_host)
 
 
 def _static(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
@@ -84,7 +90,17 @@ def _static(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
     rank = arguments.parse_whole("node-rank", namespace.node_rank or "0")
     if rank >= nodes.max:
         raise UsageError(f"--node-rank {rank}: with --nnodes {namespace.nnodes} the last one is {nodes.max - 1}")
+    if nodes.max == 1 and not conf.etcd_port and (is_loopback(host) or not namespace.rdzv_endpoint):
+        return Private(host, port)
     return Hosted(host=host, port=conf.etcd_port or port + 1, is_owner=rank == 0, master_port=port)
+
+
+def is_loopback(host: str) -> bool:
+    """No other machine can dial this host. A name other than localhost may be this machine's for others, too."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _split(endpoint: str, default_port: int) -> tuple[str, int]:

@@ -37,6 +37,8 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint, Etcd
 
+_STOP_S = 15.0
+"""Seconds for the workers of a job that is over; their short grace is 5."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 log = logging.getLogger(__name__)
@@ -103,6 +105,21 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
         trace.close()
         for console in consoles:
             console.close()
+
+
+async def run_node_until(
+    end: Coroutine[Any, Any, str], settings: NodeSettings, told: list[signal.Signals] | None = None
+) -> Outcome:
+    """As `run_node`, but the job is over for this node as soon as `end` returns, with the sentence that it gives."""
+    node = asyncio.create_task(run_node(settings, told), name="node")
+    over = asyncio.create_task(end, name="end of etcd")
+    await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
+    over.cancel()
+    if node.done():
+        return node.result()
+    node.cancel()
+    await asyncio.wait({node}, timeout=_STOP_S)  # who is not done by then is cancelled once more as the loop ends
+    return Outcome(ExitCode.UNAVAILABLE, over.result())
 
 
 async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:

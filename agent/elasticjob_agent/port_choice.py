@@ -51,6 +51,17 @@ def marked(number: int) -> socket.socket:
     return mark
 
 
+def mark_or_none(number: int) -> list[socket.socket]:
+    """The mark of this port, in a list that is empty where it cannot be had.
+
+    For the last resort alone: any user of the host can take all marks, and must not stop others by that.
+    """
+    try:
+        return [marked(number)]
+    except OSError:
+        return []
+
+
 def inner_socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
     """A socket that no process started here ever has.
 

@@ -21,7 +21,7 @@ _SECONDS = {
     "backoff",
     "backoff_max",
 }
-_MAY_BE_NONE = {"restart_window", "backoff", "backoff_max"}
+_MAY_BE_NONE = {"last_call_timeout", "restart_window", "backoff", "backoff_max"}
 _ATTEMPTS = 3.0
 _INTERVAL_S = 5.0
 _FILES = {"cacert": "ca", "ca_cert": "ca", "cert": "cert", "ssl_cert": "cert", "key": "key", "ssl_cert_key": "key"}

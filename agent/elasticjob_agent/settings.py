@@ -19,6 +19,7 @@ from elasticjob_agent.options import UsageError
 from elasticjob_agent.output import PREFIX_TEMPLATE, Output
 from elasticjob_agent.rdzv_conf import RdzvConf
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.rendezvous.own_address import own_address as address_towards
 from elasticjob_api import keys, names
 from elasticjob_api.brief import Brief, decode_brief
@@ -28,6 +29,7 @@ from elasticjob_api.records import Slots
 from elasticjob_etcd.protocol import Endpoint
 
 _LEASE_TTL_S = 6.0
+_JOIN_TIMEOUT_S = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +63,23 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         environment=dict(environment),
         run_id=environment.get(names.ENV_JOB_UID) or need(names.ENV_JOB),
         log_dir=log_dir,
+        join_timeout_s=_join_timeout_s(environment),
         trace=environment.get(names.ENV_TRACE),
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
         cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
     )
+
+
+def _join_timeout_s(environment: Mapping[str, str]) -> float:
+    """The manifest's joinTimeoutSeconds; the default where an older operator gives none."""
+    text = environment.get(names.ENV_JOIN_TIMEOUT)
+    try:
+        seconds = float(text) if text else _JOIN_TIMEOUT_S
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"{names.ENV_JOIN_TIMEOUT} is {text!r}; it must be a number of seconds above 0")
+    return seconds
 
 
 def _brief(environment: Mapping[str, str]) -> Brief | None:
@@ -116,7 +131,7 @@ def from_command_line(
         trace=environment.get(names.ENV_TRACE),
         termination_log=environment.get(names.ENV_TERMINATION_LOG),
         signals=arguments.parse_signals(namespace.signals_to_handle),
-        given_port=meeting.master_port if isinstance(meeting, Hosted) else None,
+        given_port=None if isinstance(meeting, There) else meeting.master_port,
         output=output_of(namespace, environment),
         virtual_local_rank=namespace.virtual_local_rank,
         cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
@@ -131,7 +146,7 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
         desired=nodes.max,
         max_restarts=arguments.parse_whole("max-restarts", namespace.max_restarts),
         join_timeout_s=conf.join_timeout_s or 600.0,
-        last_call_s=conf.last_call_s or 5.0,
+        last_call_s=LAST_CALL_S if conf.last_call_s is None else conf.last_call_s,
         scale_up_delay_s=1.0,
         stop_grace_s=_stop_grace_s(namespace, environment),
         progress_deadline_s=conf.progress_deadline_s or 0.0,
@@ -166,7 +181,7 @@ def _profile(
 
 
 def _is_static(meeting: Meeting) -> bool:
-    return isinstance(meeting, Hosted) and meeting.master_port is not None
+    return not isinstance(meeting, There) and meeting.master_port is not None
 
 
 def _slot(namespace: argparse.Namespace, meeting: Meeting) -> int | None:
@@ -180,10 +195,9 @@ def _address(namespace: argparse.Namespace, targets: tuple[str, ...], meeting: M
     """Static: node rank 0 is reached by the name that the user gave; its workers open their store there."""
     if namespace.local_addr:
         return str(namespace.local_addr)
-    if isinstance(meeting, Hosted):
-        first = _is_static(meeting) and _slot(namespace, meeting) == 0
-        return meeting.host if first else own_address(meeting.target)
-    return own_address(targets[0])
+    if not isinstance(meeting, There) and _is_static(meeting) and _slot(namespace, meeting) == 0:
+        return meeting.host
+    return own_address(meeting.target if isinstance(meeting, Hosted) else targets[0])
 
 
 def _stop_grace_s(namespace: argparse.Namespace, environment: Mapping[str, str]) -> float:

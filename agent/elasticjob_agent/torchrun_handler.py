@@ -26,6 +26,7 @@ from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundi
 from elasticjob_agent.rendezvous.interface import RendezvousInfo
 from elasticjob_agent.rendezvous.job import NodeOffer
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.round_store import RoundOver, RoundStore
 from elasticjob_agent.settings import own_address
 from elasticjob_agent.supervisor.background import Background, background
@@ -63,7 +64,7 @@ def create(parameters: Any) -> "TorchrunRendezvous":
         desired=parameters.max_nodes,
         max_restarts=_NO_LIMIT,
         join_timeout_s=conf.join_timeout_s or 600.0,
-        last_call_s=conf.last_call_s or 5.0,
+        last_call_s=LAST_CALL_S if conf.last_call_s is None else conf.last_call_s,
         scale_up_delay_s=1.0,
     )
     profile = Profile(

@@ -1,6 +1,7 @@
 """Where events go: destinations by name, each a handler of the logging module.
 
-`null` and `console` are there; programs add their own with `register`. Nothing here touches the root logger.
+`null`, `console` and, for events of rendezvous, `dynamic_rendezvous` are there; programs add their own with `register`.
+Nothing here touches the root logger.
 """
 
 import logging
@@ -19,7 +20,11 @@ class _Stderr(logging.StreamHandler[Any]):
         return sys.stderr
 
 
-_log_handlers: dict[str, logging.Handler] = {"console": _Stderr(), "null": logging.NullHandler()}
+_log_handlers: dict[str, logging.Handler] = {
+    "console": _Stderr(),
+    "dynamic_rendezvous": logging.NullHandler(),
+    "null": logging.NullHandler(),
+}
 
 
 def register(destination: str, handler: logging.Handler) -> None:

@@ -10,7 +10,15 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
-from elasticjob_agent.port_choice import Choose, at_random, candidates, ephemeral_range, inner_socket, marked
+from elasticjob_agent.port_choice import (
+    Choose,
+    at_random,
+    candidates,
+    ephemeral_range,
+    inner_socket,
+    mark_or_none,
+    marked,
+)
 
 
 def free_port() -> int:
@@ -57,17 +65,17 @@ class HeldPort:
         for candidate in candidates(ephemeral_range(), choose):
             with suppress(OSError):
                 return self._hold(candidate)
-        return self._hold(0)  # everything else is taken: one of the kernel's own
+        return self._hold(0, last_resort=True)  # everything else is taken: one of the kernel's own
 
-    def _hold(self, candidate: int) -> int:
+    def _hold(self, candidate: int, *, last_resort: bool = False) -> int:
         port = _bound(candidate)
         try:
             number: int = port.getsockname()[1]
-            mark = marked(number)
+            marks = mark_or_none(number) if last_resort else [marked(number)]
         except OSError:
             port.close()
             raise
-        self._held = [port, mark]
+        self._held = [port, *marks]
         return number
 
 

@@ -114,7 +114,7 @@ def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAUL
         )
 
 
-def _metric_name(fn: Callable[..., Any]) -> str:
+def _get_metric_name(fn: Callable[..., Any]) -> str:
     """`Class.method` of the defining class, or `module.function`."""
     if "." in fn.__qualname__ or not fn.__module__:
         return fn.__qualname__
@@ -129,7 +129,7 @@ def prof(fn: Callable[..., Any] | None = None, group: str = DEFAULT_GROUP) -> An
     """Put `<name>.success` or `<name>.failure` 1 and `<name>.duration.ms` at each call; bare, or with `group=`."""
     if fn is None:
         return functools.partial(prof, group=group)
-    return _measured(fn, _metric_name(fn), lambda name, value: put_metric(name, value, group))
+    return _measured(fn, _get_metric_name(fn), lambda name, value: put_metric(name, value, group))
 
 
 def profile(group: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -34,7 +34,7 @@ from elasticjob_agent.multiprocessing.std import Std, to_map
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler, get_subprocess_handler
 from elasticjob_agent.multiprocessing.tail_log import TailLog
 from elasticjob_agent.multiprocessing.tee import Tee
-from elasticjob_agent.supervisor import START_METHODS, Command, Exit, Function, Sink, StartError
+from elasticjob_agent.supervisor import Command, Exit, Function, Sink, StartError, resolve_method
 
 __all__ = [
     "IS_MACOS",
@@ -233,8 +233,12 @@ class PContext(ABC):
                     tail_log.stop()
                 self._stdout_tee.close()
                 self._stderr_tee.close()
-                handlers, self._handlers = self._handlers, None
-                signals.release(handlers, _terminate_process_handler)
+                self.release_handlers()
+
+    def release_handlers(self) -> None:
+        """Put signal handlers back, for a context that was closed in another thread: only the main thread can."""
+        handlers, self._handlers = self._handlers, None
+        signals.release(handlers, _terminate_process_handler)
 
     def shutdown(self, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
         """The same as `close`."""
@@ -441,16 +445,19 @@ class MultiprocessContext(_CrewContext):
         entrypoint: Callable[..., Any],
         args: dict[int, Any],
         envs: dict[int, dict[str, str]] | None,
-        start_method: str,
+        start_method: str | None,
         logs_specs: LogsSpecs,
         log_line_prefixes: dict[int, str] | None = None,
         numa_options: Any = None,
         duplicate_stdout_filters: list[str] | None = None,
         duplicate_stderr_filters: list[str] | None = None,
     ) -> None:
-        """As `PContext`; `start_method`: spawn, fork or forkserver, else ValueError; `numa_options` as a command's."""
-        if start_method not in START_METHODS:
-            raise ValueError(f"unknown start method {start_method!r}; it is one of {', '.join(START_METHODS)}")
+        """As `PContext`, and `numa_options` as a command's.
+
+        Args of its own: `start_method`, which is spawn, fork or forkserver, or None for the default of
+        `multiprocessing`; else ValueError.
+        """
+        self.start_method = resolve_method(start_method)
         super().__init__(
             name,
             entrypoint,
@@ -462,8 +469,10 @@ class MultiprocessContext(_CrewContext):
             duplicate_stdout_filters,
             duplicate_stderr_filters,
         )
-        self.start_method = start_method
         self._pc: Any = None
+        self._values: dict[int, Any] | None = None
+        self._unreadable: dict[int, str] = {}
+        """Why a rank's value cannot be unpickled."""
 
     def _start(self) -> None:
         crew = self._begin()
@@ -502,6 +511,7 @@ class MultiprocessContext(_CrewContext):
             return self._result
         try:
             self._pc.join(-1)
+            self._read_values()
             result = self._look()
             if result and result.failures:
                 return result
@@ -520,20 +530,36 @@ class MultiprocessContext(_CrewContext):
         result = super()._conclude(crew)
         self._genuine_only(result)
         if not result.failures:
-            self._take_values(crew, result)
+            self._read_values()
+            self._add_values(crew, result)
         return result
 
-    def _take_values(self, crew: Crew, result: RunProcsResult) -> None:
-        for rank in range(self.nprocs):
-            outcome = crew.outcome(rank)
-            try:
-                result.return_values[rank] = outcome.value() if outcome and outcome.is_value else None
-            except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
-                failure = ProcessFailure(rank, crew.pids[rank], 1, "")
-                failure.message = f"its value cannot be unpickled here: {type(error).__name__}: {error}"
-                result.failures[rank] = failure
-        if result.failures:
-            result.return_values = {}
+    def _read_values(self) -> None:
+        """Unpickle the values once all are here, and only then let the workers end: some values need them alive."""
+        crew = self._crew
+        if crew is None or self._values is not None or not crew.has_all_outcomes:
+            return
+        self._values = {}
+        try:
+            for rank in range(self.nprocs):
+                self._read_value(crew, rank)
+        finally:
+            crew.release()
+
+    def _read_value(self, crew: Crew, rank: int) -> None:
+        outcome = crew.outcome(rank)
+        assert self._values is not None
+        try:
+            self._values[rank] = outcome.value() if outcome and outcome.is_value else None
+        except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
+            self._unreadable[rank] = f"its value cannot be unpickled here: {type(error).__name__}: {error}"
+
+    def _add_values(self, crew: Crew, result: RunProcsResult) -> None:
+        for rank, message in self._unreadable.items():
+            result.failures[rank] = failure = ProcessFailure(rank, crew.pids[rank], 1, "")
+            failure.message = message
+        if not self._unreadable:
+            result.return_values = {rank: (self._values or {}).get(rank) for rank in range(self.nprocs)}
 
     def _note_unpicklable(self, crew: Crew) -> None:
         """A value that cannot be pickled is an error like those that the worker records itself."""

@@ -1,8 +1,8 @@
 """The workers of one context, seen from the caller's thread: started, watched and stopped in the background loop.
 
 What has ended is noted by the loop and read by the caller; `changed` is set after each note. Starting is all or
-nothing whatever interrupts it. Function workers wait with their values until all of them have one, and go on
-together.
+nothing whatever interrupts it. Function workers wait with their values until `release`, since a value may be taken only
+while the process that sends it lives: a tensor is a descriptor that the worker serves.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Crew:
             self._functions = await started
             self._adopt([function.child for function in self._functions])
             for function in self._functions:
-                function.outcome.add_done_callback(self._check_release)
+                function.outcome.add_done_callback(lambda _: self.changed.set())
 
         supervisor = self._background.run(self._background.supervisor())
         started = spawn_functions(supervisor, functions, method)
@@ -102,6 +102,15 @@ class Crew:
         future = self._functions[rank].outcome
         return future.result() if future.done() and not future.cancelled() else None
 
+    @property
+    def has_all_outcomes(self) -> bool:
+        """Every function worker has told how it ended, or never will."""
+        return bool(self._functions) and all(function.outcome.done() for function in self._functions)
+
+    def release(self) -> None:
+        """Let the function workers go on to their end."""
+        self._background.loop.call_soon_threadsafe(self._release)
+
     def has_failed(self, rank: int) -> bool:
         """It failed by itself: it ended badly, or was about to when it was stopped."""
         exit_ = self.exits.get(rank)
@@ -126,14 +135,11 @@ class Crew:
 
     def _note_exit(self, rank: int, exit_: "asyncio.Future[Exit]") -> None:
         self.exits[rank] = exit_.result()
-        self._check_release()
         self.changed.set()
 
-    def _check_release(self, _: object = None) -> None:
-        if all(function.outcome.done() for function in self._functions):
-            for function in self._functions:
-                function.release()
-        self.changed.set()
+    def _release(self) -> None:
+        for function in self._functions:
+            function.release()
 
     async def _stop(self, sig: signal.Signals, grace_s: float, reap_s: float) -> None:
         if self._functions:

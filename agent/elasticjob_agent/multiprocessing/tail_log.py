@@ -129,6 +129,11 @@ class TailLog:
         """`stop` was called."""
         return self._finished.is_set()
 
+    @property
+    def _threadpool(self) -> threading.Thread | None:
+        """What follows the files, by the name that torch's tests know; None if there is nothing to follow."""
+        return self._thread
+
     def _run(self) -> None:
         with _opened(self._dst) as dst:
             followers = [

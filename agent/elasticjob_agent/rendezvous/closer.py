@@ -48,12 +48,12 @@ class ClosingLoop:
         trace: Trace,
         charges: ChargeClock | None = None,
         quiet_until_s: float = 0.0,
-        shaken_until_s: float = 0.0,
+        shaken_until: Callable[[], float] = lambda: 0.0,
         predecessor: Member | None = None,
     ) -> None:
         """Nothing is written before `quiet_until_s`: etcd was wiped, and others are still coming back.
 
-        Nobody counts as lost for being silent before `shaken_until_s`: etcd was away. `predecessor` was the closer.
+        No member counts as lost for being silent before `shaken_until()`: etcd was away. `predecessor` was the closer.
         """
         self._predecessor = predecessor
         self._etcd = etcd
@@ -61,7 +61,8 @@ class ClosingLoop:
         self._clock = clock
         self._nonce = nonce
         self._trace = trace
-        self._sightings = Sightings(charges, quiet_until_s=quiet_until_s, shaken_until_s=shaken_until_s)
+        self._shaken_until = shaken_until
+        self._sightings = Sightings(charges, quiet_until_s=quiet_until_s)
         self._coalesce_s = COALESCE_S
         self._wake = asyncio.Event()
         self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
@@ -84,7 +85,9 @@ class ClosingLoop:
         view = parse_view(self._me.keys, mirror.items)
         self._complain(view)
         self._links.mind(view, bereaved=self._is_bereaved(view))
-        seen = self._sightings.update(view, self._clock(), proved=self._links.proved)
+        seen = self._sightings.update(
+            view, self._clock(), proved=self._links.proved, shaken_until_s=self._shaken_until()
+        )
         decision = plan(view, seen, self._nonce())
         self._coalesce_s = coalesce_s(self._clock() - began_s)
         await self._next_change(await self._carry_out(view, decision))

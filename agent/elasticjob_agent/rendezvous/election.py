@@ -51,7 +51,7 @@ class Election:
         """
         self.link = ""
         self.quiet_until_s = 0.0
-        self.shaken_until_s = 0.0
+        self.shaken_until: Callable[[], float] = lambda: 0.0
         self._etcd = etcd
         self._clock = clock
         self._nonce = nonce
@@ -109,7 +109,7 @@ class Election:
             trace=self._trace,
             charges=self._charges,
             quiet_until_s=self.quiet_until_s,
-            shaken_until_s=self.shaken_until_s,
+            shaken_until=self.shaken_until,
             predecessor=predecessor,
         )
         self._closing = asyncio.create_task(self._loop.run(), name="closer")

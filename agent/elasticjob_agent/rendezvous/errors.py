@@ -37,6 +37,11 @@ class RendezvousGracefulExitError(RendezvousError):
     """This node leaves it, and that is not a failure."""
 
 
+def is_graceful_exit(error: BaseException) -> bool:
+    """True for a RendezvousGracefulExitError, also for torch's, which a handler of torch's raises."""
+    return any(kind.__name__ == RendezvousGracefulExitError.__name__ for kind in type(error).__mro__)
+
+
 class JobFailed(RendezvousClosedError):
     """The job has failed; the message names the root cause."""
 

@@ -6,11 +6,13 @@ of the process.
 """
 
 import contextlib
+import math
 import os
 import secrets
 import socket
 import time
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.rendezvous.errors import RendezvousConnectionError
@@ -18,6 +20,7 @@ from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundi
 from elasticjob_agent.rendezvous.interface import RendezvousParameters
 from elasticjob_agent.rendezvous.job import NodeOffer
 from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.rendezvous.own_address import own_address
 from elasticjob_agent.supervisor.background import background
 from elasticjob_agent.trace import Trace
@@ -28,7 +31,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint, Etcd
 
 _PORT = 2379
-_JOIN_TIMEOUT_S, _LAST_CALL_S, _LEASE_TTL_S, _SCALE_UP_DELAY_S = 600.0, 5.0, 6.0, 1.0
+_JOIN_TIMEOUT_S, _LEASE_TTL_S, _SCALE_UP_DELAY_S = 600.0, 6.0, 1.0
 
 
 def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
@@ -37,7 +40,7 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
         raise ValueError(f"run_id {params.run_id!r} of an etcd rendezvous; it must be a name without a slash")
     endpoint = _endpoint(params)
     address = params.local_addr or _address(endpoint.targets[0])
-    join_timeout_s = _seconds(params, "join_timeout", _JOIN_TIMEOUT_S)
+    join_timeout_s = _timeouts(params).join_s
 
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Etcd]:
@@ -67,14 +70,14 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
 
 
 def _profile(params: RendezvousParameters, node: NodeOffer, address: str) -> Profile:
-    host = socket.gethostname()
+    host, timeouts = socket.gethostname(), _timeouts(params)
     spec = Slots(
         min=params.min_nodes,
         max=params.max_nodes,
         desired=params.max_nodes,
         max_restarts=node.max_restarts,
-        join_timeout_s=_seconds(params, "join_timeout", _JOIN_TIMEOUT_S),
-        last_call_s=_seconds(params, "last_call_timeout", _LAST_CALL_S),
+        join_timeout_s=timeouts.join_s,
+        last_call_s=timeouts.last_call_s,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )
     return Profile(
@@ -85,7 +88,7 @@ def _profile(params: RendezvousParameters, node: NodeOffer, address: str) -> Pro
         address=address,
         nproc=node.local_world_size,
         role=node.role,
-        lease_ttl_s=_seconds(params, "keep_alive", _LEASE_TTL_S),
+        lease_ttl_s=timeouts.keep_alive_s,
         slot=params.get_as_int("node_rank"),
         own_spec=spec,
     )
@@ -99,14 +102,29 @@ def _endpoint(params: RendezvousParameters) -> Endpoint:
     return Endpoint(with_port, ca_cert=params.get("cacert"), cert=params.get("cert"), key=params.get("key"))
 
 
-def _seconds(params: RendezvousParameters, option: str, default: float) -> float:
+class _Timeouts(NamedTuple):
+    join_s: float
+    last_call_s: float
+    keep_alive_s: float
+
+
+def _timeouts(params: RendezvousParameters) -> _Timeouts:
+    return _Timeouts(
+        join_s=_seconds(params, "join_timeout", _JOIN_TIMEOUT_S),
+        last_call_s=_seconds(params, "last_call_timeout", LAST_CALL_S, or_none=True),
+        keep_alive_s=_seconds(params, "keep_alive", _LEASE_TTL_S),
+    )
+
+
+def _seconds(params: RendezvousParameters, option: str, default: float, *, or_none: bool = False) -> float:
     value = params.get(option, default)
     try:
         seconds = float(value)
     except (TypeError, ValueError):
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"rendezvous option {option} is {value!r}; it must be a number of seconds above 0")
+        seconds = math.nan
+    if not 0 < seconds < math.inf and not (or_none and seconds == 0):
+        or_0 = "0 or " if or_none else ""
+        raise ValueError(f"rendezvous option {option} is {value!r}; it must be {or_0}a number of seconds above 0")
     return seconds
 
 

@@ -2,9 +2,9 @@
 
 Silent is a member of the last round without a key and without proof, whose slot still is its pod's, and whose pod
 has not come back as another. Are there some on two hosts or more, and 30 % of the members at least, then nothing is
-opened or closed on their account for a while: once per membership, whoever is the closer (the world says `held`).
-One that is lost alone, or is proved gone, is never waited for; but who has just lost its own lease and come back knows
-that etcd was away, and gives each member that is not back yet as much time as it gives itself.
+opened or closed on their account for a while: once until all are back, whoever is the closer (the world says `held`).
+One that is lost alone, or is proved gone, is never waited for. A closer whose own lease was lost, or whose refresh had
+no answer for long, knows that etcd stalled: it waits for a single member, too.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class HoldClock:
     round: int = -1
     since_s: float | None = None
     shaken_until_s: float = 0.0
-    """Until then anybody silent is suspicious: this node has just come back from a lost lease itself."""
+    """Until then any silence is suspicious: etcd has just left this node without an answer, too."""
 
     def note(self, view: View, now_s: float) -> "Hold":
         """Take in a view."""
@@ -67,6 +67,8 @@ class HoldClock:
             self.round, self.since_s = view.membership.round, None
         self._remember(view, view.membership)
         who = silent(view, self.known)
+        if not who:
+            self.since_s = None  # all are back: the next stall of etcd is another one
         shaken = bool(who) and now_s < self.shaken_until_s
         suspicious = shaken or is_suspicious(view, who, self.known)
         if view.world and view.world.held:

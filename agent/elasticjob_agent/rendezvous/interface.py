@@ -41,6 +41,17 @@ class RendezvousInfo:
         return iter((self.store, self.rank, self.world_size))
 
 
+def as_rendezvous_info(result: Any) -> RendezvousInfo:
+    """What any handler returned, as ours: the older triple, or an object with torch's fields, whatever its class."""
+    if isinstance(result, RendezvousInfo):
+        return result
+    if not all(hasattr(result, name) for name in ("store", "rank", "world_size")):
+        return RendezvousInfo(*result)
+    found = getattr(result, "bootstrap_store_info", None)
+    bootstrap = None if found is None else RendezvousStoreInfo(found.master_addr, found.master_port)
+    return RendezvousInfo(result.store, result.rank, result.world_size, bootstrap)
+
+
 RendezvousResult = RendezvousInfo | tuple[Store, int, int]
 
 

@@ -25,6 +25,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_api.link_key import decode_link_key
+from elasticjob_api.records import Slots
 from elasticjob_api.world import Cause, World
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
@@ -67,6 +68,8 @@ class RendezvousMember:
         self._wipes = 0
         self._wiped = False
         self._quiet_until_s = 0.0
+        self._came_back_s = -math.inf
+        self._election.shaken_until = self._shaken_until
         self.stay: Stay | None = None
         self.on_world: Callable[[World], None] = lambda _world: None
         workers.on_change = self._wake.set
@@ -119,7 +122,7 @@ class RendezvousMember:
         if self.stay is not None:
             await self.stay.close()
 
-    async def _enter(self, *, again: bool = False, blind: bool = False) -> Stay | None:
+    async def _enter(self, *, again: bool = False, blind: bool = False, own_spec: Slots | None = None) -> Stay | None:
         stay = await self._entrance.enter(
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
@@ -127,6 +130,7 @@ class RendezvousMember:
             watching=self._mirror.stands,
             again=again,
             blind=blind,
+            own_spec=own_spec,
         )
         self.stay = stay
         if stay is not None:
@@ -203,6 +207,13 @@ class RendezvousMember:
         self._wiped = True
         stay.keeper.lose("etcd was wiped or restored")
 
+    def _shaken_until(self) -> float:
+        """Until when a silence of others may be etcd's: it has left this node without an answer, too."""
+        if self.stay is None:
+            return 0.0
+        patience_s = max(self.stay.keep_alive_s, hold.LEAST_S)
+        return max(self._came_back_s, self.stay.keeper.stalled_at_s) + patience_s
+
     def _situation(self, stay: Stay) -> Situation:
         stay.note(self._recall.world)
         return Situation(
@@ -251,7 +262,7 @@ class RendezvousMember:
             try:
                 if await self._entrance.come_back(stay, self._recall, wiped=self._wiped):
                     self._wiped = False
-                    self._election.shaken_until_s = self._clock() + max(stay.keep_alive_s, hold.LEAST_S)
+                    self._came_back_s = self._clock()
                     stay.keeper.on_lost = self._wake.set
                     log.info("came back under a new lease; the workers were not touched")
                     return True
@@ -269,7 +280,8 @@ class RendezvousMember:
         # In a wiped store there is nothing to come back to: there the job begins again. Who has never seen a world
         # cannot tell: it was in no round, and is like one that starts now.
         seen, is_same, self._wiped = self._recall.world is not None, not self._wipes, False
-        return await self._enter(again=seen and is_same, blind=not seen and is_same) is not None
+        own_spec = None if is_same else stay.wanted.own
+        return await self._enter(again=seen and is_same, blind=not seen and is_same, own_spec=own_spec) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:
         """Stop them all and wait for it; whoever calls this has no step to take until then."""
@@ -296,7 +308,7 @@ class RendezvousMember:
         await self._election.close()
         await self._entrance.leave_nothing(stay)
         self.stay = None
-        if self._profile.own_spec is not None and world is not None:
+        if not stay.wanted.is_operated and world is not None:
             await self._clear_away(self._recall.revision)
         if step.code is not None:
             return Outcome(step.code, "the job was deleted" if world is None else world.cause.value, world)

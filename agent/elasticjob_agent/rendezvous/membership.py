@@ -15,6 +15,8 @@ from elasticjob_api.world import Member
 
 QUIET_S = 1.0
 """A round above the minimum closes so long after the last newcomer."""
+LAST_CALL_S = 1.0
+"""How long an agent without an operator waits for more nodes when there are enough, unless the user chose another."""
 REACTION_S = 1.0
 """How long at most survivors wait for the operator's word on a member that is gone."""
 
@@ -132,13 +134,14 @@ def _is_still_its(view: View, spec: Slots, member: Member) -> bool:
 
 def _last_call(view: View, spec: Slots, closing: Closing, seen: Seen) -> Closing:
     enough_since_s = seen.now_s if seen.enough_since_s is None else seen.enough_since_s
-    missing = missing_expected(view)
-    if missing:
-        until = enough_since_s + spec.last_call_s
-        why = f"last call for slots {sorted(missing)}"
-    else:
-        until = max(seen.newest_key_s, enough_since_s) + QUIET_S
-        why = "waiting for newcomers"
+    last_call_until_s = enough_since_s + spec.last_call_s
+    if missing := missing_expected(view):
+        until, why = last_call_until_s, f"last call for slots {sorted(missing)}"
+    elif spec.operator:
+        until, why = max(seen.newest_key_s, enough_since_s) + QUIET_S, "waiting for newcomers"
+    else:  # nothing names the nodes that are still to come
+        quiet_until_s = seen.newest_key_s + min(QUIET_S, spec.last_call_s)
+        until, why = max(last_call_until_s, quiet_until_s), "last call for more nodes"
     return Closing(None, until, why) if seen.now_s < until else closing
 
 

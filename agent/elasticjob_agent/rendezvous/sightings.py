@@ -31,8 +31,11 @@ class Sightings:
         self._joiner_since_s: float | None = None
         self._hold = HoldClock(shaken_until_s=shaken_until_s)
 
-    def update(self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset()) -> Seen:
+    def update(
+        self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset(), shaken_until_s: float = 0.0
+    ) -> Seen:
         """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""
+        self._hold.shaken_until_s = max(self._hold.shaken_until_s, shaken_until_s)
         self._update_round(view, now_s)
         self._update_quiet(view, now_s)
         nodes = frozenset(view.nodes)

@@ -45,6 +45,9 @@ class StaticRendezvousHandler(RendezvousHandler):
             raise RendezvousClosedError(f"the static rendezvous {self._run_id} was closed")
         if self._store is None:
             self._store = self._open_store()
+            if self._rank == 0:  # agents that were written for torch before 2.4 read it there
+                self._store.set("MASTER_ADDR", self._master[0].encode())
+                self._store.set("MASTER_PORT", str(self._master[1]).encode())
         return RendezvousInfo(self._store, self._rank, self._world_size, RendezvousStoreInfo(*self._master))
 
     def _open_store(self) -> Store:

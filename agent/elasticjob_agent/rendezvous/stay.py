@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.joining import Ports, Profile, Wanted, Watching
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.wipe import Kept
-from elasticjob_api.records import Node
+from elasticjob_api.records import Node, Slots
 from elasticjob_api.terms import Terms, decode_terms
 from elasticjob_api.world import World
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
@@ -124,16 +124,19 @@ class Entrance:
         watching: Watching | None = None,
         again: bool = False,
         blind: bool = False,
+        own_spec: Slots | None = None,
     ) -> Stay | None:
         """Begin a stay, `watching` for its world; None when `give_up` says so first.
 
         Raises Unreachable, Superseded, Refused.
         Who was in the job before (`again`) only comes back to it: if it has ended and is cleared away, that is the
         end, and not the beginning of another run. Nor does one that never saw a world (`blind`) clear one away.
+        `own_spec` is what the job wanted before etcd was wiped.
         """
         ports = Ports(master_port, self.link_port)
         profile = replace(self.profile, own_spec=None, brief=None, clears=False) if again else self.profile
         profile = replace(profile, clears=False) if blind else profile
+        profile = replace(profile, own_spec=own_spec) if own_spec is not None else profile
         start_s = said_s = self.clock()
         while not give_up():
             try:

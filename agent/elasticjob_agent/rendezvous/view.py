@@ -103,14 +103,18 @@ def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -
     """The view in the raw keys of one mirror."""
     view = View()
     for kv in items.values() if isinstance(items, Mapping) else items:
-        parsed = keys.parse(kv.key)
-        if parsed is None:
-            continue
         try:
-            _READERS[parsed.kind](view, parsed, kv)
+            _put(view, keys, kv)
         except RecordError as error:
-            view.unreadable.append(f"{kv.key}: {error}")
+            view.unreadable.append(f"{kv.key!r:.200}: {error}")
+        except Exception as error:  # noqa: BLE001 -- a key that meets a fault of ours costs its record, not the agent
+            view.unreadable.append(f"{kv.key!r:.200}: a fault of elasticjob: {error!r:.200}")
     return view
+
+
+def _put(view: View, keys: Keys, kv: KeyValue) -> None:
+    if (parsed := keys.parse(kv.key)) is not None:
+        _READERS[parsed.kind](view, parsed, kv)
 
 
 def _single(name: str, decode: Callable[[bytes], Any]) -> Callable[[View, ParsedKey, KeyValue], None]:

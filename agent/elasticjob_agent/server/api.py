@@ -27,8 +27,8 @@ from elasticjob_agent import multiprocessing  # its names are loaded at first us
 from elasticjob_agent.events import Event, EventSource, record
 from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.metrics import prof, put_metric
-from elasticjob_agent.rendezvous.errors import RendezvousGracefulExitError
-from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo
+from elasticjob_agent.rendezvous.errors import is_graceful_exit
+from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, as_rendezvous_info
 from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.store import Store
@@ -180,11 +180,11 @@ class SimpleElasticAgent(ElasticAgent):
         """Wait for the next round, and give the workers their ranks in it."""
         spec = worker_group.spec
         with self.record_duration("RENDEZVOUS"):
-            info = self._interruptibly(self._rdzv_handler.next_rendezvous)
+            info = as_rendezvous_info(self._interruptibly(self._rdzv_handler.next_rendezvous))
         store, group_rank, group_world_size = info
         self._store = store
         with self.record_duration("ASSIGN_WORKER_RANKS"):
-            if isinstance(info, RendezvousInfo) and info.assignment is not None:
+            if info.assignment is not None:
                 workers = self._take_assignment(info.assignment)
             else:
                 workers = self._interruptibly(
@@ -206,10 +206,10 @@ class SimpleElasticAgent(ElasticAgent):
             self._restart_count,
         )
 
-    def _agree_on_master(self, info: Any) -> tuple[str, int]:
+    def _agree_on_master(self, info: RendezvousInfo) -> tuple[str, int]:
         """Rank 0's address: the workers' spec first, then the rendezvous' own, then what rank 0 tells in the store."""
         spec = self._worker_group.spec
-        bootstrap = info.bootstrap_store_info if isinstance(info, RendezvousInfo) else None
+        bootstrap = info.bootstrap_store_info
         if bootstrap is not None:
             return spec.master_addr or bootstrap.master_addr, spec.master_port or bootstrap.master_port
         store, group_rank, _ = info
@@ -333,10 +333,11 @@ class SimpleElasticAgent(ElasticAgent):
             worker_group.state = WorkerState.STOPPED
             self._act_on_signal()
             self._initialize_workers(worker_group)
-        except (multiprocessing.SignalException, RendezvousGracefulExitError):
+        except multiprocessing.SignalException:
             raise
-        except Exception:
-            worker_group.state = WorkerState.UNKNOWN
+        except Exception as error:
+            if not is_graceful_exit(error):
+                worker_group.state = WorkerState.UNKNOWN
             raise
 
     @property
@@ -394,7 +395,9 @@ class SimpleElasticAgent(ElasticAgent):
     def _run_and_tell(self, role: str) -> RunResult:
         try:
             result = self._invoke_run(role)
-        except RendezvousGracefulExitError as left:
+        except Exception as left:
+            if not is_graceful_exit(left):
+                raise
             log.info("[%s] left the rendezvous: %s", role, left)
             return RunResult(state=WorkerState.STOPPED)
         self._safely(lambda: self._record_metrics(result))

@@ -54,6 +54,26 @@ class HealthCheckServer:
             self._server = self._thread = None
 
 
+def start_from_environment(is_alive: Callable[[], bool], environment: Mapping[str, str]) -> HealthCheckServer | None:
+    """Start a server on the port of TORCHELASTIC_HEALTH_CHECK_PORT.
+
+    What is no port, or is taken, is logged and ignored: the variable is often one for all agents of a host.
+    """
+    server = from_environment(is_alive, environment)
+    try:
+        if server is not None:
+            server.start()
+    except OSError as error:
+        log.warning(
+            "no health checks are answered by this agent: %s names port %d, which cannot be used: %s",
+            ENV_HEALTH_CHECK_PORT,
+            server.port if server else 0,
+            error.strerror,
+        )
+        return None
+    return server
+
+
 def from_environment(is_alive: Callable[[], bool], environment: Mapping[str, str]) -> HealthCheckServer | None:
     """A server on the port of TORCHELASTIC_HEALTH_CHECK_PORT; what is no port is logged and ignored."""
     text = environment.get(ENV_HEALTH_CHECK_PORT)

@@ -32,6 +32,7 @@ from elasticjob_agent.server.records import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server.spec import WorkerSpec
 from elasticjob_agent.server.wedged import KernelWatch, hangs_in_kernel
 from elasticjob_agent.server.worker_env import worker_environment
+from elasticjob_agent.supervisor import resolve_method
 from elasticjob_api import names
 
 __all__ = ["LocalElasticAgent"]
@@ -82,7 +83,7 @@ class LocalElasticAgent(SimpleElasticAgent):
     def __init__(self, spec: WorkerSpec, *args: Any, **kwargs: Any) -> None:
         given = _arguments(args, kwargs)
         super().__init__(spec, given.get("exit_barrier_timeout"), given.get("shutdown_timeout"))
-        self._start_method: str = given.get("start_method", "spawn")
+        self._start_method: str | None = given.get("start_method", "spawn")
         _check_fork(spec, self._start_method)
         self._logs_specs: LogsSpecs = given.get("logs_specs") or DefaultLogsSpecs(
             log_dir=given.get("log_dir"), redirects=spec.redirects, tee=spec.tee
@@ -177,7 +178,7 @@ class LocalElasticAgent(SimpleElasticAgent):
                 context.close(signal.SIGKILL, 0)
             self._inbox.wait(_LOOK_S)  # the thread ends a moment after it has said so
         closing.join()
-        context.close(death_sig, 0)  # only the main thread can take back the context's signal handlers
+        context.release_handlers()
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
@@ -232,12 +233,12 @@ class LocalElasticAgent(SimpleElasticAgent):
     # -- health ----------------------------------------------------------------------------------
 
     def _start_health_check(self) -> None:
-        if self._health_check_server is None and TORCHELASTIC_HEALTH_CHECK_PORT in os.environ:
-            from elasticjob_agent.server import health  # noqa: PLC0415 - an HTTP server is much to import for few
-
-            self._health_check_server = health.from_environment(self._is_alive, os.environ)
         if self._health_check_server is not None:
             self._health_check_server.start()
+        elif TORCHELASTIC_HEALTH_CHECK_PORT in os.environ:
+            from elasticjob_agent.server import health  # noqa: PLC0415 - an HTTP server is much to import for few
+
+            self._health_check_server = health.start_from_environment(self._is_alive, os.environ)
 
     def _is_alive(self) -> bool:
         """Whether the loop has turned lately; a turn takes at most the interval and a stop of the workers."""
@@ -245,9 +246,10 @@ class LocalElasticAgent(SimpleElasticAgent):
         return time.monotonic() - self._turned_s < _LATE_TURNS * most_s
 
 
-def _check_fork(spec: WorkerSpec, start_method: str) -> None:
+def _check_fork(spec: WorkerSpec, start_method: str | None) -> None:
     """Of gRPC a fork copies threads' locks without the threads, and sockets that make a dead agent look alive."""
-    if start_method == "fork" and callable(spec.entrypoint) and isinstance(spec.rdzv_handler, JobRendezvous):
+    over_etcd = callable(spec.entrypoint) and isinstance(spec.rdzv_handler, JobRendezvous)
+    if over_etcd and resolve_method(start_method) == "fork":
         raise ValueError(
             "start_method 'fork' cannot be used with a rendezvous over etcd: this process speaks gRPC, which does not "
             "survive a fork, and the workers would hold its connections open; use 'spawn' or 'forkserver'"

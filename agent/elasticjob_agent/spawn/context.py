@@ -5,6 +5,7 @@ is, too. The failure is decided once, when it is first seen, and kept: what the 
 never be blamed on them, however often `join` is called or interrupted.
 """
 
+import logging
 import time
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from typing import Protocol
 
 from elasticjob_agent.spawn.bounds import bounds
 from elasticjob_agent.spawn.errors import ProcessException, ProcessExitedException, raised
+
+log = logging.getLogger(__name__)
 
 
 class Process(Protocol):
@@ -107,6 +110,9 @@ class ProcessContext:
     def _clean_up(self, grace_period: float | None) -> None:
         limits = bounds(grace_period)
         self._wait_for_others(limits.wait_s)
+        for process in self.processes:
+            if process.is_alive():
+                log.warning("Terminating process %s via signal SIGTERM", process.pid)  # torch's words
         self._end(limits.terminate_s)
         self.sentinels.clear()
 

@@ -35,7 +35,7 @@ class Group:
     def start(
         cls,
         functions: Sequence[Function],
-        method: str,
+        method: str | None,
         *,
         kind: type[FunctionProcess] = FunctionProcess,
         preload: Sequence[str] = (),

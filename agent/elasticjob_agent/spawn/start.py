@@ -80,7 +80,7 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     nprocs: int = 1,
     join: bool = True,  # noqa: FBT001, FBT002 - the signature is torch's
     daemon: bool = False,  # noqa: FBT001, FBT002 - the signature is torch's
-    start_method: str = "spawn",
+    start_method: str | None = "spawn",
     *,
     preload: Sequence[str] = (),
 ) -> ProcessContext | None:
@@ -92,7 +92,7 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
         nprocs: how many.
         join: wait for all, and return None; else return the context at once.
         daemon: they may not start processes of their own, and are killed when this one exits.
-        start_method: `spawn`, `fork` or `forkserver`.
+        start_method: `spawn`, `fork` or `forkserver`; None is the default of `multiprocessing`.
         preload: modules that the fork server imports once, before the first start; none means those of
             `multiprocessing.set_forkserver_preload`.
 

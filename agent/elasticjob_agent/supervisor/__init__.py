@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         START_METHODS,
         Function,
         FunctionChild,
+        resolve_method,
         spawn_functions,
         stop_functions,
     )
@@ -59,6 +60,7 @@ __all__ = [
     "SupervisorError",
     "ToFile",
     "background",
+    "resolve_method",
     "spawn_functions",
     "stop_functions",
 ]

@@ -12,6 +12,7 @@ interpreter with the `preload` imports done, `fork` from a copy of this process 
 
 import asyncio
 import io
+import multiprocessing
 import os
 import signal
 from collections.abc import Awaitable, Mapping, Sequence
@@ -120,8 +121,16 @@ class _Packed:
     fds: tuple[int, ...]
 
 
+def resolve_method(method: str | None) -> str:
+    """The start method of that name; None is the default of `multiprocessing`. ValueError for any other."""
+    name = multiprocessing.get_context().get_start_method() if method is None else method
+    if name not in START_METHODS:
+        raise ValueError(f"unknown start method {name!r}; it is one of {', '.join(START_METHODS)}")
+    return name
+
+
 def spawn_functions(
-    supervisor: Supervisor, functions: Sequence[Function], method: str, *, preload: Sequence[str] | None = None
+    supervisor: Supervisor, functions: Sequence[Function], method: str | None, *, preload: Sequence[str] | None = None
 ) -> Awaitable[list[FunctionChild]]:
     """Start all of these; await it in the supervisor's loop: it returns when all run.
 
@@ -130,15 +139,14 @@ def spawn_functions(
     Args:
         supervisor: starts `spawn` workers, and is the key under which fork servers are kept.
         functions: what to start; a pickling error is raised as it comes.
-        method: `spawn`, `forkserver` or `fork`; else ValueError.
+        method: `spawn`, `forkserver` or `fork`, None for the default of `multiprocessing`; else ValueError.
         preload: modules that the fork server imports beforehand; None for what was given to
             `multiprocessing.set_forkserver_preload`.
 
     Raises (when awaited):
         StartError: one could not be started; then none is left running.
     """
-    if method not in START_METHODS:
-        raise ValueError(f"unknown start method {method!r}; it is one of {', '.join(START_METHODS)}")
+    method = resolve_method(method)
     packed = [_pack(function, method) for function in functions]
     return _start(supervisor, packed, method, _preload_default() if preload is None else tuple(preload))
 
