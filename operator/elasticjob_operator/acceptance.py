@@ -1,12 +1,13 @@
 """PURE: an object of the API server as a job that can be acted on, or the sentence that says why not."""
 
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from elasticjob_api import codec, names
-from elasticjob_api.errors import CodecError
-from elasticjob_api.job import ElasticJob, parse_job
-from elasticjob_api.status import JobStatus
+from elasticjob_api import job, names
+from elasticjob_api.job import ElasticJob, parse_stored_job
+from elasticjob_api.names import ConditionType
+from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.render.checks import check
@@ -14,9 +15,9 @@ from elasticjob_operator.render.checks import check
 
 def accept(obj: Object, said: JobStatus | None = None) -> ElasticJob:
     """The job; InvalidSpec or RenderError when nobody can act on it. `said` is its status where that is known."""
-    job = parse_job(_wanted(obj))
-    check(job)
-    return replace(job, status=said or read_status(obj))
+    found = parse_stored_job(_wanted(obj))
+    check(found)
+    return replace(found, status=said or read_status(obj))
 
 
 class Acceptor:
@@ -42,21 +43,49 @@ def _wanted(obj: Object) -> Object:
 
 
 def read_status(obj: Object) -> JobStatus:
-    """What was said of the job; a status that does not fit (a newer operator's) is as good as none.
+    """What was said of the job, as far as it can be read: a newer operator may have written it.
 
-    So is one of a predecessor of the same name: the write of a status knows no uid, and a late one may land here.
+    The status of a predecessor of the same name is none: a late write of an older operator, which named no uid, may
+    have landed here. That a job has ended is read from the stored status itself, whatever else of it can be read: a
+    job that has ended is never started again. The installation is left out: it is not rewritten with the rest.
     """
-    given: dict[str, Any] = obj.get("status") or {}
-    try:
-        status = codec.read(JobStatus, {name: value for name, value in given.items() if name in _KNOWN})
-    except CodecError:
-        return JobStatus()
-    return status if status.selector in {"", f"{names.LABEL_JOB_UID}={objects.uid_of(obj)}"} else JobStatus()
+    status = replace(job.read_status(obj.get("status")), installation="")
+    return JobStatus() if _is_of_predecessor(status, obj) else _with_end(status, obj)
 
 
-_KNOWN = frozenset(codec.json_name(each.name) for each in fields(JobStatus))
+def unknown_in_status(obj: Object) -> list[str]:
+    """Return the paths in the stored status that this version does not know, or cannot read."""
+    ignored: list[str] = []
+    status = job.read_status(obj.get("status"), ignored)
+    return [] if _is_of_predecessor(status, obj) else ignored
 
 
-def is_ours(obj: Object) -> bool:
-    """No other controller manages it: otherwise nothing of it is touched, not even the status."""
-    return (obj.get("spec") or {}).get("managedBy") in {None, "", names.MANAGED_BY}
+def _is_of_predecessor(status: JobStatus, obj: Object) -> bool:
+    return status.selector not in {"", f"{names.LABEL_JOB_UID}={objects.uid_of(obj)}"}
+
+
+def _with_end(status: JobStatus, obj: Object) -> JobStatus:
+    stored = obj.get("status")
+    if not isinstance(stored, dict):
+        return status
+    known = {each.type for each in status.conditions if each.status == "True"}
+    ended = [each for each in _final_conditions(stored) if each not in known]
+    if not ended and (status.completion_time or not stored.get("completionTime")):
+        return status
+    now = str(objects.metadata(obj).get("creationTimestamp") or "")
+    message = "this part of the status cannot be read"
+    lost = (
+        Condition(type=each, status="True", reason="Unreadable", message=message, last_transition_time=now)
+        for each in ended
+    )
+    completed = status.completion_time or str(stored.get("completionTime") or "")
+    others = (each for each in status.conditions if each.type not in ended)
+    return replace(status, conditions=(*others, *lost), completion_time=completed)
+
+
+def _final_conditions(stored: dict[str, Any]) -> Iterator[ConditionType]:
+    found = stored.get("conditions")
+    given = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    for name in (ConditionType.COMPLETE, ConditionType.FAILED):
+        if any(each.get("type") == name and each.get("status") == "True" for each in given):
+            yield name

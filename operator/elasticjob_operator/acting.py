@@ -1,16 +1,17 @@
 """Carries out a plan's actions, and writes down in the ledger what was learned; it decides nothing.
 
 Actions of one kind run at once, kinds one after the other in the plan's order. An error is raised when all of its
-kind have been tried: one refused pod does not keep the others from being created.
+kind have been tried. Creations are the exception: they run in batches, and an error ends them (`slow_start`).
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from elasticjob_api import names
 from elasticjob_api.keys import Keys
 from elasticjob_api.names import EventReason
 from elasticjob_etcd.protocol import Etcd, Txn
@@ -21,12 +22,22 @@ from elasticjob_operator.cluster.protocol import Cluster, Resource
 from elasticjob_operator.credentials.protocol import Credentials
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
 from elasticjob_operator.event import Event
+from elasticjob_operator.fair_semaphore import FairSemaphore
 from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
+from elasticjob_operator.ledger import NOTHING, SHOWN_WITHIN_S, Ledger
+from elasticjob_operator.policy.creation_backoff import failed, first_error
+from elasticjob_operator.policy.slow_start import batches
 from elasticjob_operator.policy.stuck import why_dead
 
 _AT_ONCE = 32
 """Certificates that are made at the same time, over all jobs; a cluster minds its own requests."""
+
+_CREATED_AT_ONCE = 24
+"""Pods that are rendered and created at the same time, over all jobs. It bounds the memory of a backlog.
+
+It is less than `Room` has: creations that hang leave room for other requests."""
+_CREATED_OF_ONE_NAMESPACE = 18
+"""An admission webhook of one namespace may hang: it does not hold the places of the others."""
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +56,7 @@ class Turn:
 
 
 class Actor:
-    """The hands of the reconciler."""
+    """The hands of the reconciler; `clock` is monotonic."""
 
     def __init__(
         self,
@@ -60,8 +71,10 @@ class Actor:
         self._etcd = etcd
         self._clock = clock
         self._room = asyncio.Semaphore(_AT_ONCE)
+        self._creating = FairSemaphore(_CREATED_AT_ONCE, most_each=_CREATED_OF_ONE_NAMESPACE)
         self._handlers: dict[type[act.Action], Callable[[Turn, Any], Awaitable[None]]] = {
             act.Apply: self._apply,
+            act.Remove: self._remove,
             act.CreatePod: self._create_pod,
             act.LookPod: self._look_pod,
             act.DeletePods: self._delete_pods,
@@ -77,10 +90,28 @@ class Actor:
 
     async def perform(self, turn: Turn, actions: Iterable[act.Action]) -> None:
         """Do them all, kind by kind; raises the first error of the first kind that had one."""
-        for _, group in itertools.groupby(actions, type):
-            results = await asyncio.gather(*(self._one(turn, a) for a in group), return_exceptions=True)
-            for error in (result for result in results if isinstance(result, BaseException)):
-                raise error
+        for kind, group in itertools.groupby(actions, type):
+            if kind is act.CreatePod:
+                await self._create_all(turn, tuple(group))
+            else:
+                _raise_first(await self._all(turn, group))
+
+    async def _all(self, turn: Turn, actions: Iterable[act.Action]) -> list[BaseException]:
+        """Do them at once; return their errors."""
+        results = await asyncio.gather(*(self._one(turn, action) for action in actions), return_exceptions=True)
+        return [result for result in results if isinstance(result, BaseException)]
+
+    async def _create_all(self, turn: Turn, creations: Sequence[act.Action]) -> None:
+        """Create pods in batches that double; the first error ends it."""
+        for batch in batches(creations):
+            errors = await self._all(turn, batch)
+            error, before = first_error(errors), turn.ledger.failed_creation
+            # A batch of which some were created is progress: the pause begins small again.
+            known = before if len(errors) == len(batch) else None
+            strict = any(isinstance(creation, act.CreatePod) and creation.strict for creation in batch)
+            record = None if error is None else failed(known, error, self._clock(), strict=strict)
+            turn.ledger.failed_creation = record
+            _raise_first(errors)
 
     async def _one(self, turn: Turn, action: act.Action) -> None:
         log.debug("%s: %s", turn.key, action)
@@ -98,11 +129,25 @@ class Actor:
             log.warning("%s: %s", turn.key, error)
         turn.ledger.applied[action.resource] = action.body
 
+    async def _remove(self, turn: Turn, action: act.Remove) -> None:
+        """By the label that only what was made for this very job has: another one of the job's name stays."""
+        selector = {names.LABEL_JOB_UID: turn.key.uid}
+        try:
+            await self._cluster.delete_collection(action.resource, turn.key.namespace, selector)
+        except Forbidden as error:
+            # A role of before the upgrade: there is none yet, or somebody deletes it by hand.
+            log.warning("%s: %s", turn.key, error)
+        turn.ledger.applied[action.resource] = NOTHING
+
     async def _create_pod(self, turn: Turn, action: act.CreatePod) -> None:
         ledger, name = turn.ledger, action.name
-        ledger.sending(name)  # before the request: whatever ends this task, the name is not tried again
         try:
-            await self._cluster.create(Resource.POD, dict(action.body))
+            async with self._creating.of(turn.key.namespace):
+                body = action.source.pod(action.slot, name)
+                # Before the request: whatever ends this task, the name is not tried again.
+                ledger.sending(name, action.slot, self._clock())
+                create = self._cluster.create_strictly if action.strict else self._cluster.create
+                await create(Resource.POD, body)
         except AlreadyExists:
             log.info("%s: pod %s is there already", turn.key, name)
         except ClusterUnavailable:
@@ -116,6 +161,8 @@ class Actor:
     async def _look_pod(self, turn: Turn, action: act.LookPod) -> None:
         found = await self._cluster.get(Resource.POD, turn.key.namespace, action.name)
         if found is None or jobkey.of_pod(found) != turn.key:
+            if action.uids:  # an agent wrote from it
+                turn.ledger.unanswered.discard(action.name)
             turn.ledger.missing(action.name)
             turn.ledger.gone_uids |= action.uids
         else:
@@ -126,18 +173,24 @@ class Actor:
     async def _delete_pods(self, turn: Turn, action: act.DeletePods) -> None:
         if action.spec_revision is not None and await self._spec_revision(turn) != action.spec_revision:
             return  # the map has changed since these pods were sighted; the watch will show it
-        await asyncio.gather(*(self._delete_pod(turn, name, uid) for name, uid in action.pods.items()))
+        doomed = ((name, uid, action.versions.get(name)) for name, uid in action.pods.items())
+        await asyncio.gather(*(self._delete_pod(turn, name, uid, version=version) for name, uid, version in doomed))
 
-    async def _delete_pod(self, turn: Turn, name: str, uid: str, grace_s: float | None = None) -> None:
+    async def _delete_pod(
+        self, turn: Turn, name: str, uid: str, *, version: str | None = None, grace_s: float | None = None
+    ) -> None:
+        place = (Resource.POD, turn.key.namespace, name)
         try:
-            await self._cluster.delete(Resource.POD, turn.key.namespace, name, uid=uid, grace_s=grace_s)
+            await self._cluster.delete(*place, uid=uid, version=version, grace_s=grace_s)
         except Conflict:
-            log.info("%s: pod %s is another one by now", turn.key, name)
+            log.info("%s: pod %s has changed, or is another one by now", turn.key, name)
+            turn.again_in_s.append(1.0)
 
     async def _force_delete(self, turn: Turn, action: act.ForceDelete) -> None:
         turn.ledger.node_looked_s[action.uid] = self._clock()
         try:
-            why = why_dead(await self._cluster.get(Resource.NODE, "", action.node_name))
+            node = await self._cluster.get(Resource.NODE, "", action.node_name)
+            why = why_dead(node, only_proof=action.only_proof)
         except Forbidden as error:
             log.info("%s: pod %s is stuck; its node may not be looked at: %s", turn.key, action.name, error)
             return
@@ -192,7 +245,13 @@ class Actor:
 
     async def _disown(self, turn: Turn, _action: act.Disown) -> None:
         assert self._credentials is not None
+        turn.ledger.certified = None
         await self._credentials.forget(turn.key)
 
     async def _delete_prefix(self, turn: Turn, _action: act.DeletePrefix) -> None:
         await self._etcd.txn(txns.delete_prefix(turn.keys))
+
+
+def _raise_first(errors: Iterable[BaseException]) -> None:
+    for error in errors:
+        raise error

@@ -5,7 +5,7 @@ back through the watch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api.records import Slots
@@ -14,6 +14,7 @@ from elasticjob_api.world import World
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
 from elasticjob_operator.policy.evict import Eviction
+from elasticjob_operator.render.pod_source import PodSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,13 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Create a pod whose name this process wrote and never tried."""
+    """Create a pod whose name this process wrote and no pod has had."""
 
     name: str
-    body: Mapping[str, Any]
+    slot: int
+    source: PodSource
+    strict: bool = False
+    """Refuse a field that the API server does not know, instead of dropping it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,20 @@ class LookPod:
 
 
 @dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete what an earlier `Apply` of this kind has made for the job; nothing of anybody else's."""
+
+    resource: Resource
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePods:
     """Delete these pods (name → uid); with `spec_revision` only if the spec, read now, is still that one."""
 
     pods: Mapping[str, str]
     spec_revision: int | None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Name → resourceVersion; a pod that has changed since is looked at again first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,8 @@ class ForceDelete:
     name: str
     uid: str
     node_name: str
+    only_proof: bool = False
+    """A node that is not ready does not count as dead: its kubelet may only be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +128,7 @@ class DeleteJob:
 
 Action = (
     Apply
+    | Remove
     | CreatePod
     | LookPod
     | DeletePods
@@ -129,8 +145,8 @@ Action = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do now, what to say, and when to look again at the latest (wall clock)."""
+    """What to do now, what to say, and in how many seconds to look again at the latest."""
 
     actions: tuple[Action, ...] = ()
     status: JobStatus | None = None
-    requeue_at_s: float | None = None
+    requeue_in_s: float | None = None

@@ -8,7 +8,7 @@ as a whole, so any change of the job, the pods or the budget is a reason to writ
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from elasticjob_api.names import FailedReason
+from elasticjob_api.names import ConditionType, FailedReason
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_api.status import JobStatus
 from elasticjob_api.world import State, World
@@ -22,13 +22,17 @@ from elasticjob_operator.policy.deadlines import broken_deadline
 from elasticjob_operator.policy.ending import how_it_ended, replacements
 from elasticjob_operator.policy.expected import expected_slots
 from elasticjob_operator.policy.failure import JobFailure
+from elasticjob_operator.policy.failure_batches import batches
+from elasticjob_operator.policy.life import has_begun, is_life_outdated, template_changed
 from elasticjob_operator.policy.lost import lost_pods
-from elasticjob_operator.policy.replacement import Fates, fates, is_over_budget, matching_rule
+from elasticjob_operator.policy.replacement import Fates, fates, is_counted, is_over_budget, matching_rule
+from elasticjob_operator.policy.retained import failed_before
 from elasticjob_operator.policy.scaling import desired_nodes
-from elasticjob_operator.policy.slots import adopted, next_slots
+from elasticjob_operator.policy.slots import adopted, next_slots, unnamed_pods
 from elasticjob_operator.policy.spec_record import first_record, spec_record
 from elasticjob_operator.policy.standing import Owner, Standing
 from elasticjob_operator.policy.words import counted
+from elasticjob_operator.timestamps import from_rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,27 @@ def spec_change(seen: Observed, status: JobStatus, ids: Ids) -> WriteSpec | None
         return _while_suspended(scene)
     if failure := _failure(scene):
         return _fail(scene, failure)
-    if view.spec is None or view.spec.suspended:
-        return _begin(scene)
-    return _amend(scene)
+    if has_begun(seen):
+        return _end_life(scene) if is_life_outdated(seen) else _amend(scene)
+    if transitions.finished_before_suspension(view):
+        return _while_suspended(scene)
+    return None if seen.outdated_pods else _begin(scene)  # those of the life before are asked to go first
+
+
+def end_in_etcd(seen: Observed, status: JobStatus, ids: Ids) -> WriteSpec | None:
+    """The final world of a job that a deadline ended while etcd was away; its agents then end."""
+    view = seen.view
+    failed = next((c for c in status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
+    if failed is None or view.spec is None or (view.world is not None and view.world.state.final):
+        return None
+    scene = Scene(seen, status, ids, view.spec, Fates({}))
+    reason = FailedReason(failed.reason) if failed.reason in set(FailedReason) else FailedReason.DEADLINE
+    return _fail(scene, JobFailure(reason, failed.message))
 
 
 def _fates(seen: Observed) -> Fates:
-    lost = lost_pods(seen.job.spec, seen.ledger, seen.now_s)
-    later = frozenset(waiting(seen.ledger.courses, seen.now_s))
+    lost = lost_pods(seen.job.spec, seen.ledger, seen.monotonic_s)
+    later = frozenset(waiting(seen.ledger.courses, seen.monotonic_s))
     return fates(seen.job.spec, seen.owners(), kept=seen.view.done_slots(), lost=lost.uids, later=later)
 
 
@@ -73,10 +90,10 @@ def _failure(scene: Scene) -> JobFailure | None:
     if scene.fates.failing:
         owner = owners[scene.fates.failing[0]]
         return JobFailure(FailedReason.FAIL_JOB_RULE, f"{_rule(scene, owner)} ends the job: {_describe(owner)}")
-    failed = scene.before.replacements + scene.fates.counted
+    failed = scene.before.replacements + _charged(scene)
     if is_over_budget(spec, failed):
         last = next((_describe(o) for o in owners.values() if o.standing is Standing.FAILED), "")
-        message = f"{counted(failed, 'pod')} failed, more than backoffLimit ({spec.backoff_limit})"
+        message = f"{counted(failed, 'pod failure')}, more than backoffLimit ({spec.backoff_limit})"
         return JobFailure(FailedReason.BACKOFF_LIMIT, f"{message}; the last: {last}" if last else message)
     return broken_deadline(scene.seen.job, scene.status, scene.seen.view, scene.seen.now_s)
 
@@ -114,6 +131,12 @@ def _while_suspended(scene: Scene) -> WriteSpec | None:
     return _write(scene, record, transitions.suspended(world, scene.ids.nonce()))
 
 
+def _end_life(scene: Scene) -> WriteSpec | None:
+    """The suspension that nobody has seen; the next look resumes."""
+    write = _while_suspended(scene)
+    return None if write is None else replace(write, news=(template_changed(),))
+
+
 def _begin(scene: Scene) -> WriteSpec:
     """The first map, or the first after a suspension; all of its slots are expected."""
     view, wanted = scene.seen.view, desired_nodes(scene.seen.job.spec)
@@ -136,10 +159,15 @@ def _amend(scene: Scene) -> WriteSpec | None:
     current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
     # Once a member has finished, a job is not resized any more: it would restart what is about to end. But neither
     # does it keep more slots than it may have or has pods: the map and the finished members are claims of its own.
-    most = max(seen.job.spec.highest, len(seen.pods))
+    most = max(seen.job.spec.highest, len(seen.pods.keys() & view.owners().values()))
     wanted = min(len(current), most) if view.done_slots() else desired_nodes(seen.job.spec)
     slots = next_slots(
-        current, wanted=wanted, dropped=scene.fates.dropped, with_agent=seen.joined(), new_name=scene.new_name
+        current,
+        wanted=wanted,
+        dropped=scene.fates.dropped,
+        with_agent=seen.joined(),
+        new_name=scene.new_name,
+        unnamed=_unnamed(scene),
     )
     record = _record(scene, slots, suspended=False)
     if record == view.spec:
@@ -149,20 +177,37 @@ def _amend(scene: Scene) -> WriteSpec | None:
     return replace(write, news=tuple(_news(scene, record, frozenset(slots))))
 
 
+def _unnamed(scene: Scene) -> dict[int, str]:
+    """Of pods that the map does not name: those with a live agent, and all where etcd is older than the status."""
+    seen, outdated = scene.seen, scene.seen.outdated_pods
+    is_restored = seen.view.closed_round < scene.status.rendezvous_round
+    agents = seen.view.agents()
+    pods = {name: pod for name, pod in seen.pods.items() if name not in outdated and (is_restored or pod.uid in agents)}
+    return unnamed_pods(pods, scene.seen.owners(), since_s=from_rfc3339(scene.status.start_time))
+
+
 def _news(scene: Scene, record: Slots, slots: frozenset[int]) -> Iterator[Event]:
     going = {slot: fate for slot, fate in scene.fates.by_slot.items() if slot in slots}
     left = max(0, scene.seen.job.spec.backoff_limit - record.replacements)
-    return replacements(scene.seen.owners(), going, left=left)
+    return replacements(scene.seen.owners(), going, charged=_charged(scene), left=left)
 
 
 def _expected(seen: Observed, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:
-    soon = expected_slots(seen.owners(), joined=seen.joined(), now_s=seen.now_s)
-    return fresh | (soon & frozenset(slots))
+    refused = seen.ledger.failed_creation is not None
+    soon = expected_slots(seen.owners(), joined=seen.joined(), now_s=seen.now_s, refused=refused)
+    return (frozenset() if refused else fresh) | (soon & frozenset(slots))
 
 
 def _record(scene: Scene, slots: Mapping[int, SlotOwner], *, suspended: bool) -> Slots:
-    counted = scene.fates.counted
-    return spec_record(scene.seen.job, scene.before, slots, suspended=suspended, counted=counted)
+    return spec_record(scene.seen.job, scene.before, slots, suspended=suspended, counted=_charged(scene))
+
+
+def _charged(scene: Scene) -> int:
+    """What the pods that fail now add to the count."""
+    seen, owners = scene.seen, scene.seen.owners()
+    failing = [pod for slot in scene.fates.counted if (pod := owners[slot].pod) is not None]
+    before = failed_before(seen.pods.values(), named={owner.name for owner in owners.values()})
+    return batches(failing, (pod for pod in before if is_counted(seen.job.spec, pod)))
 
 
 def _write(scene: Scene, record: Slots, world: World | None, *, expected: frozenset[int] | None = None) -> WriteSpec:

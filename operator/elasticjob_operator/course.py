@@ -11,4 +11,6 @@ class Course:
     brief: int = 0
     runs_since_s: float | None = None
     over_at_s: float | None = None
-    """When it was first seen to go; wall clock, as all moments."""
+    """When it was first seen to go; like `runs_since_s` by the monotonic clock."""
+    over_time_s: float | None = None
+    """The same moment by the wall clock, for messages."""

@@ -5,6 +5,8 @@ OperatorError
 │   ├── AlreadyExists       an object of this name is there
 │   ├── Conflict            the object changed in between, or its uid is another
 │   ├── Forbidden           permission, quota or an admission rule; the message names it
+│   │   └── InvalidObject   the object itself is wrong; trying again is of no use before it has changed
+│   ├── RetryLater          refused for the moment, and nothing was written: too many requests, or a webhook is away
 │   ├── ClusterUnavailable  no answer in time; the outcome of a write is unknown
 │   └── WatchDied           a watch has stopped telling what there is; only a new process helps
 ├── CredentialsError        a certificate authority that cannot be used; the message says what to give it
@@ -19,6 +21,9 @@ class OperatorError(Exception):
 class ClusterError(OperatorError):
     """The API server refused or failed."""
 
+    retry_after_s: float = 0.0
+    """The pause that the API server asked for (Retry-After); 0 when it named none."""
+
 
 class AlreadyExists(ClusterError):
     """An object of this name is there."""
@@ -30,6 +35,14 @@ class Conflict(ClusterError):
 
 class Forbidden(ClusterError):
     """Permission, quota or admission."""
+
+
+class InvalidObject(Forbidden):
+    """The object has a field that the API server does not know, or a value that it does not take."""
+
+
+class RetryLater(ClusterError):
+    """Refused for the moment; nothing was written."""
 
 
 class ClusterUnavailable(ClusterError):

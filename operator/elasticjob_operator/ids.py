@@ -16,6 +16,11 @@ def _nonce() -> str:
     return secrets.token_hex(4)
 
 
+def new_installation_id() -> str:
+    """Return a random id for an installation of the operator."""
+    return secrets.token_hex(8)
+
+
 @dataclass(frozen=True, slots=True)
 class Ids:
     """Where names and nonces come from."""

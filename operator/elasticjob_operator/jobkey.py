@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 
 from elasticjob_api import names
-from elasticjob_api.keys import ROOT, Keys, job_prefix
+from elasticjob_api.keys import ROOT, Keys, ParsedKey, job_prefix
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
 
@@ -31,7 +31,13 @@ def of_job(obj: Object) -> JobKey:
 
 
 def of_pod(obj: Object) -> JobKey | None:
-    """The key of the job that a pod belongs to; None for a pod that is no job's."""
+    """The key of the job that a pod belongs to, by its labels and its owner; None for a pod that is no job's."""
+    key = labelled(obj)
+    return key if key is not None and key.uid in objects.owner_uids(obj) else None
+
+
+def labelled(obj: Object) -> JobKey | None:
+    """The key of the job that a pod's labels name: anybody may set those."""
     labels = objects.labels_of(obj)
     name, uid = labels.get(names.LABEL_JOB_NAME), labels.get(names.LABEL_JOB_UID)
     return JobKey(objects.namespace_of(obj), name, uid) if name and uid else None
@@ -43,6 +49,11 @@ def of_etcd_key(key: str) -> JobKey | None:
         return None
     _, _, _, *parts = key.split("/", _PARTS)
     return _job(*parts[:3]) if len(parts) > _UID else None
+
+
+def parse(etcd_key: str) -> ParsedKey | None:
+    """Return what a job's key says below its prefix; None for any other key."""
+    return Keys("/".join(etcd_key.split("/", _PARTS)[:_PARTS])).parse(etcd_key)
 
 
 _PARTS, _UID = 6, 3

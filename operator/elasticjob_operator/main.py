@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import signal
@@ -10,15 +11,28 @@ import sys
 
 import kopf
 
+from elasticjob_api.nesting import allow_stored_levels
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
+from elasticjob_etcd.maintenance import EtcdMaintenance
+from elasticjob_etcd.member_bootstrap import is_empty
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator import leader_election
+from elasticjob_operator.cluster.etcd_leases import EtcdLeases
+from elasticjob_operator.cluster.etcd_membership import EtcdMembership
+from elasticjob_operator.cluster.etcd_space import EtcdSpace
+from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes
 from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.installation import Installation, read_installation
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.pod_watch import PodWatch
+from elasticjob_operator.cluster.protocol import Cluster
 from elasticjob_operator.credentials.start import add_options, security
 from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
+from elasticjob_operator.ids import new_installation_id
 from elasticjob_operator.logs import log_to_stderr
 from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
 from elasticjob_operator.operator import Operator
@@ -38,6 +52,7 @@ def main() -> None:
     options = _parser().parse_args()
     log_to_stderr(verbose=options.verbose, as_json=options.log_format == "json")
     _collect_seldom()
+    allow_stored_levels()
     try:
         asyncio.run(run(options))
     except asyncio.CancelledError:
@@ -57,6 +72,30 @@ def _collect_seldom() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="elasticjob-operator", description=__doc__)
     parser.add_argument("--etcd-endpoints", required=True, help="HOST:PORT,… of etcd, as this process reaches it")
+    parser.add_argument(
+        "--etcd-quota-bytes",
+        type=_positive,
+        help="etcd is this installation's own and may grow so far: look after its space, leases, users [leave]",
+    )
+    parser.add_argument(
+        "--etcd-member",
+        action="append",
+        default=[],
+        metavar="NAME=PEER_URL",
+        help="look after the members of etcd, of which this is one; repeatable [leave them to others]",
+    )
+    parser.add_argument(
+        "--etcd-volumes-namespace",
+        metavar="NAME",
+        help="there the members' pods are and their claims data-NAME: replace one that is lost with its node [leave]",
+    )
+    parser.add_argument(
+        "--etcd-replace-volume-after",
+        type=_seconds,
+        metavar="SECONDS",
+        default=600.0,
+        help="so long a lost volume's node must be not ready; one that is deleted or out of service 60 s [600]",
+    )
     parser.add_argument("--pod-etcd-endpoints", help="the same as pods reach it [--etcd-endpoints]")
     parser.add_argument("--namespace", action="append", default=[], help="watch only this one; repeatable [all]")
     parser.add_argument("--agent-image", default="elasticjob-agent", help="image of the agent, for agent.mode Inject")
@@ -64,17 +103,56 @@ def _parser() -> argparse.ArgumentParser:
         "--agent-image-pull-secret", action="append", default=[], help="secret in the job's namespace; repeatable"
     )
     parser.add_argument("--cluster-id", help="first element of every key [uid of the kube-system namespace]")
+    parser.add_argument(
+        "--installation", metavar="ID", help="whose jobs are whose, when two operators see the same [operator id]"
+    )
+    parser.add_argument(
+        "--installation-config-map",
+        type=_place,
+        metavar="NAMESPACE/NAME",
+        help="it keeps the installation's id and the cluster id; what it lacks is written into it once",
+    )
+    parser.add_argument("--manager-name", default="", metavar="NAME", help="spec.managedBy of jobs for this one alone")
     parser.add_argument("--operator-id", help="whose keys are whose, when two installations share an etcd [cluster id]")
+    parser.add_argument(
+        "--records-memory",
+        type=_positive,
+        metavar="BYTES",
+        default=128 << 20,
+        help="memory for the records of all jobs; beyond it the job goes that takes the most for its size [128 MiB]",
+    )
     parser.add_argument(
         "--liveness", help="http://0.0.0.0:8080/healthz or the like: /readyz and /metrics are there too"
     )
     add_options(parser)
+    leader_election.add_options(parser)
     parser.add_argument(
         "--ui", type=_address, metavar="HOST:PORT", help="a read-only web page there, as 127.0.0.1:8081 [none]"
     )
     parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--verbose", action="store_true", help="say more")
     return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
+    return number
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def _place(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAMESPACE/NAME, as elasticjob-system/elasticjob-installation")
+    return namespace, name
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -91,7 +169,9 @@ async def run(options: argparse.Namespace) -> None:
     async with contextlib.AsyncExitStack() as ending:
         cluster = await KubeCluster.connect(feed, namespaces)
         ending.push_async_callback(cluster.close)
-        secured = await ending.enter_async_context(security(options, cluster))
+        elector = leader_election.elector_from(options, cluster)
+        leads = (lambda: elector.is_leader) if elector is not None else (lambda: True)
+        secured = await ending.enter_async_context(security(options, cluster, leads))
         etcd = EtcdClient(secured.endpoint)
         ending.push_async_callback(etcd.close)
         await until_it_works(cluster.require_served, what="cannot watch jobs and pods")
@@ -102,7 +182,7 @@ async def run(options: argparse.Namespace) -> None:
             settings.cluster_id,
         )
         meter, board = PrometheusMeter(), Board() if options.ui else None
-        credentials = secured.credentials(cluster, etcd, options, settings)
+        credentials = secured.credentials(cluster, etcd, options, settings, meter)
         operator = Operator(
             cluster,
             etcd,
@@ -110,9 +190,13 @@ async def run(options: argparse.Namespace) -> None:
             meter=meter,
             onlooker=board,
             credentials=credentials,
+            space=_space(options, secured.endpoint),
+            leases=_leases(options, secured.endpoint, meter),
+            elector=elector,
+            membership=_membership(options, secured.endpoint, cluster),
             crowded=cluster.crowded,
         )
-        meter.show(operator.phases, operator.depth)
+        meter.show(operator.phases, operator.depth, lambda: operator.is_leader)
         running = Running(lambda: _operate(operator, PodWatch(cluster, feed)), cluster.credentials, feed)
         async with _answering(options.liveness, running, operator, meter), _showing(options.ui, board):
             await _run_kopf(running, namespaces)
@@ -129,17 +213,71 @@ def _cancel_on_signals() -> None:
 
 
 async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settings:
-    cluster_id = options.cluster_id or await until_it_works(
-        cluster.cluster_id, what="cannot learn this cluster's id (--cluster-id sets it)"
-    )
+    here = await _installation(options, cluster)
     return Settings(
-        cluster_id=cluster_id,
-        operator_id=options.operator_id or cluster_id,
+        cluster_id=here.cluster_id,
+        operator_id=options.operator_id or here.cluster_id,
+        installation=options.installation or here.id,
+        manager_name=options.manager_name,
         etcd_endpoints=tuple((options.pod_etcd_endpoints or options.etcd_endpoints).split(",")),
+        records_memory=options.records_memory,
         etcd_tls=bool(options.etcd_ca_secret),
         agent_image=options.agent_image,
         agent_image_pull_secrets=tuple(options.agent_image_pull_secret),
     )
+
+
+async def _installation(options: argparse.Namespace, cluster: KubeCluster) -> Installation:
+    """As the ConfigMap keeps it; without one as the options say."""
+
+    async def cluster_id() -> str:
+        if options.cluster_id:
+            return str(options.cluster_id)
+        what = "cannot learn this cluster's id (--cluster-id sets it)"
+        return await until_it_works(cluster.cluster_id, what=what)
+
+    if options.installation_config_map is None:
+        known = await cluster_id()
+        return Installation(id=options.operator_id or known, cluster_id=known)
+    namespace, name = options.installation_config_map
+    here = await until_it_works(
+        lambda: read_installation(cluster, namespace, name, new_id=new_installation_id, cluster_id=cluster_id),
+        what="cannot learn which installation this is",
+    )
+    if options.cluster_id not in {None, here.cluster_id}:
+        log.warning(
+            "--cluster-id %s is not used: ConfigMap %s/%s keeps %s, and another one would restart every job",
+            *(options.cluster_id, namespace, name, here.cluster_id),
+        )
+    return here
+
+
+def _space(options: argparse.Namespace, endpoint: Endpoint) -> EtcdSpace | None:
+    if options.etcd_quota_bytes is None:
+        return None
+    return EtcdSpace(lambda: EtcdMaintenance.connect(endpoint), quota=options.etcd_quota_bytes)
+
+
+def _membership(options: argparse.Namespace, endpoint: Endpoint, cluster: Cluster) -> EtcdMembership | None:
+    if not options.etcd_member:
+        return None
+    pods = dict(pair.split("=", 1) for pair in options.etcd_member)
+    connect = functools.partial(EtcdMaintenance.connect, endpoint)
+    return EtcdMembership(
+        connect, pods, lambda url: is_empty(url, endpoint.ca_cert), volumes=_volumes(options, cluster)
+    )
+
+
+def _volumes(options: argparse.Namespace, cluster: Cluster) -> EtcdVolumes | None:
+    if not options.etcd_volumes_namespace:
+        return None
+    return EtcdVolumes(cluster, options.etcd_volumes_namespace, replace_after_s=options.etcd_replace_volume_after)
+
+
+def _leases(options: argparse.Namespace, endpoint: Endpoint, meter: PrometheusMeter) -> EtcdLeases | None:
+    if options.etcd_quota_bytes is None:
+        return None
+    return EtcdLeases(lambda: EtcdLeaseAdmin.connect(endpoint), meter.etcd_leases_revoked)
 
 
 def _answering(
@@ -152,6 +290,7 @@ def _answering(
         Vitals(
             running=lambda: running.alive,
             ready=lambda: operator.ready,
+            leads=lambda: operator.is_leader,
             ages=meter.ages,
             metrics=meter.text,
             metrics_type=CONTENT_TYPE,

@@ -34,3 +34,9 @@ class Meter:
 
     def heard(self, resource: Resource) -> None:
         """A watch has told something, or was listed anew."""
+
+    def etcd_leases_revoked(self, count: int) -> None:
+        """So many leases of etcd had no key, and were ended."""
+
+    def etcd_auth_corrected(self) -> None:
+        """A user, role or permission of etcd was not as we had made it, and was corrected."""

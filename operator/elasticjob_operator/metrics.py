@@ -39,6 +39,7 @@ _NOW_LABELS = {
     "elasticjob_job_seconds_total": ("namespace", "state"),
     "elasticjob_agents": ("namespace", "health"),
     "elasticjob_queue_depth": (),
+    "elasticjob_leader": (),
 }
 
 Phases = Callable[[], Mapping[tuple[str, str], int]]
@@ -60,6 +61,11 @@ class PrometheusMeter(Meter):
         self._counts = {name: self._counter(name, what, "namespace") for name, what in _COUNTS.items()}
         self._reports = self._counter("agent_reports", "Reports of agents.", "code")
         self._turn_errors = self._counter("reconcile_errors", "Turns that failed.")
+        self._leases_revoked = self._counter("etcd_leases_revoked", "Leases of etcd without a key that were ended.")
+        self._auth_corrections = self._counter(
+            "etcd_auth_corrections",
+            "Users, roles and permissions of etcd that were not the operator's, and are removed.",
+        )
         self._running_s = self._histogram("time_to_running", "From a job's creation to its first active round.")
         self._rounds = self._counter("rounds", "Rounds that became active.", "namespace", "cause")
         self._step_s = self._histogram(
@@ -86,10 +92,10 @@ class PrometheusMeter(Meter):
             f"elasticjob_{name}_seconds", what, labelnames=labels, buckets=buckets, registry=self._registry
         )
 
-    def show(self, phases: Phases, depth: Callable[[], int]) -> None:
-        """What is counted anew each time: jobs by phase, and jobs that wait for their turn."""
+    def show(self, phases: Phases, depth: Callable[[], int], leads: Callable[[], bool] = lambda: True) -> None:
+        """What is looked up each time: jobs by phase, jobs that wait for their turn, and whether this process leads."""
         self.labels |= _NOW_LABELS
-        self._registry.register(_Now(phases, depth, self.ages, self._goodput))
+        self._registry.register(_Now(phases, depth, leads, self.ages, self._goodput))
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -146,6 +152,14 @@ class PrometheusMeter(Meter):
         """By whether it could be read."""
         self._reports.labels("ok" if readable else "unreadable").inc()
 
+    def etcd_leases_revoked(self, count: int) -> None:
+        """So many more."""
+        self._leases_revoked.inc(count)
+
+    def etcd_auth_corrected(self) -> None:
+        """One more."""
+        self._auth_corrections.inc()
+
     def heard(self, resource: Resource) -> None:
         """The age of a watch begins anew."""
         self._heard_s[resource] = self._clock()
@@ -159,8 +173,14 @@ class _Now(Collector):
     """Gauges that are looked up when somebody asks."""
 
     def __init__(
-        self, phases: Phases, depth: Callable[[], int], ages: Callable[[], Mapping[Resource, float]], goodput: Goodput
+        self,
+        phases: Phases,
+        depth: Callable[[], int],
+        leads: Callable[[], bool],
+        ages: Callable[[], Mapping[Resource, float]],
+        goodput: Goodput,
     ) -> None:
+        self._leads = leads
         self._goodput = goodput
         self._phases = phases
         self._depth = depth
@@ -193,3 +213,5 @@ class _Now(Collector):
             agents.add_metric([namespace, health], count)
         yield agents
         yield GaugeMetricFamily("elasticjob_queue_depth", "Jobs that wait for their turn or have it.", self._depth())
+        leads = "1: this replica leads and acts; 0: it stands by."
+        yield GaugeMetricFamily("elasticjob_leader", leads, float(self._leads()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import Report
@@ -9,14 +10,21 @@ from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_api.world import Member
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
+from elasticjob_operator.policy.outdated import outdated_pods
+from elasticjob_operator.policy.predecessors import slots_with_predecessor
 from elasticjob_operator.policy.standing import Owner, owners
+from elasticjob_operator.revision import Revision, wanted_revision
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.view import View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Observed:
-    """One job, its pods by name, its rendezvous, and what this process remembers; `now_s` is wall clock."""
+    """One job, its pods by name, its rendezvous, and what this process remembers; `now_s` is wall clock.
+
+    `now_s` is for what is compared with the API server's timestamps; `monotonic_s` for the moments in the ledger.
+    What follows from it is computed once. It holds as long as the ledger stays as it is; `replace` begins anew.
+    """
 
     job: ElasticJob
     pods: Mapping[str, Pod]
@@ -24,6 +32,7 @@ class Observed:
     ledger: Ledger
     settings: Settings
     now_s: float
+    monotonic_s: float
     etcd_trouble: str = ""
     """Why etcd cannot be asked; then `view` is as old as that."""
     store: int = 0
@@ -39,17 +48,43 @@ class Observed:
         """The job's rounds as last taken in: there may have been several since the last write of the status."""
         return self.status.rounds if self.ledger.history is None else self.ledger.history
 
-    @property
+    @cached_property
+    def wanted_revision(self) -> Revision:
+        """What the pods of a life have that would begin now."""
+        return wanted_revision(self.job, self.settings)
+
+    @cached_property
+    def outdated_pods(self) -> Mapping[str, Pod]:
+        """Pods by name of another template or another installation, whose deletion was not asked for."""
+        return outdated_pods(self.job, self.pods, self.settings, self.wanted_revision)
+
+    @cached_property
     def reports(self) -> Mapping[Member, Report]:
         """The last report of each stay of the last round, also of those whose agent has taken it along."""
         return {**self.ledger.memory.reports, **self.view.reports}
 
     def owners(self) -> dict[int, Owner]:
         """The pod of every slot, and what has become of it."""
-        return owners(self.view.owners(), self.pods, self.ledger, self.now_s)
+        return self._owners
+
+    def waiting_slots(self) -> Mapping[int, str]:
+        """Slot → the pod that has to end before the slot's own pod is created."""
+        return self._waiting_slots
 
     def joined(self) -> frozenset[int]:
         """Slots whose own pod has a living agent."""
+        return self._joined
+
+    @cached_property
+    def _owners(self) -> dict[int, Owner]:
+        return owners(self.view.owners(), self.pods, self.ledger, self.monotonic_s)
+
+    @cached_property
+    def _waiting_slots(self) -> Mapping[int, str]:
+        return slots_with_predecessor(self.job.spec, self._owners, self.pods, self.ledger)
+
+    @cached_property
+    def _joined(self) -> frozenset[int]:
         names = self.view.owners()
         stays = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.gone)
         return frozenset(member.slot for member, node in stays if names.get(member.slot) == node.record.pod)

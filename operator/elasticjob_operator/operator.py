@@ -1,7 +1,8 @@
 """The operator as a whole: two watches and a mirror into caches, caches into a work queue, a reconciler behind it.
 
-Nothing is reconciled before jobs and pods are listed, and etcd has been listed or is known not to answer. It
-needs a `Cluster` and an `Etcd`, whichever they are; on one machine both live in the same process.
+Nothing is reconciled before jobs and pods are listed, and etcd has been listed or is known not to answer. Of several
+replicas only the leader reconciles; the others follow the watches and the mirror, and write nothing. It needs a
+`Cluster` and an `Etcd`, whichever they are; on one machine both live in the same process.
 """
 
 import asyncio
@@ -12,19 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.protocol import PagedEtcd
 from elasticjob_operator import txns
+from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.caches import JobCache, PodCache
+from elasticjob_operator.cluster.etcd_leases import EtcdLeases
+from elasticjob_operator.cluster.etcd_membership import EtcdMembership
+from elasticjob_operator.cluster.etcd_space import EtcdSpace
 from elasticjob_operator.cluster.health import EtcdHealth
 from elasticjob_operator.cluster.protocol import Change, Cluster, ObjectEvent, Resource
 from elasticjob_operator.cluster.queue import WorkQueue
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.credentials.protocol import Credentials
+from elasticjob_operator.deletion import needs_keys
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.leader_election import LeaderElector
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.onlooker import Onlooker
+from elasticjob_operator.policy.footprint import Allowance, unread_allowance
+from elasticjob_operator.policy.installation import is_orphaning
 from elasticjob_operator.policy.upkeep import upkeep_in_s
 from elasticjob_operator.reconcile import Reconciler, Sources
 from elasticjob_operator.settings import Settings
@@ -38,47 +47,61 @@ log = logging.getLogger(__name__)
 
 
 class Operator:
-    """One operator; `run` it once, cancel it to stop. Clock is wall clock, in seconds."""
+    """One operator; `run` it once, cancel it to stop."""
 
     def __init__(
         self,
         cluster: Cluster,
-        etcd: Etcd,
+        etcd: PagedEtcd,
         settings: Settings,
         *,
-        clock: Callable[[], float] = time.time,
+        clocks: Clocks | None = None,
         ids: Ids | None = None,
         meter: Meter | None = None,
         onlooker: Onlooker | None = None,
         credentials: Credentials | None = None,
+        space: EtcdSpace | None = None,
+        leases: EtcdLeases | None = None,
+        elector: LeaderElector | None = None,
+        membership: EtcdMembership | None = None,
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._cluster = cluster
         self._etcd = etcd
         self._credentials = credentials
+        self._space = space
+        self._leases = leases
+        self._elector = elector
+        self._is_warm = self._leads = False
+        self._membership = membership
         self._meter = meter or Meter()
-        self._queue: WorkQueue[JobKey] = WorkQueue(self._reconcile)
+        self._queue: WorkQueue[JobKey] = WorkQueue(
+            self._reconcile, rest_s=self._rest_s, group=lambda key: key.namespace
+        )
         self._settings = settings
         self._softly_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
         self._jobs = JobCache(self._job_changed, self._is_said, self._written)
-        self._pods = PodCache(self._queue.add, self._pod_deleted, self._look_soon)
+        self._pods = PodCache(self._look, self._pod_deleted, self._look_soon)
         self._rendezvous = Rendezvous(
             etcd,
             settings.cluster_id,
-            on_change=self._queue.add,
+            on_change=self._look,
             on_listed=self._look_at_everything,
-            on_report=self._meter.report,
+            on_report=self._report,
             on_soft_change=self._look_softly,
+            allowed=self._allowed,
+            memory=settings.records_memory,
         )
-        self._health = EtcdHealth(etcd, self._look_at_everything)
+        self._clocks = clocks or Clocks()
+        self._health = EtcdHealth(etcd, self._health_changed)
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
         self._reconciler = Reconciler(
             cluster=cluster,
             etcd=self._rendezvous.etcd,
             settings=settings,
             sources=sources,
-            clock=clock,
+            clocks=self._clocks,
             ids=ids or Ids(),
             meter=self._meter,
             onlooker=onlooker,
@@ -86,8 +109,16 @@ class Operator:
             crowded=crowded,
         )
         self._etcd_known = asyncio.Event()
-        self.ready = False
-        """Jobs, pods and etcd were listed: it is at work."""
+
+    @property
+    def ready(self) -> bool:
+        """Jobs, pods and etcd were listed, and this process leads or knows the leader: it is at work, or could be."""
+        return self._is_warm and (self._elector is None or bool(self._elector.holder))
+
+    @property
+    def is_leader(self) -> bool:
+        """It acts; if not, it stands by: its caches are as warm, and it writes nothing."""
+        return self._leads and (self._elector is None or self._elector.is_leader)
 
     async def run(self) -> None:
         """Operate until cancelled; raises what cannot heal (etcd refuses us, the cluster ends a watch)."""
@@ -96,19 +127,39 @@ class Operator:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow(Resource.JOB, self._jobs.apply, jobs_listed), name="jobs")
                 tasks.create_task(self._follow(Resource.POD, self._pods.apply, pods_listed), name="pods")
-                tasks.create_task(self._rendezvous.run(), name="rendezvous")
+                tasks.create_task(self._follow_etcd(jobs_listed, pods_listed), name="rendezvous")
                 tasks.create_task(self._health.run(), name="etcd health")
                 for known in (jobs_listed, pods_listed, self._etcd_known):
                     await known.wait()
-                self._spread_soft_looks()
-                self._queue.open()
-                self.ready = True
+                self._is_warm = True
+                await (self._lead() if self._elector is None else self._elector.run(self._lead))
+        finally:
+            self._is_warm = False
+
+    async def _lead(self) -> None:
+        """Act until cancelled. Begins as a new process would: nothing of an earlier leadership is believed."""
+        self._leads = True
+        self._reconciler.begin_anew()
+        self._spread_soft_looks()
+        if self._credentials is not None:
+            self._credentials.forget_etcd()
+        try:
+            self._queue.open()
+            async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._sweep(), name="sweep")
+                if self._membership is not None:
+                    tasks.create_task(self._membership.run(), name="etcd membership")
+                if self._space is not None:
+                    tasks.create_task(self._space.run(), name="etcd space")
+                if self._leases is not None:
+                    tasks.create_task(self._leases.run(), name="etcd leases")
                 if self._credentials is not None:
                     work = self._credentials.run(lambda: self._rendezvous.store, self._is_anything_left, self._purge)
                     tasks.create_task(work, name="credentials")
         finally:
+            self._leads = False
             await self._queue.close()
+            self._reconciler.begin_anew()
 
     async def _follow(self, resource: Resource, apply: Callable[[ObjectEvent], None], listed: asyncio.Event) -> None:
         async with contextlib.aclosing(self._cluster.watch(resource)) as stream:
@@ -118,8 +169,20 @@ class Operator:
                 if event.change is Change.SYNCED:
                     listed.set()
 
+    async def _follow_etcd(self, *listed: asyncio.Event) -> None:
+        """What a job may have in etcd goes with its pods, so they are listed first."""
+        for known in listed:
+            await known.wait()
+        await self._rendezvous.run()
+
+    def _allowed(self, key: JobKey) -> Allowance | None:
+        job = self._jobs.get(key)
+        return None if job is None else unread_allowance(job.get("spec") or {}, nodes=len(self._pods.of(key)))
+
     def phases(self) -> Counter[tuple[str, str]]:
-        """How many jobs there are, by namespace and phase."""
+        """How many jobs there are, by namespace and phase; the leader alone counts them."""
+        if not self.is_leader:
+            return Counter()
         return Counter((job.namespace, phase) for job, phase in self._jobs.phases())
 
     def depth(self) -> int:
@@ -127,6 +190,8 @@ class Operator:
         return self._queue.depth
 
     async def _reconcile(self, key: JobKey) -> float | None:
+        if not self.is_leader:
+            return None  # the queue is about to be closed
         began_s = time.monotonic()
         failed = True
         try:
@@ -136,10 +201,22 @@ class Operator:
             self._meter.turned(took_s=time.monotonic() - began_s, failed=failed)
         return delay_s
 
+    def _rest_s(self, key: JobKey) -> float:
+        return self._reconciler.rest_s(key)
+
     def _job_changed(self, key: JobKey) -> None:
         """By somebody else: what it comes to in etcd should not be waited for there."""
         self._rendezvous.hurry()
-        self._queue.add(key)
+        self._look(key)
+
+    def _look(self, key: JobKey) -> None:
+        """A leader begins with a look at every job, so a candidate that stands by notes none."""
+        if self._leads:
+            self._queue.add(key)
+
+    def _report(self, *, readable: bool) -> None:
+        if self._leads:
+            self._meter.report(readable=readable)
 
     def _is_said(self, key: JobKey, status: object) -> bool:
         return self._reconciler.is_said(key, status)
@@ -152,22 +229,31 @@ class Operator:
 
     def _look_soon(self, key: JobKey) -> None:
         """For what nobody waits for: a job's pods come and start one by one, and each is told twice and more."""
-        self._queue.add_after(key, GATHER_S)
+        if self._leads:
+            self._queue.add_after(key, GATHER_S)
 
     def _spread_soft_looks(self) -> None:
         """All have told something since the last process ended; a job's turn to say it comes about then, not now."""
         now_s, known = asyncio.get_running_loop().time(), self._jobs.keys()
+        self._softly_s.clear()
         for key in known:
             turn_s = upkeep_in_s(key.uid, jobs=len(known), a_second=self._settings.soft_writes_per_s)
             self._softly_s[key] = now_s + turn_s
 
     def _look_softly(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""
+        if not self._leads:
+            return
         now_s = asyncio.get_running_loop().time()
         looked_s = self._softly_s.get(key, float("-inf"))
         if looked_s <= now_s:  # none is planned
             self._softly_s[key] = max(now_s, looked_s + self._settings.soft_period_s(len(self._jobs)))
             self._queue.add_after(key, self._softly_s[key] - now_s)
+
+    def _health_changed(self) -> None:
+        if self._space is not None and self._health.is_full:
+            self._space.check_now()
+        self._look_at_everything()
 
     def _look_at_everything(self) -> None:
         """Etcd was listed, or its health has changed: it concerns every job, and is the word that start waits for."""
@@ -175,13 +261,16 @@ class Operator:
         if self._credentials is not None:
             self._credentials.suspect()
         for key in self._jobs.keys() | self._pods.keys() | self._rendezvous.keys():
-            self._queue.add(key)
+            self._look(key)
 
     async def _is_anything_left(self, key: JobKey) -> bool:
-        if key in self._jobs.keys() | self._pods.keys():
+        now_s = self._clocks.wall()
+        if any(needs_keys(pod, now_s) for pod in self._pods.of(key).values()):
             return True
-        found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
-        return found is not None and objects.uid_of(found) == key.uid
+        found = self._jobs.get(key) or await self._cluster.get(Resource.JOB, key.namespace, key.name)
+        if found is None or objects.uid_of(found) != key.uid:
+            return False
+        return not objects.is_terminating(found) or is_orphaning(found)
 
     async def _purge(self, key: JobKey) -> None:
         await self._etcd.txn(txns.delete_prefix(key.keys(self._settings.cluster_id)))

@@ -11,10 +11,23 @@ from typing import Any
 from elasticjob_api import names
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.fieldwise import all_but
+from elasticjob_operator.render import layout
 from elasticjob_operator.timestamps import from_rfc3339
 
 _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
 """`status.reason` of pods that the cluster ended; kubelets without DisruptionTarget say it only there."""
+_REFUSED_REASONS = frozenset({
+    "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "PodFitsHostPorts", "TaintToleration",
+    "UnexpectedAdmissionError", "TopologyAffinityError", "AppArmor", "SysctlForbidden", "InvalidNodeInfo",
+    "UnexpectedPredicateFailureType", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+    "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SupplementalGroupsPolicyNotSupported",
+    "VolumeAttachmentLimitExceeded",
+})  # fmt: skip
+"""`status.reason` of pods that a kubelet did not admit: nothing of them ever ran."""
+_OUT_OF = "OutOf"
+"""A kubelet's word before a resource that its node has no more of: OutOfcpu, OutOfnvidia.com/gpu."""
+_REJECTED = "Pod was rejected"
+"""The beginning of a kubelet's message in every refusal, since Kubernetes 1.27."""
 
 
 INIT_FAILED = "InitContainerFailed"
@@ -29,6 +42,14 @@ class Pod:
     version: str = ""
     """Its resourceVersion."""
     slot: int | None = None
+    prefix: str = ""
+    """Where its agent has the job's keys in etcd."""
+    installation: str = ""
+    """Which installation of the operator made it; empty for one of a version that did not write it down."""
+    template_hash: str = ""
+    """Of what it was made from; empty for a pod of an operator that set no such label."""
+    agent_image: str = ""
+    """Image that its agent comes from; empty where the pod's own image has the agent."""
     phase: str = "Pending"
     """Ended with the trainer: a sidecar that runs on is nobody's progress."""
     lingers: bool = False
@@ -39,6 +60,8 @@ class Pod:
     created_s: float = 0.0
     running_since_s: float | None = None
     """Start of the trainer container, or of the pod when that is not known."""
+    ended_s: float | None = None
+    """When the trainer, or an init container that failed, has ended; None where no kubelet told it."""
     node_name: str = ""
     exit_code: int | None = None
     """Of the trainer container, once it has ended."""
@@ -47,6 +70,8 @@ class Pod:
     message: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Type → status."""
+    refused: bool = False
+    """A kubelet did not admit it."""
     disrupted: bool = False
     """Ended by the cluster (eviction, preemption, drain), not by what ran in it."""
 
@@ -59,6 +84,11 @@ class Pod:
     def live(self) -> bool:
         """Runs or may yet run, and nobody has asked for its end."""
         return not self.ended and not self.terminating
+
+    @property
+    def running(self) -> bool:
+        """Its containers run, and nobody has asked for its end."""
+        return self.live and self.phase == "Running"
 
     @property
     def troubled(self) -> bool:
@@ -94,17 +124,23 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         uid=objects.uid_of(obj),
         version=objects.version_of(obj),
         slot=_slot(obj),
+        prefix=_prefix(obj),
+        installation=str(_annotations(obj).get(names.ANNOTATION_INSTALLATION, "")),
+        template_hash=str(objects.labels_of(obj).get(names.LABEL_TEMPLATE_HASH, "")),
+        agent_image=_agent_image(obj),
         phase=_phase(obj, ended),
         lingers=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
         terminating=objects.is_terminating(obj),
         grace_ends_s=from_rfc3339(objects.metadata(obj).get("deletionTimestamp")),
         created_s=created_s,
         running_since_s=_running_since_s(status, state),
+        ended_s=_ended_s(status, ended),
         node_name=str((obj.get("spec") or {}).get("nodeName") or ""),
         exit_code=ended.get("exitCode"),
         reason=reason,
         message=message,
         conditions={name: str(c.get("status")) for name, c in conditions.items()},
+        refused=_is_refused(status),
         disrupted=_is_disrupted(status, conditions),
     )
 
@@ -119,6 +155,24 @@ def _phase(obj: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
 def _slot(obj: Mapping[str, Any]) -> int | None:
     text = str(objects.labels_of(obj).get(names.LABEL_SLOT, ""))
     return int(text) if text.isdecimal() else None
+
+
+def _annotations(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return objects.metadata(obj).get("annotations") or {}
+
+
+def _prefix(obj: Mapping[str, Any]) -> str:
+    containers = (obj.get("spec") or {}).get("containers") or []
+    variables = (variable for container in containers for variable in container.get("env") or [])
+    return next((str(v.get("value") or "") for v in variables if v.get("name") == names.ENV_PREFIX), "")
+
+
+def _agent_image(obj: Mapping[str, Any]) -> str:
+    """As the operator wrote it down; of a pod of an older version as its init container has it."""
+    if image := _annotations(obj).get(names.ANNOTATION_AGENT_IMAGE):
+        return str(image)
+    containers = (obj.get("spec") or {}).get("initContainers") or []
+    return next((str(c.get("image") or "") for c in containers if c.get("name") == layout.INJECTOR), "")
 
 
 def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -136,6 +190,12 @@ def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> flo
     if status.get("phase") != "Running":
         return None
     return from_rfc3339((state.get("running") or {}).get("startedAt") or status.get("startTime"))
+
+
+def _ended_s(status: Mapping[str, Any], ended: Mapping[str, Any]) -> float | None:
+    inits = [(c.get("state") or {}).get("terminated") or {} for c in status.get("initContainerStatuses") or []]
+    failed = next((init for init in inits if init.get("exitCode")), {})
+    return from_rfc3339(ended.get("finishedAt") or failed.get("finishedAt"))
 
 
 def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
@@ -170,6 +230,13 @@ def _failed_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _init_waits(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [(c.get("state") or {}).get("waiting") or {} for c in status.get("initContainerStatuses") or []]
+
+
+def _is_refused(status: Mapping[str, Any]) -> bool:
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    return status.get("phase") == "Failed" and (
+        reason in _REFUSED_REASONS or reason.startswith(_OUT_OF) or message.startswith(_REJECTED)
+    )
 
 
 def _is_disrupted(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:

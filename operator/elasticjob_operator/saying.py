@@ -5,11 +5,13 @@ At most one write a second per job, and for progress, cpu and memory alone one e
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import JobStatus, NodeStatus
-from elasticjob_operator.acceptance import read_status
+from elasticjob_operator.acceptance import read_status, unknown_in_status
+from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Cluster, Object, Resource
 from elasticjob_operator.errors import ClusterError
@@ -19,6 +21,8 @@ from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import SHOWN_WITHIN_S, Ledger
 from elasticjob_operator.meter import Meter
 from elasticjob_operator.policy.events import events
+from elasticjob_operator.policy.installation import FIELD
+from elasticjob_operator.policy.unknown_status import with_unknown
 from elasticjob_operator.policy.upkeep import upkeep_in_s
 from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
@@ -50,7 +54,7 @@ class Speaker:
         *,
         cluster: Cluster,
         settings: Settings,
-        clock: Callable[[], float],
+        clocks: Clocks,
         meter: Meter,
         jobs: Callable[[], int] = lambda: 1,
         crowded: Callable[[], bool] = lambda: False,
@@ -60,8 +64,12 @@ class Speaker:
         self._meter = meter
         self._settings = settings
         self._cluster = cluster
-        self._clock = clock
-        self._began_s = clock()
+        self._clocks = clocks
+        self._began_s = clocks.monotonic()
+
+    def begin_anew(self) -> None:
+        """As a new process: what was written by another one meanwhile is told again in each job's turn."""
+        self._began_s = self._clocks.monotonic()
 
     async def say(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
         """Write `status` if it is new; seconds until it may be written, if that is not now."""
@@ -69,14 +77,14 @@ class Speaker:
         if status == before:
             return await self._correct(key, obj, ledger, status)
         soft = _same_but_samples(status, before)
-        wait_s = (self._soft_from_s(key, ledger) if soft else self._from_s(ledger)) - self._clock()
+        wait_s = (self._soft_from_s(key, ledger) if soft else self._from_s(ledger)) - self._clocks.monotonic()
         if wait_s > 0:
             return wait_s
         if self._crowded():
             ledger.unheard += 1
             return min(_MOST_CROWDED_S, CROWDED_S * 2.0 ** min(ledger.unheard - 1, 10))
         ledger.unheard = 0
-        await self._write(key, ledger, status)
+        await self._write(key, obj, ledger, status)
         ledger.said_softly = soft
         self._measure(key, obj, before, status)
         await self._tell(key, obj, ledger, before, status)
@@ -93,7 +101,7 @@ class Speaker:
 
     def _measure(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
         created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp"))
-        age_s = None if created_s is None else max(0.0, self._clock() - created_s)
+        age_s = None if created_s is None else max(0.0, self._clocks.wall() - created_s)
         self._meter.status_written(key, before, after, age_s=age_s)
 
     async def _correct(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
@@ -104,18 +112,30 @@ class Speaker:
         version = str(objects.metadata(obj).get("resourceVersion", ""))
         if ledger.status is None or ledger.corrected_version == version or _says(obj, ledger, status):
             return None
-        wait_s = ledger.status_written_s + SHOWN_WITHIN_S - self._clock()
+        wait_s = ledger.status_written_s + SHOWN_WITHIN_S - self._clocks.monotonic()
         if wait_s > 0:
             return wait_s  # our own write is on its way back to us
         log.warning("%s: the status is not the one that was written; writing it again", key)
-        await self._write(key, ledger, status)
+        await self._write(key, obj, ledger, status)
         ledger.corrected_version = version
         return None
 
-    async def _write(self, key: JobKey, ledger: Ledger, status: JobStatus) -> None:
-        written = status_to_dict(status)
-        await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, written)
-        ledger.status, ledger.status_as_written, ledger.status_written_s = status, written, self._clock()
+    async def _write(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> None:
+        written = self._with_unknown(obj, ledger, status_to_dict(status))
+        version = objects.version_of(obj)  # a job of the same name may have taken its place: see `patch_status`
+        await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, written, uid=key.uid, version=version)
+        claim = {FIELD: ledger.installation} if ledger.installation else {}
+        ledger.status, ledger.status_as_written = status, {**written, **claim}
+        ledger.status_written_s = self._clocks.monotonic()
+
+    def _with_unknown(self, obj: Object, ledger: Ledger, written: dict[str, Any]) -> dict[str, Any]:
+        """Add what a newer operator wrote; what this process has written since has it already."""
+        if ledger.status is None:
+            ledger.has_unknown_status = bool(unknown_in_status(obj))
+        if not ledger.has_unknown_status:
+            return written
+        stored = ledger.status_as_written if ledger.status else obj.get("status")
+        return with_unknown(stored, written) if isinstance(stored, Mapping) else written
 
     async def _tell(self, key: JobKey, obj: Object, ledger: Ledger, before: JobStatus, after: JobStatus) -> None:
         await self.tell(key, obj, ledger, events(before, after))
@@ -125,7 +145,7 @@ class Speaker:
         for event in told:
             log.log(logging.WARNING if event.warning else logging.INFO, "%s: %s: %s", key, event.reason, event.message)
             try:
-                now_s = self._clock()
+                now_s = self._clocks.wall()
                 first_s, count = ledger.told.get(event, (now_s, 0))
                 body = render_event(obj, event, first_s=first_s, last_s=now_s, count=count + 1)
                 await self._cluster.apply(Resource.EVENT, body)

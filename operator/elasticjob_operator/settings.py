@@ -13,12 +13,18 @@ class Settings:
     """Written into every spec record; keys of another installation are never touched."""
     etcd_endpoints: tuple[str, ...]
     """`host:port` of etcd as the pods reach it."""
+    installation: str = ""
+    """Which installation this is: it acts only on jobs that name it, or none. Empty: on all that it sees."""
+    manager_name: str = ""
+    """What jobs that only this installation is to act on have as `spec.managedBy`."""
     agent_image: str = "elasticjob-agent"
     """Image of the agent's payload, for jobs with agent.mode Inject that name none."""
     agent_image_pull_secrets: tuple[str, ...] = ()
     """Names of secrets, in the job's namespace, with which that image is pulled."""
     etcd_tls: bool = False
     """Etcd lets nobody in without a certificate: each job has one of its own."""
+    records_memory: int = 128 << 20
+    """Bytes of this process for the records of all jobs: a quarter of what the chart gives it."""
     status_period_s: float = 1.0
     """At most one status write per job in this time: a thousand jobs must not flood the API server."""
     soft_status_period_s: float = 30.0

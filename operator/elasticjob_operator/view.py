@@ -6,6 +6,7 @@ read are named in `unreadable` and left out.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from elasticjob_api.records import Done, Failure, Gone, Node, Report, Slots
 from elasticjob_api.world import Member, Membership, State, World
@@ -20,9 +21,12 @@ class LiveNode:
     create_revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
-    """One job at one revision; the revisions of keys that do not exist are 0."""
+    """One job at one revision; what follows from it is computed once.
+
+    The revision of a key that does not exist is 0, of one that cannot be read -1.
+    """
 
     revision: int = 0
     spec: Slots | None = None
@@ -64,14 +68,22 @@ class View:
     @property
     def unclear(self) -> bool:
         """Spec or world exist and cannot be read: nothing may be planned from half of the truth."""
-        return (self.spec is None and self.spec_revision > 0) or (self.world is None and self.world_revision > 0)
+        return (self.spec is None and self.spec_revision != 0) or (self.world is None and self.world_revision != 0)
 
-    def owners(self) -> dict[int, str]:
+    def owners(self) -> Mapping[int, str]:
         """Slot → name of the pod that owns it."""
+        return self._owners
+
+    @cached_property
+    def _owners(self) -> Mapping[int, str]:
         return {int(slot, 16): owner.pod for slot, owner in self.spec.slots.items()} if self.spec else {}
 
     def done_slots(self) -> frozenset[int]:
         """Slots of the active round whose member has finished: they are kept while that round stands."""
+        return self._done_slots
+
+    @cached_property
+    def _done_slots(self) -> frozenset[int]:
         world = self.active
         return frozenset(m.slot for m in world.members if self.is_done(world.round, m)) if world else frozenset()
 
@@ -80,7 +92,26 @@ class View:
         done = self.dones.get((round_, member.slot))
         return done is not None and done.incarnation == member.incarnation
 
-    def agents(self) -> dict[str, Member]:
+    def live_members(self) -> tuple[Member, ...]:
+        """Members of the active round, in rank order, whose agent's lease lives, or which have finished."""
+        return self._live_members
+
+    @cached_property
+    def _live_members(self) -> tuple[Member, ...]:
+        world = self.active
+        if world is None:
+            return ()
+        return tuple(
+            member
+            for member in world.members
+            if (member in self.nodes and member not in self.gone) or self.is_done(world.round, member)
+        )
+
+    def agents(self) -> Mapping[str, Member]:
         """Pod uid → the newest stay of its agent; only stays without proof that they have ended."""
+        return self._agents
+
+    @cached_property
+    def _agents(self) -> Mapping[str, Member]:
         stays = sorted(self.nodes.items(), key=lambda item: item[1].create_revision)
         return {node.record.pod_uid: member for member, node in stays if member not in self.gone}

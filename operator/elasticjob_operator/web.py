@@ -1,7 +1,8 @@
 """`/healthz`, `/readyz` and `/metrics` on one port.
 
 Alive means: the operator's own task runs, and each watch was heard of within `SILENT_S` (it is listed anew far more
-often; the API server being away for a while is no fault of the process). Ready means: jobs, pods and etcd were listed.
+often; the API server being away for a while is no fault of the process). Ready means: jobs, pods and etcd were listed,
+and a leader is known. A replica that stands by is as ready as the leader: a rollout waits for both.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ class Vitals:
 
     running: Callable[[], bool]
     ready: Callable[[], bool]
+    leads: Callable[[], bool]
     ages: Callable[[], Mapping[Resource, float]]
     metrics: Callable[[], bytes]
     metrics_type: str
@@ -63,7 +65,8 @@ class Web:
 
     async def _ready(self, _request: web.Request) -> web.Response:
         ready = self._vitals.ready()
-        return web.json_response({"ready": ready}, status=_OK if ready else _NOT_NOW)
+        role = "leader" if self._vitals.leads() else "standby"
+        return web.json_response({"ready": ready, "role": role}, status=_OK if ready else _NOT_NOW)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         body = self._vitals.metrics()

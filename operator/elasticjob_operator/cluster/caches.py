@@ -130,6 +130,7 @@ class PodCache:
             return
         key, name = jobkey.of_pod(event.object), objects.name_of(event.object)
         if key is None:
+            self._disown(event.object)
             return
         if event.change is Change.DELETED:
             self._forget(key, name)
@@ -148,6 +149,13 @@ class PodCache:
         if goes_well(before, after):
             self._on_good_news(key)
         elif not is_same(before, after):
+            self._on_change(key)
+
+    def _disown(self, obj: Object) -> None:
+        """A pod that is no job's, or no more: whoever orphaned it wants it to stay."""
+        key, name = jobkey.labelled(obj), objects.name_of(obj)
+        if key is not None and name in self.of(key):
+            self._forget(key, name)
             self._on_change(key)
 
     def _drop_unlisted(self) -> None:

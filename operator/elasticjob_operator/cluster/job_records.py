@@ -6,25 +6,31 @@ A record that cannot be read, or cannot be true, is logged with its key, named i
 absent: nothing in etcd may crash the operator.
 """
 
+import heapq
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
 from elasticjob_api import records, world
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import Keys, Kind, ParsedKey
+from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
 from elasticjob_api.records import Report, WorkerReport
 from elasticjob_api.world import Member
 from elasticjob_etcd.protocol import KeyValue
-from elasticjob_operator.cluster.plausible import BYTES_LIMIT, require_plausible, require_size
+from elasticjob_operator.cluster.log_limit import LogLimit, printable
+from elasticjob_operator.cluster.plausible import BYTES_LIMIT, require_plausible, require_report, require_size
 from elasticjob_operator.cluster.samples import same_but_samples
 from elasticjob_operator.fieldwise import all_but
 from elasticjob_operator.view import LiveNode, View
 
 log = logging.getLogger(__name__)
+
+_NAMED = 8
+"""Keys that cannot be read, of one job, in its status."""
 
 _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
     "spec": lambda data: records.decode(records.Slots, data),
@@ -63,6 +69,8 @@ class _Item:
     at: ParsedKey
     record: Any
     """None: `kv` was not read yet, and can be."""
+    member: Member
+    """Of the keys that one stay of an agent has; for the others without meaning."""
 
     def read(self) -> Any:
         """The record, read now if it was not."""
@@ -75,6 +83,9 @@ class JobRecords:
     """All keys below one job's prefix, as of the owner's revision."""
 
     def __init__(self, keys: Keys, on_report: OnReport = ignore_report) -> None:
+        self.most_workers = SLOT_LIMIT
+        """Of a node: a report that tells of more is not read."""
+        self._log_limit = LogLimit(time.monotonic)
         self._keys = keys
         self._job = keys.prefix.split("/")[-2]
         self._on_report = on_report
@@ -84,7 +95,23 @@ class JobRecords:
 
     def put(self, kv: KeyValue) -> News:
         """A key has a new value; what it is worth."""
+        try:
+            return self._put(kv)
+        except RecordError as error:
+            why = printable(str(error))
+            if self._log_limit.passes(kv.key):
+                log.warning("ignoring %s: %s", printable(kv.key), why)
+            self._refuse(kv.key, why)
+        except Exception:  # one key that meets a fault of ours costs its own job, never the operator
+            if self._log_limit.passes(kv.key):
+                log.exception("cannot read %.200r", kv.key)
+            self._refuse(kv.key, "a fault of the operator, see its log")
+        return News.STATE
+
+    def _put(self, kv: KeyValue) -> News:
         before = self._items.get(kv.key)
+        if before is not None and before.kv.mod_revision == kv.mod_revision:
+            return News.SOFT  # it is known, and its value may have been dropped
         if before is not None and before.at.kind == "report":
             return self._put_report(before, kv)
         self._store(kv)
@@ -97,8 +124,7 @@ class JobRecords:
             return News.SOFT
         said = before.read()
         self._store(kv)
-        after = self._items.get(kv.key)
-        return News.STATE if after is None else _news(said, after.record)
+        return _news(said, self._items[kv.key].record)
 
     def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
@@ -106,19 +132,27 @@ class JobRecords:
         at = self._keys.parse(kv.key)
         if at is None or at.kind not in _DECODERS:
             return
-        readable = False
-        try:
-            require_size(kv.value, at.kind)
-            record = _DECODERS[at.kind](kv.value)
-            require_plausible(record, job=self._job)
-            self._items[kv.key] = _Item(kv, at, record)
-        except RecordError as error:
-            log.warning("ignoring %s: %s", kv.key, error)
-            self._unreadable[kv.key] = f"{kv.key}: {error}"
-        else:
-            readable = True
+        require_size(kv.value, at.kind)
         if at.kind == "report":
-            self._on_report(readable=readable)
+            require_report(kv.value, self.most_workers)
+        record = _DECODERS[at.kind](kv.value)
+        require_plausible(record, job=self._job)
+        if at.kind != "report":
+            kv = replace(kv, value=b"")  # only reports are compared as bytes
+        self._items[kv.key] = _Item(kv, at, record, Member(at.slot or 0, at.incarnation or ""))
+        if at.kind == "report":
+            self._on_report(readable=True)
+
+    def _refuse(self, key: str, why: str) -> None:
+        self.drop(key)
+        self._raw.add(key)
+        self._unreadable[key] = f"{printable(key)}: {why}"
+        if key.startswith(self._keys.reports):
+            self._on_report(readable=False)
+
+    def compares(self, key: str) -> bool:
+        """Whether the bytes of this key are needed when it changes."""
+        return key in self._items and self._items[key].at.kind == "report"
 
     def drop(self, key: str) -> None:
         """A key is gone."""
@@ -147,14 +181,19 @@ class JobRecords:
             world_revision=world_revision,
             membership=self._single(self._keys.members)[0],
             expected=frozenset(expected.slots) if expected else frozenset(),
-            nodes={_member(i): LiveNode(i.record, i.kv.lease, i.kv.create_revision) for i in of["node"]},
-            reports={_member(i): i.read() for i in of["report"]},
+            nodes={i.member: LiveNode(i.record, i.kv.lease, i.kv.create_revision) for i in of["node"]},
+            reports={i.member: i.read() for i in of["report"]},
             failures={_failure_name(i): i.record for i in of["failure"]},
             dones={(i.at.round or 0, i.at.slot or 0): i.record for i in of["done"]},
-            gone={_member(i): i.record for i in of["gone"]},
-            unreadable=tuple(self._unreadable[key] for key in sorted(self._unreadable)),
+            gone={i.member: i.record for i in of["gone"]},
+            unreadable=self._first_unreadable(),
             empty=self.empty,
         )
+
+    def _first_unreadable(self) -> tuple[str, ...]:
+        named = [self._unreadable[key] for key in heapq.nsmallest(_NAMED, self._unreadable)]
+        more = len(self._unreadable) - len(named)
+        return (*named, f"and {more} more") if more else tuple(named)
 
     def _single(self, key: str) -> tuple[Any, int]:
         """Record and revision; an unreadable one has a revision that no transaction can match by accident."""
@@ -176,10 +215,6 @@ _worker_state = all_but(WorkerReport, "cpu_percent", "memory_bytes")
 
 def _states(report: Report) -> list[Any]:
     return [_worker_state(worker) for worker in report.workers]
-
-
-def _member(item: _Item) -> Member:
-    return Member(item.at.slot or 0, item.at.incarnation or "")
 
 
 def _failure_name(item: _Item) -> str:

@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -25,12 +25,13 @@ from elasticjob_api import names
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
+from elasticjob_operator.cluster.kinds import KINDS, path_of, selected
 from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
 from elasticjob_operator.cluster.room import Room
 from elasticjob_operator.cluster.slim import slim
-from elasticjob_operator.cluster.undeclared import Undeclared
+from elasticjob_operator.cluster.status_patch import StatusPatcher
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDied
 
 FIELD_MANAGER = "elasticjob-operator"
@@ -64,26 +65,6 @@ class Credentials:
     """The whole header."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """Where a resource lives in the API."""
-
-    root: str
-    api_version: str
-    kind: str
-
-
-_KINDS = {
-    Resource.JOB: _Kind(f"/apis/{names.API_VERSION}", names.API_VERSION, names.KIND),
-    Resource.POD: _Kind("/api/v1", "v1", "Pod"),
-    Resource.SERVICE: _Kind("/api/v1", "v1", "Service"),
-    Resource.EVENT: _Kind("/api/v1", "v1", "Event"),
-    Resource.NODE: _Kind("/api/v1", "v1", "Node"),
-    Resource.SECRET: _Kind("/api/v1", "v1", "Secret"),
-    Resource.DISRUPTION_BUDGET: _Kind("/apis/policy/v1", "policy/v1", "PodDisruptionBudget"),
-}
-
-
 class KubeCluster:
     """One API server; `namespaces` empty means all of them."""
 
@@ -103,8 +84,7 @@ class KubeCluster:
         self._page = page
         self._clock = clock
         self._room = Room(clock)
-        self._undeclared = Undeclared()
-        """What the CRD does not know; asked again after each list, it may be a new one."""
+        self._statuses = StatusPatcher(self._apply, self.get)
 
     @classmethod
     async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
@@ -135,75 +115,84 @@ class KubeCluster:
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create an object and return it as stored."""
-        path = _path(resource, body["metadata"].get("namespace", "default"))
+        path = path_of(resource, body["metadata"].get("namespace", "default"))
         return await self._call("POST", path, resource, body=body)
+
+    async def create_strictly(self, resource: Resource, body: Object) -> Object:
+        """As `create`; an unknown field is refused, not dropped."""
+        path = path_of(resource, body["metadata"].get("namespace", "default"))
+        return await self._call("POST", path, resource, body=body, query={"fieldValidation": "Strict"})
 
     async def apply(self, resource: Resource, body: Object) -> Object:
         """Server-side apply; Conflict when somebody else has said something about the same fields."""
-        path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
+        path = path_of(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         found: Object = json.loads(await self._apply(resource, path, body, force=False))
         return found
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
         """Overwrite an object; None when it is not there."""
-        path = _path(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
+        path = path_of(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         try:
             return await self._call("PUT", path, resource, body=body)
         except NotFound:
             return None
 
-    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        """Apply the status; fields that we said before and do not say now go.
+    async def patch_status(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+    ) -> None:
+        """Apply the status; fields that we said before and do not say now go."""
+        await self._statuses.patch(resource, namespace, name, status, uid=uid, version=version)
 
-        An older CRD does not know all of them, and apply refuses those: the others are written all the same.
-        """
-        while True:
-            try:
-                await self._apply_status(resource, namespace, name, self._undeclared.left_out(status))
-            except ClusterUnavailable as error:
-                if not (unknown := self._undeclared.learn(str(error))):
-                    raise
-                fields = ", ".join(f"status.{field}" for field in unknown)
-                log.warning("this cluster's CRD has no %s: apply crds/elasticjob.yaml of this version", fields)
-            else:
-                return
+    async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
+        """Apply these fields of the status, with a field manager of their own."""
+        return await self._statuses.claim(resource, namespace, name, own, version)
 
-    async def _apply_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        kind = _KINDS[resource]
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "status": dict(status)}
-        try:
-            await self._apply(resource, f"{_path(resource, namespace, name)}/status", body, force=True)
-        except NotFound:
-            log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
-
-    async def _apply(self, resource: Resource, path: str, body: Object, *, force: bool) -> bytes:
-        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+    async def _apply(
+        self, resource: Resource | None, path: str, body: Object, *, force: bool, manager: str = FIELD_MANAGER
+    ) -> bytes:
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
         kind = "application/apply-patch+yaml"
         return await self._send("PATCH", path, resource, query=query, body=body, content_type=kind)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        grace_s: float | None = None,
     ) -> None:
-        """Delete one object, with `uid` only that very one."""
+        """Delete one object, with `uid` or `version` only that very one."""
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if uid is not None:
-            body["preconditions"] = {"uid": uid}
+        if wanted := {"uid": uid, "resourceVersion": version} if version else {"uid": uid} if uid else {}:
+            body["preconditions"] = {field: value for field, value in wanted.items() if value}
         if grace_s is not None:
             body["gracePeriodSeconds"] = int(grace_s)
         try:
-            await self._send("DELETE", _path(resource, namespace, name), resource, body=body)
+            await self._send("DELETE", path_of(resource, namespace, name), resource, body=body)
         except NotFound:
             log.debug("%s %s/%s was gone already", resource.value, namespace, name)
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
         """Delete all objects that have these labels."""
         labels = ",".join(f"{name}={value}" for name, value in selector.items())
-        await self._send("DELETE", _path(resource, namespace), query={"labelSelector": labels})
+        await self._send("DELETE", path_of(resource, namespace), query={"labelSelector": labels})
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Read one object, by quorum."""
         try:
-            return await self._call("GET", _path(resource, namespace, name), resource)
+            # Whatever it is about, jobs wait for it: it takes no room of statuses.
+            waits_for = Resource.LEASE if resource is Resource.LEASE else None
+            return await self._call("GET", path_of(resource, namespace, name), waits_for)
         except NotFound:
             return None
 
@@ -218,7 +207,7 @@ class KubeCluster:
             if resource is Resource.JOB:
                 changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
-                self._undeclared.forget()
+                self._statuses.forget_undeclared()
                 listed = await until_it_works(
                     lambda: self._list(resource, versions), what=f"cannot list {resource.value}"
                 )
@@ -256,10 +245,10 @@ class KubeCluster:
         """
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_S)}
         query |= {"resourceVersion": version} if version else {}
-        path = _path(resource, namespace)
-        async with self._asked("GET", path, query=_selected(resource, query), limits=_WATCH_TIMEOUT) as answer:
+        path = path_of(resource, namespace)
+        async with self._asked("GET", path, query=selected(resource, query), limits=_WATCH_TIMEOUT) as answer:
             if answer.status >= FIRST_ERROR:
-                raise refusal(answer.status, f"GET {path}", await answer.read())
+                raise refusal(answer.status, f"GET {path}", await answer.read(), answer.headers)
             yield "CONNECTED", {}
             async for line in _lines(answer.content):
                 event = json.loads(line)
@@ -317,7 +306,7 @@ class KubeCluster:
         return [item for space in self._namespaces for item in await self._list_in(resource, space, versions)]
 
     async def _list_in(self, resource: Resource, namespace: str, versions: dict[str, str]) -> list[Object]:
-        kind, query = _KINDS[resource], {"limit": str(self._page)}
+        kind, query = KINDS[resource], {"limit": str(self._page)}
         items: list[Object] = []
         while True:
             page = await self._list_page(resource, namespace, query)
@@ -330,7 +319,7 @@ class KubeCluster:
 
     async def _list_page(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Object:
         try:
-            return await self._call("GET", _path(resource, namespace), query=_selected(resource, query))
+            return await self._call("GET", path_of(resource, namespace), query=selected(resource, query))
         except NotServed as error:
             crd = f"{names.PLURAL}.{names.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
@@ -344,7 +333,7 @@ class KubeCluster:
         async with self._room.of(resource), self._asked(method, path, **asked) as answer:
             data = await answer.read()
         if answer.status >= FIRST_ERROR:
-            raise refusal(answer.status, f"{method} {path}", data)
+            raise refusal(answer.status, f"{method} {path}", data, answer.headers)
         return data
 
 
@@ -379,14 +368,3 @@ def _require_told(resource: Resource, never_told: list[str]) -> None:
     if never_told:
         example, count = never_told[0], len(never_told)
         raise WatchDied(f"the watch of {resource.value} has not told of {count} for {PATIENCE_S:g} s: {example}, …")
-
-
-def _selected(resource: Resource, query: Mapping[str, str]) -> Mapping[str, str]:
-    """Of pods only those of jobs."""
-    return {**query, "labelSelector": names.LABEL_JOB_UID} if resource is Resource.POD else query
-
-
-def _path(resource: Resource, namespace: str, name: str = "") -> str:
-    """The path of a collection (namespace "" for all), or of one object in it."""
-    within = f"/namespaces/{quote(namespace)}" if namespace else ""
-    return f"{_KINDS[resource].root}{within}/{resource.value}" + (f"/{quote(name)}" if name else "")

@@ -36,6 +36,8 @@ class MemoryCluster:
         self._ids = counted_ids() if ids is None else ids
         self._revision = 0
         self._uids: set[str] = set()
+        self._claimed: set[str] = set()
+        """Fields of a status that have an owner of their own."""
         self._stores: dict[Resource, dict[_Key, Object]] = {resource: {} for resource in Resource}
         self._watchers: dict[Resource, list[asyncio.Queue[ObjectEvent]]] = defaultdict(list)
 
@@ -45,6 +47,10 @@ class MemoryCluster:
         """Store a new object; `metadata.generateName` is completed. An object whose owners are gone goes at once."""
         return self._create(resource, body)
 
+    async def create_strictly(self, resource: Resource, body: Object) -> Object:
+        """As `create`: it has no schemas, so it knows no unknown fields."""
+        return await self.create(resource, body)
+
     async def apply(self, resource: Resource, body: Object) -> Object:
         """Create, or merge `body` into what is there; lists are replaced."""
         current = self._stores[resource].get(_key_of(body))
@@ -53,13 +59,43 @@ class MemoryCluster:
         self._store(resource, objects.merge_patch(current, body))
         return copy.deepcopy(self._stores[resource][_key_of(body)])
 
-    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        """Replace the status; nothing happens when the object is gone."""
-        if current := self._stores[resource].get((namespace, name)):
-            self._store(resource, {**current, "status": dict(status)})
+    async def patch_status(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        uid: str | None = None,
+        version: str | None = None,  # noqa: ARG002 -- every step here is atomic, so the uid is enough
+    ) -> None:
+        """Replace the status but for what was claimed; nothing happens when the object is gone, or is another one."""
+        current = self._stores[resource].get((namespace, name))
+        if current is not None and uid in {None, objects.uid_of(current)}:
+            before = current.get("status") or {}
+            kept = {field: before[field] for field in self._claimed if field in before}
+            self._store(resource, {**current, "status": {**kept, **status}})
+
+    async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
+        """Merge into the status; Conflict when the object is not of this version any more."""
+        current = self._stores[resource].get((namespace, name))
+        if current is None:
+            return version
+        if objects.version_of(current) != version:
+            raise Conflict(f"claiming {resource.value}/{name}: it has changed since {version}")
+        self._claimed |= set(own)
+        self._store(resource, objects.merge_patch(current, {"status": own}))
+        return objects.version_of(self._stores[resource][namespace, name])
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        grace_s: float | None = None,
     ) -> None:
         """Delete: pods gracefully when a kubelet has them, anything else at once. Conflict when the uid differs."""
         current = self._stores[resource].get((namespace, name))
@@ -67,6 +103,8 @@ class MemoryCluster:
             return
         if uid is not None and uid != objects.uid_of(current):
             raise Conflict(f"deleting {resource.value}/{name}: its uid is {objects.uid_of(current)}, not {uid}")
+        if version is not None and version != objects.version_of(current):
+            raise Conflict(f"deleting {resource.value}/{name}: it has changed since {version}")
         self._delete(resource, current, grace_s)
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:

@@ -37,6 +37,11 @@ def version_of(obj: Mapping[str, Any]) -> str:
     return str(metadata(obj).get("resourceVersion") or "")
 
 
+def of_version(obj: dict[str, Any], version: str) -> dict[str, Any]:
+    """The object with this resourceVersion."""
+    return {**obj, "metadata": {**metadata(obj), "resourceVersion": version}}
+
+
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
     """The object's labels."""
     return metadata(obj).get("labels") or {}

@@ -8,13 +8,15 @@ about its own job, and the plan bounds what comes of that.
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT
-from elasticjob_api.records import Report, Slots
+from elasticjob_api.records import Failure, Report, Slots
 from elasticjob_api.world import World, from_run_lengths
+from elasticjob_operator.policy.footprint import REDUCED, report_bytes
 
 BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}
 """Of records that name every node."""
@@ -27,6 +29,8 @@ _LONG = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total"
 _TEXT_LIMIT = 8192
 _LONG_TEXTS = {"charges": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
 _METRICS_LIMIT = 64
+_REDUCED_MESSAGE = 128
+"""Characters; JSON makes six bytes of one at most."""
 _SLOT = re.compile("[0-9a-f]{4}")
 _SUFFIX = re.compile("[a-z0-9]{1,10}")
 _NOT_NEGATIVE = {"restarts", "losses", "round", "strikes", "replacements", "min", "max", "desired", "rank", "nproc"}
@@ -36,6 +40,24 @@ def require_size(data: bytes, kind: str) -> None:
     """Raise RecordError if it is longer than any record of this kind; asked before it is decoded."""
     if len(data) > BYTES_LIMITS.get(kind, BYTES_LIMIT):
         raise RecordError(f"{len(data)} bytes are more than a {kind} record can have")
+
+
+def require_report(data: bytes, workers: int) -> None:
+    """Raise RecordError if a report has more workers than a node of its job; asked before it is decoded."""
+    if len(data) > report_bytes(workers):
+        raise RecordError(f"{len(data)} bytes are more than a report of {workers} workers can have")
+    if (told := data.count(b'"rank"')) > workers:  # inside of a text the quotes would be escaped
+        raise RecordError(f"{told} workers are more than {workers}")
+
+
+def reduced_failure(data: bytes) -> bytes:
+    """Return a failure without its output, as short as the operator keeps it when there are many; b"" if it is none."""
+    try:
+        failure = records.decode(Failure, data)
+    except RecordError:
+        return b""
+    reduced = records.encode(replace(failure, message=failure.message[:_REDUCED_MESSAGE], stderr=""))
+    return reduced if len(reduced) <= REDUCED else b""
 
 
 def require_plausible(record: Any, *, job: str) -> None:

@@ -9,10 +9,12 @@ asks for a list, because what was deleted in between is told by nobody.
 import asyncio
 import contextlib
 import logging
+import time
 
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.log_limit import LogLimit
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import TooOld
 from elasticjob_operator.errors import ClusterError
@@ -30,6 +32,7 @@ class PodWatch:
         self._cluster = cluster
         self._feed = feed
         self._versions: dict[str, str] = {}
+        self._log_limit = LogLimit(time.monotonic)
 
     async def run(self) -> None:
         """Watch until cancelled; from the first list of whoever follows."""
@@ -47,7 +50,7 @@ class PodWatch:
             except ClusterError as error:
                 if isinstance(error, TooOld):
                     self._versions[namespace] = ""
-                else:
+                elif self._log_limit.passes(str(error)):  # an API server that is away fails each attempt, one a second
                     log.warning("cannot watch, trying again: %s", error)
                 await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
                 failures += 1

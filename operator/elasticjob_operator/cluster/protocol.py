@@ -22,6 +22,10 @@ class Resource(Enum):
     EVENT = "events"
     DISRUPTION_BUDGET = "poddisruptionbudgets"
     NODE = "nodes"
+    PERSISTENT_VOLUME_CLAIM = "persistentvolumeclaims"
+    PERSISTENT_VOLUME = "persistentvolumes"
+    LEASE = "leases"
+    CONFIG_MAP = "configmaps"
     SECRET = "secrets"  # noqa: S105 -- the name of a kind
 
 
@@ -44,7 +48,7 @@ class ObjectEvent:
 
 
 class Vault(Protocol):
-    """A cluster as far as Secrets are concerned: for whoever makes certificates, and for nobody else."""
+    """A cluster as far as whole objects are concerned: Secrets with certificates, and the Lease of an election."""
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create an object and return it as stored; AlreadyExists when its name is taken."""
@@ -62,16 +66,46 @@ class Cluster(Protocol):
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create an object and return it as stored; AlreadyExists when its name is taken."""
 
+    async def create_strictly(self, resource: Resource, body: Object) -> Object:
+        """As `create`; InvalidObject also when `body` has a field that the API server does not know."""
+
     async def apply(self, resource: Resource, body: Object) -> Object:
         """Server-side apply with the operator as field manager; creates or updates."""
 
-    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        """Replace what we own of an object's status; no error when the object is gone."""
+    async def patch_status(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+    ) -> None:
+        """Replace what we own of an object's status; no error when the object is gone.
+
+        With `uid` only of that very one: another of the same name counts as gone. `version` is the last one known.
+        """
+
+    async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
+        """Set these fields of the status, which `patch_status` then leaves as they are; return the object's version.
+
+        No error if the object is gone; then the version is the one that was given.
+
+        Conflict when it is not of this version any more: of two that claim it, one succeeds.
+        """
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        grace_s: float | None = None,
     ) -> None:
-        """Delete one object; with `uid` only that very one (Conflict otherwise). No error when it is gone."""
+        """Delete one object, with `uid` or `version` only that very one (else Conflict); no error when it is gone."""
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
         """Delete all objects whose labels have all of `selector`."""

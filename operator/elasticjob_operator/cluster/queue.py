@@ -2,8 +2,12 @@
 
 Adding a key that waits is nothing; adding one that is being worked on makes it run once more afterwards, so no
 change is missed and none is handled twice at once. A key whose work fails is tried again later and later, and
-never stops another key. A change may cure what failed, so it does not wait for the back-off; but of a key that
-fails and fails (each deleted pod of a namespace that is going asks for a new one) changes wait a second.
+never stops another key. A Retry-After of the API server is a lower bound. A change may cure what failed, so it does
+not wait for the back-off; but of a key that fails and fails (each deleted pod of a namespace that is going asks for a
+new one) changes wait a second.
+
+After each turn a key rests for as long as `rest_s` says. All that changes meanwhile is handled in one turn, so the
+thousand changes of a large job do not take all of the processor.
 """
 
 import asyncio
@@ -13,7 +17,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.errors import ClusterError, OperatorError
+from elasticjob_operator.fair_semaphore import FairSemaphore
 
 K = TypeVar("K", bound=Hashable)
 
@@ -23,6 +28,10 @@ _AT_REST = 5
 """So many busy keys are nothing special; of more, changes are gathered longer, and the work does not grow with them."""
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 30.0
+MOST_TURNS = 128
+"""Keys that are worked on at the same time; the others wait: each turn holds memory."""
+MOST_TURNS_EACH = 96
+"""Keys of one group. Turns that wait for long (an admission webhook that hangs) leave some to the other groups."""
 _STUBBORN = 3
 """Failures in a row after which changes are collected too."""
 _COLLECT_S = 1.0
@@ -46,14 +55,29 @@ def coalesce_s(busy: int) -> float:
 
 
 class WorkQueue(Generic[K]):
-    """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next time."""
+    """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next time.
 
-    def __init__(self, handle: Callable[[K], Awaitable[float | None]]) -> None:
+    `rest_s` is asked after each turn for the least time until the next turn of the key. Keys of all groups have their
+    share of the turns.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[K], Awaitable[float | None]],
+        *,
+        rest_s: Callable[[K], float] = lambda _: 0.0,
+        group: Callable[[K], Hashable] = lambda _: None,
+    ) -> None:
+        self._group = group
         self._handle = handle
+        self._rest_s = rest_s
+        self._rests_until_s: dict[K, float] = {}
+        """Event loop's clock; only of keys that rest longer than changes are gathered anyway."""
         self._entries: dict[K, _Entry] = {}
         self._open = False
+        self._turns = FairSemaphore(MOST_TURNS, most_each=MOST_TURNS_EACH)
         self._busy = 0
-        """Keys that are worked on."""
+        """Keys that are worked on, or wait for their turn."""
 
     def add(self, key: K) -> None:
         """Handle `key` soon, also if it is being handled now."""
@@ -62,12 +86,16 @@ class WorkQueue(Generic[K]):
         if not self._open or entry.task is not None:
             return
         loop = asyncio.get_running_loop()
-        pause_s = entry.failed_at_s + _COLLECT_S - loop.time() if entry.failures >= _STUBBORN else 0.0
+        pause_s = self._pause_s(key, entry)
         if pause_s > 0:
             self.add_after(key, pause_s)
         else:
             self._busy += 1
             entry.task = loop.create_task(self._work(key, entry), name=f"work on {key}")
+
+    def _pause_s(self, key: K, entry: _Entry) -> float:
+        failed_until_s = entry.failed_at_s + _COLLECT_S if entry.failures >= _STUBBORN else 0.0
+        return max(failed_until_s, self._rests_until_s.get(key, 0.0)) - asyncio.get_running_loop().time()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Handle `key` in `delay_s` seconds; of several wishes the earliest counts."""
@@ -110,21 +138,34 @@ class WorkQueue(Generic[K]):
     async def _work(self, key: K, entry: _Entry) -> None:
         while entry.dirty:
             await asyncio.sleep(coalesce_s(self._busy))
-            entry.dirty = False
-            delay_s = await self._try(key, entry)
+            async with self._turns.of(self._group(key)):
+                entry.dirty = False
+                delay_s = await self._try(key, entry)
             if delay_s is not None:
                 self.add_after(key, delay_s)
+            if self._rests(key):
+                break
         # No await between the last look at `dirty` and this: an add in between cannot be lost.
         entry.task = None
         self._busy -= 1
+        if entry.dirty:
+            self.add(key)
         if entry.timer is None:
             self._entries.pop(key, None)
+
+    def _rests(self, key: K) -> bool:
+        rest_s = self._rest_s(key)
+        if rest_s <= COALESCE_S:
+            self._rests_until_s.pop(key, None)
+            return False
+        self._rests_until_s[key] = asyncio.get_running_loop().time() + rest_s
+        return True
 
     async def _try(self, key: K, entry: _Entry) -> float | None:
         try:
             delay_s = await self._handle(key)
         except (OperatorError, EtcdError) as error:
-            delay_s = self._back_off(entry)
+            delay_s = max(self._back_off(entry), error.retry_after_s if isinstance(error, ClusterError) else 0.0)
             log.warning("%s: %s; trying again in %.1f s", key, error, delay_s)
         except Exception:
             # A fault of ours with one job: the others go on, and the traceback is for us.

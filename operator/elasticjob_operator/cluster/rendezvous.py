@@ -9,13 +9,14 @@ spec: nothing else of what it says counts.
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.protocol import Etcd, PagedEtcd
 from elasticjob_operator import jobkey
-from elasticjob_operator.cluster.footprint import Footprints
+from elasticjob_operator.cluster.footprint import BUDGET, Footprints
 from elasticjob_operator.cluster.gathering import Gathering
 from elasticjob_operator.cluster.job_records import JobRecords, News, OnReport, ignore_report
 from elasticjob_operator.cluster.tap import Tap
@@ -31,24 +32,28 @@ class Rendezvous:
 
     `on_change` is told each job of which anything changed, `on_listed` a new list; of a job whose agents have told
     progress or samples and nothing else `on_soft_change` is told instead, if there is one.
+
+    `allowed` is asked what a job may take that no turn has looked at. The records of all jobs may take `memory` bytes.
     """
 
     def __init__(
         self,
-        etcd: Etcd,
+        etcd: PagedEtcd,
         cluster_id: str,
         *,
         on_change: Callable[[JobKey], None],
         on_listed: Callable[[], None],
         on_report: OnReport = ignore_report,
         on_soft_change: Callable[[JobKey], None] | None = None,
+        allowed: Callable[[JobKey], Allowance | None] = lambda _: None,
+        memory: int = BUDGET,
     ) -> None:
         self._on_report = on_report
         self._cluster_id = cluster_id
         self._on_change = on_change
         self._on_soft_change = on_soft_change
         self._on_listed = on_listed
-        self._footprints = Footprints(time.monotonic)
+        self._footprints = Footprints(time.monotonic, allowed, budget=memory)
         self._gathering = Gathering(time.monotonic)
         self._tap = Tap(etcd, self._footprints, self._gathering)
         self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", on_change=self._changed)
@@ -91,6 +96,7 @@ class Rendezvous:
         """One job as of `revision`."""
         known = self._jobs.get(key)
         view = known.view(self.revision) if known else View(revision=self.revision)
+        view = replace(view, empty=view.empty and not self._footprints.has_keys(key))
         excess = self._footprints.excess(key)
         return _distrusted(view, excess) if excess else view
 
@@ -100,11 +106,14 @@ class Rendezvous:
 
     def keys(self) -> set[JobKey]:
         """Every job that has a key, deleted ones too."""
-        return set(self._jobs)
+        return set(self._jobs) | self._footprints.keys()
 
     def _changed(self) -> None:
         touched = self._tap.take()
         changed = self._relist() if touched is None else self._update(touched)
+        for key in self._footprints.take_expelled():
+            self._clear(key)
+            changed[key] = News.STATE
         for key, news in changed.items():
             if news is News.STATE or self._on_soft_change is None:
                 self._gathering.hurry()
@@ -132,14 +141,25 @@ class Rendezvous:
         known = self._jobs.get(key)
         if known is None:
             known = self._jobs[key] = JobRecords(key.keys(self._cluster_id), self._on_report)
+        known.most_workers = self._footprints.allowance(key).workers
         news = News.STATE
         if (kv := self._mirror.items.get(etcd_key)) is not None:
             news = known.put(kv)
+            if not known.compares(etcd_key):
+                self._mirror.items[etcd_key] = replace(kv, value=b"")  # it is a record now
         else:
             known.drop(etcd_key)
         if known.empty:
             del self._jobs[key]
         return news
+
+    def _clear(self, key: JobKey) -> None:
+        """Keep the spec of an expelled job and nothing else: it says whose keys these are."""
+        known, keys = self._jobs.get(key), key.keys(self._cluster_id)
+        for etcd_key in [each for each in self._mirror.items if each.startswith(keys.all) and each != keys.spec]:
+            del self._mirror.items[etcd_key]
+            if known is not None:
+                known.drop(etcd_key)
 
 
 def _distrusted(view: View, excess: str) -> View:

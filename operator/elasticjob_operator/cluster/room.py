@@ -30,7 +30,10 @@ class Room:
 
     @contextlib.asynccontextmanager
     async def of(self, resource: Resource | None) -> AsyncIterator[None]:
-        """Wait until a request about it may go; it goes while this is entered."""
+        """Wait until a request about it may go; it goes while this is entered. A Lease cannot wait."""
+        if resource is Resource.LEASE:
+            yield
+            return
         full = self._acting.locked()
         if full:
             self._full_s = self._clock()

@@ -11,6 +11,7 @@ from typing import Any
 from elasticjob_api import names
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.render import layout
 
 _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences"),
@@ -18,7 +19,8 @@ _METADATA = (
 )
 _STATUS = ("phase", "reason", "message", "startTime")
 _CONDITION = ("type", "status", "reason", "message")
-_TOLD = frozenset({"type", "status", "phase", "reason", "name"})
+_ANNOTATIONS = (names.ANNOTATION_AGENT_IMAGE, names.ANNOTATION_INSTALLATION)
+_TOLD = frozenset({"type", "status", "phase", "reason", "name", "image", "value", *_ANNOTATIONS})
 """Fields with few different values, each of which is held once."""
 
 
@@ -35,7 +37,7 @@ def _without_history(obj: Object) -> Object:
 def _slim_pod(pod: Object) -> Object:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     kept: Object = {
-        "metadata": _part(objects.metadata(pod), _METADATA),
+        "metadata": {**_part(objects.metadata(pod), _METADATA), **_annotations(pod)},
         "spec": {
             **_part(spec, ("nodeName",)),
             "containers": [_container(container) for container in spec.get("containers") or []],
@@ -47,12 +49,22 @@ def _slim_pod(pod: Object) -> Object:
     for field in ("containerStatuses", "initContainerStatuses"):
         if statuses := status.get(field):
             kept["status"][field] = [_part(each, ("name", "state")) for each in statuses]
+    if injectors := [c for c in spec.get("initContainers") or [] if c.get("name") == layout.INJECTOR]:
+        kept["spec"]["initContainers"] = [_part(c, ("name", "image")) for c in injectors]
     return kept
 
 
+def _annotations(pod: Object) -> Object:
+    """Those that are read."""
+    given = _part(objects.metadata(pod).get("annotations") or {}, _ANNOTATIONS)
+    return {"annotations": given} if given else {}
+
+
 def _container(container: Mapping[str, Any]) -> Object:
-    """Its name, and whether it is the one with the agent."""
-    env = [{"name": names.ENV_PREFIX} for each in container.get("env") or [] if each.get("name") == names.ENV_PREFIX]
+    """Its name, and the agent's prefix if it is the one with the agent."""
+    env = [
+        _part(each, ("name", "value")) for each in container.get("env") or [] if each.get("name") == names.ENV_PREFIX
+    ]
     return {**_part(container, ("name",)), **({"env": env} if env else {})}
 
 

@@ -1,30 +1,38 @@
 """An `Etcd` that notes which keys pass through a mirror, so that only the jobs concerned are looked at.
 
 A mirror says that something changed, not what. What a job has beyond its allowance is noted and goes no further: the
-mirror is in memory. Everything else goes straight through.
+mirror is in memory. Of many long failures only the codes go further. Everything else goes straight through.
+
+A list comes in pages: what is not kept of one is gone before the next.
 """
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch, WatchEvent
+from elasticjob_etcd.errors import Compacted
+from elasticjob_etcd.protocol import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
 from elasticjob_etcd.watching import Pause
+from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.footprint import Footprints
 from elasticjob_operator.cluster.gathering import Gathering
+from elasticjob_operator.cluster.plausible import reduced_failure
 
 
 class Tap:
     """In front of `etcd`; `touched` are the keys changed since it was last taken, None after a new list."""
 
-    def __init__(self, etcd: Etcd, footprints: Footprints | None = None, gathering: Gathering | None = None) -> None:
+    def __init__(
+        self, etcd: PagedEtcd, footprints: Footprints | None = None, gathering: Gathering | None = None
+    ) -> None:
         self._etcd = etcd
         self._footprints = footprints or Footprints(time.monotonic)
         self._gathering = gathering or Gathering(time.monotonic)
         self._touched: set[str] = set()
         self._relisted = False
+        self._must_list = False
 
     def take(self) -> set[str] | None:
         """The keys that changed since the last call; None: any may have."""
@@ -34,14 +42,22 @@ class Tap:
 
     async def range(self, prefix: str) -> Range:
         """As `Etcd.range`; noted."""
-        found = await self._etcd.range(prefix)
         self._relisted = True
         self._footprints.forget()
-        return replace(found, kvs=tuple(kv for kv in found.kvs if self._footprints.holds(kv)))
+        kept: dict[str, KeyValue] = {}
+        revision = 0
+        async with contextlib.aclosing(self._etcd.pages(prefix)) as pages:
+            async for page in pages:
+                revision = page.revision
+                kept |= {kv.key: self._reduced(kv) for kv in page.kvs if self._footprints.holds(kv)}
+                if expelled := self._footprints.take_expelled():
+                    kept = {key: kv for key, kv in kept.items() if jobkey.of_etcd_key(key) not in expelled}
+        return Range(tuple(kept.values()), revision)
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """As `Etcd.watch`; noted before the mirror takes it."""
         watch = self._etcd.watch(prefix, start_revision=start_revision)
+        is_first = True
         pause: Pause | None = None
         async with contextlib.aclosing(cast("AsyncGenerator[WatchBatch, Pause | None]", watch)) as stream:
             while True:
@@ -49,16 +65,29 @@ class Tap:
                     batch = await stream.asend(pause)
                 except StopAsyncIteration:
                     return
+                if is_first and self._must_list:
+                    self._must_list, batch = (
+                        False,
+                        replace(batch, revision=-1),
+                    )  # the mirror lists, since it has none of it
+                is_first = False
                 self._touched.update([event.kv.key for event in batch.events])
-                events = tuple([event for event in batch.events if self._passes(event)])
-                yield batch if len(events) == len(batch.events) else replace(batch, events=events)
+                yield replace(batch, events=tuple(self._passed(batch.events)))
                 pause = self._gathering.pause
+                if self._footprints.take_must_list():
+                    self._must_list = True
+                    raise Compacted(0)  # what was not kept is allowed now, and only a list has it
 
-    def _passes(self, event: WatchEvent) -> bool:
-        if event.deleted:
-            self._footprints.dropped(event.kv.key)
-            return True
-        return self._footprints.wrote(event.kv)
+    def _passed(self, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
+        for event in events:
+            if event.deleted:
+                self._footprints.dropped(event.kv.key)
+                yield event
+            elif self._footprints.wrote(event.kv):
+                yield replace(event, kv=self._reduced(event.kv))
+
+    def _reduced(self, kv: KeyValue) -> KeyValue:
+        return replace(kv, value=reduced_failure(kv.value)) if self._footprints.is_reduced(kv) else kv
 
     async def get(self, key: str) -> KeyValue | None:
         """As `Etcd.get`."""

@@ -15,6 +15,11 @@ _COMPLAINT = re.compile(r"\.status((?:\.\w+|\[[^\]]*\])+): field not declared in
 _ITEM = re.compile(r"\[[^\]]*\]")
 
 
+def is_undeclared(complaint: str) -> bool:
+    """The API server complains of a field of the status that the CRD does not have."""
+    return _COMPLAINT.search(complaint) is not None
+
+
 class Undeclared:
     """The fields that one API server does not know."""
 

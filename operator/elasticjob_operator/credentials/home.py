@@ -65,6 +65,12 @@ class Home:
         kept = _contents(secret)
         if self._is_good(kept, authority):
             return
+        if describe(kept.get(CERTIFICATE, b"")) is not None and not authority.signed(kept[CERTIFICATE]):
+            log.warning(
+                "the secret %s has an authority that did not sign etcd's certificate: etcd and the pods of jobs do not "
+                "trust it yet. Put the authority of before back into the secret, or restart etcd and then the operator",
+                self._place.authority,
+            )
         issued = authority.server(self._place.hosts, now_s=self._clock(), life_s=SERVER_LIFE_S)
         await self._write(secret, contents_of(issued, authority))
         log.info("made a certificate for etcd, kept in the secret %s", self._place.server)

@@ -18,19 +18,29 @@ from elasticjob_etcd.accounts import ROOT, Accounts
 from elasticjob_etcd.backoff import Backoff
 from elasticjob_etcd.errors import EtcdError, Refused
 from elasticjob_operator.cluster.protocol import Resource, Vault
+from elasticjob_operator.credentials.auth_audit import AuthAudit
 from elasticjob_operator.credentials.authority import Issued
 from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.ledger import Certified
+from elasticjob_operator.policy.etcd_auth import Owner
 from elasticjob_operator.render.credentials import CERTIFICATE, KEY, TRUSTED
 
 SWEEP_S = 3600.0
 """Between two looks for users that no job has any more."""
+AUDIT_S = 300.0
+"""Between two looks for users and roles that are not as we made them."""
 LIFE_S = 86400.0
 """Of a job's certificate."""
 
+_LOOKS_PER_SWEEP = round(SWEEP_S / AUDIT_S)
+
 log = logging.getLogger(__name__)
+
+
+def _ignore() -> None:
+    """No figures are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +51,28 @@ class Terms:
     operator_id: str
     life_s: float = LIFE_S
     admin: str = ROOT
+    own_etcd: bool = False
+    """Etcd is this installation's own: it has no users but ours."""
+
+    @property
+    def owner(self) -> Owner:
+        """What the audit of users judges by."""
+        admins = frozenset((ROOT, self.admin))
+        return Owner(cluster_id=self.cluster_id, operator_id=self.operator_id, admins=admins, is_own=self.own_etcd)
 
 
 class JobCredentials:
     """Certificates and users of all jobs; nothing else makes or removes them. Clock is wall clock, in seconds."""
 
     def __init__(
-        self, vault: Vault, accounts: Accounts, held: Held, *, terms: Terms, clock: Callable[[], float]
+        self,
+        vault: Vault,
+        accounts: Accounts,
+        held: Held,
+        *,
+        terms: Terms,
+        clock: Callable[[], float],
+        on_correction: Callable[[], None] = _ignore,
     ) -> None:
         self._vault = vault
         self._accounts = accounts
@@ -59,6 +84,7 @@ class JobCredentials:
         self._users: set[str] = set()
         self._whole: set[str] = set()
         self._suspicion = asyncio.Event()
+        self._audit = AuthAudit(accounts, terms.owner, on_correction)
 
     async def certify(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
         """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
@@ -81,8 +107,13 @@ class JobCredentials:
                 return
             await self._accounts.enable([self._terms.admin])
             self._users, self._whole = set(await self._accounts.users()), set()
+            self._audit.forget()
             self._guarded = store
             log.info("etcd lets nobody in without a certificate; it has %d users", len(self._users))
+
+    def forget_etcd(self) -> None:
+        """Another process may have changed etcd's users since: read them again before anything is done."""
+        self._guarded = None
 
     def suspect(self) -> None:
         """Etcd was listed anew: it may be another one."""
@@ -94,16 +125,21 @@ class JobCredentials:
         is_there: Callable[[JobKey], Awaitable[bool]],
         purge: Callable[[JobKey], Awaitable[None]],
     ) -> None:
-        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`).
+        """Guard and audit every etcd that comes, and collect leftovers, until cancelled; raises `Refused`.
 
         What is left of a job is its user, and then by `purge` its keys, whatever they say.
         """
         backoff, said = Backoff(random.random), ""
+        looks = 0
         while True:
+            is_suspicious = self._suspicion.is_set()
             self._suspicion.clear()
             try:
                 await self.guard(store())
-                await self._sweep(is_there, purge)
+                await self._accounts.enable([self._terms.admin])
+                await self._audit.run()
+                if is_suspicious or not looks % _LOOKS_PER_SWEEP:
+                    await self._sweep(is_there, purge)
             except Refused:
                 raise
             except (EtcdError, ClusterError) as error:
@@ -114,8 +150,9 @@ class JobCredentials:
                 continue
             backoff.reset()
             said = ""
+            looks += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP_S):
+                async with asyncio.timeout(AUDIT_S):
                     await self._suspicion.wait()
 
     async def _sweep(

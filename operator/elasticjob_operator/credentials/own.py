@@ -69,11 +69,13 @@ def _remove(folder: Path) -> None:
     folder.rmdir()
 
 
-async def keep_fresh(files: OwnFiles, home: Home, held: Held, *, every_s: float = RENEW_S) -> None:
-    """Renew the operator's certificate, and etcd's and the authority's own when they are due, until cancelled."""
+async def keep_fresh(
+    files: OwnFiles, home: Home, held: Held, *, every_s: float = RENEW_S, leads: Callable[[], bool] = lambda: True
+) -> None:
+    """Renew the operator's certificate, and while it leads etcd's when that is due, until cancelled."""
     while True:
         await asyncio.sleep(every_s)
-        for renew in (_look, _renew):
+        for renew in (_look, _renew_own, *([_renew_server] if leads() else [])):
             try:
                 await renew(files, home, held)
             except (ClusterError, CredentialsError) as error:
@@ -85,6 +87,9 @@ async def _look(_files: OwnFiles, home: Home, held: Held) -> None:
         held.offer(kept)
 
 
-async def _renew(files: OwnFiles, home: Home, held: Held) -> None:
+async def _renew_own(files: OwnFiles, _home: Home, _held: Held) -> None:
     files.write()
+
+
+async def _renew_server(_files: OwnFiles, home: Home, held: Held) -> None:
     await home.serve(held.current)

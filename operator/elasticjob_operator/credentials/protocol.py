@@ -16,6 +16,9 @@ class Credentials(Protocol):
     async def forget(self, key: JobKey) -> None:
         """Remove the job's user: nobody who still has its certificate may do anything."""
 
+    def forget_etcd(self) -> None:
+        """Another process may have changed etcd's users since: read them again before anything is done."""
+
     def suspect(self) -> None:
         """Etcd was listed anew: it may be another one."""
 

@@ -7,7 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from elasticjob_operator.credentials.home import Home, Place
 from elasticjob_operator.credentials.jobs import LIFE_S, JobCredentials, Terms
 from elasticjob_operator.credentials.own import RENEW_S, OwnFiles, keep_fresh
 from elasticjob_operator.errors import CredentialsError
+from elasticjob_operator.meter import Meter
 from elasticjob_operator.settings import Settings
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -53,7 +54,7 @@ class Security:
     held: Held | None = None
 
     def credentials(
-        self, vault: Vault, etcd: EtcdClient, options: argparse.Namespace, settings: Settings
+        self, vault: Vault, etcd: EtcdClient, options: argparse.Namespace, settings: Settings, meter: Meter
     ) -> JobCredentials | None:
         """What the operator's core needs."""
         if self.held is None:
@@ -63,13 +64,23 @@ class Security:
             operator_id=settings.operator_id,
             life_s=options.certificate_life,
             admin=options.etcd_user,
+            own_etcd=options.etcd_quota_bytes is not None,
         )
-        return JobCredentials(vault, etcd.accounts, self.held, terms=terms, clock=time.time)
+        on_correction = meter.etcd_auth_corrected
+        return JobCredentials(
+            vault, etcd.accounts, self.held, terms=terms, clock=time.time, on_correction=on_correction
+        )
 
 
 @contextlib.asynccontextmanager
-async def security(options: argparse.Namespace, vault: Vault) -> AsyncIterator[Security]:
-    """Certificates are there, and stay fresh until the end; raises CredentialsError."""
+async def security(
+    options: argparse.Namespace, vault: Vault, leads: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Security]:
+    """Certificates are there, and stay fresh until the end; raises CredentialsError.
+
+    At its start each replica fills Secrets that are empty or useless: none can stand by without a way to etcd. A write
+    names the version that was read, so the first one counts. Later the leader alone renews what all share.
+    """
     targets = tuple(options.etcd_endpoints.split(","))
     if not options.etcd_ca_secret:
         yield Security(Endpoint(targets))
@@ -82,7 +93,9 @@ async def security(options: argparse.Namespace, vault: Vault) -> AsyncIterator[S
     own = OwnFiles(options.certificates_folder, held, name=options.etcd_user, clock=time.time)
     own.write()
     every_s = min(RENEW_S, options.certificate_life / 4)
-    renewal = asyncio.create_task(keep_fresh(own, home, held, every_s=every_s), name="renewal of certificates")
+    renewal = asyncio.create_task(
+        keep_fresh(own, home, held, every_s=every_s, leads=leads), name="renewal of certificates"
+    )
     try:
         yield Security(own.endpoint(targets), held)
     finally:

@@ -14,12 +14,12 @@ MOST = 8
 """Nodes named in one pod: the last ones."""
 
 
-def note_losses(ledger: Ledger, owners: Iterable[Owner], *, lost: frozenset[str], now_s: float) -> None:
+def note_losses(ledger: Ledger, owners: Iterable[Owner], *, lost: frozenset[str], monotonic_s: float) -> None:
     """Take in whose pods have failed or are lost (uids) now."""
-    known = {node: until_s for node, until_s in ledger.avoided_until_s.items() if until_s > now_s}
+    known = {node: until_s for node, until_s in ledger.avoided_until_s.items() if until_s > monotonic_s}
     for owner in owners:
         if owner.pod is not None and owner.pod.node_name and _is_loss(owner, lost):
-            known[owner.pod.node_name] = now_s + COOL_DOWN_S
+            known[owner.pod.node_name] = monotonic_s + COOL_DOWN_S
     ledger.avoided_until_s = known
 
 
@@ -28,7 +28,7 @@ def _is_loss(owner: Owner, lost: frozenset[str]) -> bool:
     return owner.pod.uid in lost or (owner.standing is Standing.FAILED and not owner.pod.disrupted)
 
 
-def avoided_nodes(ledger: Ledger, now_s: float) -> tuple[str, ...]:
+def avoided_nodes(ledger: Ledger, monotonic_s: float) -> tuple[str, ...]:
     """The nodes to avoid, by name."""
     newest = sorted(ledger.avoided_until_s.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(sorted(node for node, until_s in newest[:MOST] if until_s > now_s))
+    return tuple(sorted(node for node, until_s in newest[:MOST] if until_s > monotonic_s))

@@ -3,7 +3,8 @@
 What the cluster or a person does to pods is never charged, so no budget ends such a loop. The first `FREE` pods in a
 row of which none lasted are replaced at once: no drain and no hand is that quick. Each later replacement waits twice as
 long as the one before, as a kubelet waits with a container that crashes; a pod that has run for `LASTED_S` ends the
-row. What failed and counts does not wait: backoffLimit ends it.
+row. What failed and counts does not wait: backoffLimit ends it. A pod that was never created is not in the row: the
+creation itself backs off (`creation_backoff`).
 """
 
 from collections.abc import Mapping
@@ -29,34 +30,39 @@ def wait_s(brief: int) -> float:
 
 
 def courses_of(
-    before: Mapping[int, Course] | None, owners: Mapping[int, Owner], now_s: float, *, said: str
+    before: Mapping[int, Course] | None, owners: Mapping[int, Owner], monotonic_s: float, *, now_s: float, said: str
 ) -> dict[int, Course]:
-    """The course of every slot that there is; without any `before`, `said` is the reason in the job's status."""
+    """The course of every slot that there is; without any `before`, `said` is the reason in the job's status.
+
+    The API server's wall clock says since when a pod runs (`now_s` is compared with it); the rest is monotonic.
+    """
     known = before or {}
     first = FREE if before is None and said == HELD_BACK else 0
-    return {slot: _followed(known.get(slot), owner, now_s, first) for slot, owner in owners.items()}
+    return {slot: _followed(known.get(slot), owner, monotonic_s, now_s, first) for slot, owner in owners.items()}
 
 
-def _followed(before: Course | None, owner: Owner, now_s: float, first: int) -> Course:
+def _followed(before: Course | None, owner: Owner, monotonic_s: float, now_s: float, first: int) -> Course:
     course = before or Course(pod=owner.name, brief=first)
     if course.pod != owner.name:  # its successor; if nobody has seen it go, it went for a reason of our own
-        brief = 0 if course.over_at_s is None and _lasted(course, now_s) else course.brief
+        brief = 0 if course.over_at_s is None and _lasted(course, monotonic_s) else course.brief
         course = Course(pod=owner.name, brief=brief)
     if course.over_at_s is not None:
         return course
     if owner.standing in _OVER:
-        return replace(course, over_at_s=now_s, brief=0 if _lasted(course, now_s) else course.brief + 1)
+        brief = 0 if _lasted(course, monotonic_s) else course.brief + 1
+        return replace(course, over_at_s=monotonic_s, over_time_s=now_s, brief=brief)
     if course.runs_since_s is None and owner.pod is not None and owner.pod.phase == "Running":
-        return replace(course, runs_since_s=min(now_s, owner.pod.running_since_s or now_s))
+        ran_s = max(0.0, now_s - (owner.pod.running_since_s or now_s))
+        return replace(course, runs_since_s=monotonic_s - ran_s)
     return course
 
 
-def _lasted(course: Course, now_s: float) -> bool:
-    return course.runs_since_s is not None and now_s - course.runs_since_s >= LASTED_S
+def _lasted(course: Course, monotonic_s: float) -> bool:
+    return course.runs_since_s is not None and monotonic_s - course.runs_since_s >= LASTED_S
 
 
-def waiting(courses: Mapping[int, Course] | None, now_s: float) -> dict[int, float]:
-    """Slot → when its next pod may come, of those that have to wait for it."""
+def waiting(courses: Mapping[int, Course] | None, monotonic_s: float) -> dict[int, float]:
+    """Slot → when its next pod may come (monotonic clock), of those that have to wait for it."""
     over = ((slot, course.over_at_s, course.brief) for slot, course in (courses or {}).items())
     due = ((slot, at_s + wait_s(brief)) for slot, at_s, brief in over if at_s is not None)
-    return {slot: at_s for slot, at_s in due if at_s > now_s}
+    return {slot: at_s for slot, at_s in due if at_s > monotonic_s}

@@ -12,10 +12,13 @@ from elasticjob_api.names import ConditionType, FailedReason, Phase
 from elasticjob_api.status import Condition
 from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.policy import unknown_fields
+from elasticjob_operator.policy.etcd_space import FULL
 from elasticjob_operator.policy.failure import failure_of
+from elasticjob_operator.policy.lost import shown_unreachable
 from elasticjob_operator.policy.scaling import desired_nodes
 from elasticjob_operator.policy.stalled import stalled_since
-from elasticjob_operator.policy.trouble import first_trouble
+from elasticjob_operator.policy.trouble import INVALID_TEMPLATE, first_trouble
 from elasticjob_operator.policy.words import counted
 from elasticjob_operator.policy.words import nodes as _nodes
 
@@ -42,7 +45,8 @@ def judge(seen: Observed) -> dict[ConditionType, Judgement]:
     """All conditions of an accepted job that has not ended before."""
     suspended, running, quorum = _suspended(seen), _running(seen), _quorum(seen)
     return {
-        ConditionType.ACCEPTED: Judgement("True", "Valid"),
+        ConditionType.ACCEPTED: _accepted(seen),
+        ConditionType.UNKNOWN_FIELDS: _unknown_fields(seen),
         ConditionType.SUSPENDED: suspended,
         ConditionType.QUORUM_REACHED: quorum,
         ConditionType.RUNNING: running,
@@ -50,9 +54,25 @@ def judge(seen: Observed) -> dict[ConditionType, Judgement]:
         ConditionType.DEGRADED: _degraded(seen),
         ConditionType.STALLED: _stalled(seen),
         ConditionType.RENDEZVOUS_UNAVAILABLE: _unavailable(seen),
+        ConditionType.AGENTS_UNREACHABLE: _unreachable(seen),
         ConditionType.COMPLETE: _complete(seen),
         ConditionType.FAILED: _failed(seen),
     }
+
+
+def _unknown_fields(seen: Observed) -> Judgement:
+    if not (paths := seen.job.unknown_fields):
+        return Judgement("False", "AllKnown")
+    waiting = unknown_fields.waits(seen)
+    reason = unknown_fields.WAITS if waiting else unknown_fields.IGNORED
+    return Judgement("True", reason, unknown_fields.describe(paths, waiting=waiting))
+
+
+def _accepted(seen: Observed) -> Judgement:
+    refused = seen.ledger.failed_creation
+    if refused is not None and refused.invalid:
+        return Judgement("False", INVALID_TEMPLATE, refused.message)
+    return Judgement("True", "Valid")
 
 
 def _suspended(seen: Observed) -> Judgement:
@@ -66,21 +86,33 @@ def _suspended(seen: Observed) -> Judgement:
 
 
 def _quorum(seen: Observed) -> Judgement:
-    active, lowest = seen.view.active, seen.job.spec.lowest
-    if active is None:
+    live, lowest = len(seen.view.live_members()), seen.job.spec.lowest
+    if seen.view.active is None:
         return Judgement("False", "NoActiveRound")
-    if len(active.members) < lowest:
-        return Judgement("False", "TooFewNodes", f"{len(active.members)} of at least {_nodes(lowest)}")
+    if live < lowest and seen.ledger.unreachable:
+        return Judgement("Unknown", ConditionType.AGENTS_UNREACHABLE, f"{live} of at least {_nodes(lowest)} answer")
+    if live < lowest:
+        return Judgement("False", "TooFewNodes", f"{live} of at least {_nodes(lowest)}")
     return Judgement("True", "MembersJoined", f"at least {_nodes(lowest)} joined")
 
 
 def _running(seen: Observed) -> Judgement:
     world = seen.view.world
     if world is not None and world.state is State.ACTIVE:
+        live = len(seen.view.live_members())
+        if not live and any(pod.running for pod in seen.pods.values()):
+            return Judgement("Unknown", ConditionType.AGENTS_UNREACHABLE, _unsupported(world))
+        if not live:
+            return Judgement("False", Phase.RESTARTING, f"no member of round {world.round} is left")
         why = f", after: {world.detail}" if world.detail else ""
-        return Judgement("True", "RoundActive", f"round {world.round} runs with {_nodes(len(world.members))}{why}")
+        return Judgement("True", "RoundActive", f"round {world.round} runs with {_nodes(live)}{why}")
     reason, message = _instead(seen, world)
     return Judgement("False", reason, message)
+
+
+def _unsupported(world: World) -> str:
+    """An active round of which no member has a lease: its workers may train on, and nothing shows it."""
+    return f"round {world.round} had {_nodes(len(world.members))}; no lease of their agents is left in etcd"
 
 
 def _instead(seen: Observed, world: World | None) -> tuple[str, str]:
@@ -88,7 +120,8 @@ def _instead(seen: Observed, world: World | None) -> tuple[str, str]:
     if seen.view.final:
         return "Finished", ""
     if seen.job.spec.suspend:
-        return (Phase.SUSPENDED, "") if _suspended(seen).holds else (Phase.RESIZING, "stopping for the suspension")
+        suspended = _suspended(seen)
+        return (Phase.SUSPENDED, "") if suspended.holds else (SUSPENDING, suspended.message)
     if world is not None and world.state is State.SUSPENDED:
         return _start(seen)  # about to be resumed
     if world is None or world.cause in STARTING:
@@ -99,7 +132,7 @@ def _instead(seen: Observed, world: World | None) -> tuple[str, str]:
 
 
 def _start(seen: Observed) -> tuple[str, str]:
-    running = [pod for pod in seen.pods.values() if pod.live and pod.phase == "Running"]
+    running = [pod for pod in seen.pods.values() if pod.running]
     if running:
         return Phase.STARTING, f"{len(seen.joined())} of {_nodes(desired_nodes(seen.job.spec))} joined"
     trouble = first_trouble(seen)
@@ -120,9 +153,9 @@ def _resizing(seen: Observed) -> Judgement:
 
 
 def _degraded(seen: Observed) -> Judgement:
-    active, wanted = seen.view.active, desired_nodes(seen.job.spec)
-    if active is not None and len(active.members) < wanted:
-        return Judgement("True", "NodesMissing", f"{len(active.members)} of {_nodes(wanted)} run")
+    live, wanted = len(seen.view.live_members()), desired_nodes(seen.job.spec)
+    if seen.view.active is not None and live < wanted:
+        return Judgement("True", "NodesMissing", f"{live} of {_nodes(wanted)} run")
     return Judgement("False", "NotDegraded")
 
 
@@ -138,10 +171,22 @@ def _stalled(seen: Observed) -> Judgement:
 
 def _unavailable(seen: Observed) -> Judgement:
     if seen.etcd_trouble:
-        return Judgement("True", "Unreachable", seen.etcd_trouble)
+        return Judgement("True", "NoSpace" if seen.etcd_trouble == FULL else "Unreachable", seen.etcd_trouble)
     if seen.view.unclear:
         return Judgement("True", "RecordUnreadable", "; ".join(seen.view.unreadable))
     return Judgement("False", "Reachable")
+
+
+def _unreachable(seen: Observed) -> Judgement:
+    silent = shown_unreachable(seen.job.spec, seen.ledger, seen.monotonic_s)
+    if seen.view.final or not silent:
+        return Judgement("False", "Reachable")
+    running = sum(pod.running for pod in seen.pods.values())
+    message = (
+        f"{len(silent)} of {counted(running, 'agent')} fell silent together; their pods are left alone, and their "
+        "workers may train on. Look at the network between the pods and etcd, and at etcd itself"
+    )
+    return Judgement("True", "SilentTogether", message)
 
 
 def _complete(seen: Observed) -> Judgement:
@@ -194,8 +239,12 @@ def phase(conditions: Iterable[Condition]) -> Phase:
     running = by_type.get(ConditionType.RUNNING)
     if running is None:
         return Phase.PENDING
+    if running.status == "Unknown":
+        return Phase.STARTING  # a word of its own would make an operator of the version before drop the whole status
     if running.status == "True":
         return Phase.RESIZING if holds(by_type.values(), ConditionType.RESIZING) else Phase.RUNNING
+    if running.reason == SUSPENDING:
+        return Phase.RUNNING  # its pods still stop, and no word of its own, as above; the headline has the reason
     return Phase(running.reason) if running.reason in set(Phase) else Phase.PENDING
 
 

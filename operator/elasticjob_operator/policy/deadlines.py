@@ -29,18 +29,33 @@ def broken_deadline(job: ElasticJob, status: JobStatus, view: View, now_s: float
     return next((d.failure for d in _deadlines(job, status, view) if d.at_s <= now_s), None)
 
 
+def broken_life(job: ElasticJob, status: JobStatus, now_s: float) -> JobFailure | None:
+    """The failure of activeDeadlineSeconds alone: the one deadline that is judged without the rendezvous."""
+    return next((d.failure for d in _life(job, status) if d.at_s <= now_s), None)
+
+
+def next_life_deadline_s(job: ElasticJob, status: JobStatus) -> float | None:
+    """When activeDeadlineSeconds is over."""
+    return next((d.at_s for d in _life(job, status)), None)
+
+
 def next_deadline_s(job: ElasticJob, status: JobStatus, view: View, now_s: float) -> float | None:
     """When the next deadline falls, if there is one."""
     return min((d.at_s for d in _deadlines(job, status, view) if d.at_s > now_s), default=None)
+
+
+def _life(job: ElasticJob, status: JobStatus) -> Iterator[_Deadline]:
+    started_s, life_s = from_rfc3339(status.start_time), job.spec.active_deadline_s
+    if started_s is not None and life_s is not None:
+        message = f"the job ran longer than activeDeadlineSeconds ({life_s:g})"
+        yield _Deadline(started_s + life_s, JobFailure(FailedReason.DEADLINE, message))
 
 
 def _deadlines(job: ElasticJob, status: JobStatus, view: View) -> Iterator[_Deadline]:
     started_s, spec = from_rfc3339(status.start_time), job.spec
     if started_s is None:
         return
-    if (life_s := spec.active_deadline_s) is not None:
-        message = f"the job ran longer than activeDeadlineSeconds ({life_s:g})"
-        yield _Deadline(started_s + life_s, JobFailure(FailedReason.DEADLINE, message))
+    yield from _life(job, status)
     since_s = max(started_s, from_rfc3339(status.last_scale_time) or 0.0)
     if (startup_s := spec.startup_deadline_s) is not None and not _came_together(status, view, spec.lowest, since_s):
         message = f"fewer than {nodes(spec.lowest)} came together within startupDeadlineSeconds ({startup_s:g})"

@@ -32,32 +32,39 @@ def how_it_ended(pod: Pod) -> str:
     """As `it ran out of memory (OOMKilled, exit code 137)`."""
     code = "" if pod.exit_code is None else f"exit code {pod.exit_code}"
     facts = ", ".join(fact for fact in ("" if pod.reason in PLAIN else pod.reason, code) if fact)
-    words = _WORDS.get(pod.reason, "the cluster ended it" if pod.disrupted else "")
+    words = _WORDS.get(pod.reason, _cause(pod))
     said = f"{words} ({facts})" if words and facts else words or facts or "nobody said why"
     return f"{said}: {pod.message.strip()}"[:MESSAGE_LIMIT] if pod.message.strip() else said
 
 
-def replacements(owners: Mapping[int, Owner], fates: Mapping[int, Fate], *, left: int) -> Iterator[Event]:
-    """The events of a write that replaces pods; `left` failures may still be replaced after it."""
-    going = [(owners[slot], fate) for slot, fate in sorted(fates.items()) if fate is not Fate.KEEP]
+def _cause(pod: Pod) -> str:
+    if pod.refused:
+        return "its node did not admit it"
+    return "the cluster ended it" if pod.disrupted else ""
+
+
+def replacements(owners: Mapping[int, Owner], fates: Mapping[int, Fate], *, charged: int, left: int) -> Iterator[Event]:
+    """The events of a write that replaces pods and charges so many failures; `left` more may be replaced after it."""
+    chosen = [(owners[slot], fate) for slot, fate in sorted(fates.items()) if fate is not Fate.KEEP]
+    # A name that no pod ever had is exchanged without an event: nothing was replaced.
+    going = [(owner, fate) for owner, fate in chosen if owner.standing is not Standing.NEVER_CREATED]
+    failed = sum(fate is Fate.REPLACE_COUNTED for _, fate in going)
     if len(going) > _TOLD_ONE_BY_ONE:
-        failed = sum(fate is Fate.REPLACE_COUNTED for _, fate in going)
-        message = f"{len(going)} pods are replaced; {_budget(failed, left)}"
+        message = f"{len(going)} pods are replaced; {_budget(failed, charged, left)}"
         yield Event(EventReason.POD_REPLACED, message, warning=failed > 0)
         return
     for owner, fate in going:
-        yield _replacement(owner, counts=fate is Fate.REPLACE_COUNTED, left=left)
+        counts = fate is Fate.REPLACE_COUNTED
+        budget = _budget(failed if counts else 0, charged, left)
+        message = f"pod {owner.name} is replaced: {why_it_goes(owner)}; {budget}"
+        yield Event(EventReason.POD_REPLACED, message, warning=counts)
 
 
-def _replacement(owner: Owner, *, counts: bool, left: int) -> Event:
-    message = f"pod {owner.name} is replaced: {why_it_goes(owner)}; {_budget(int(counts), left)}"
-    return Event(EventReason.POD_REPLACED, message, warning=counts)
-
-
-def _budget(failed: int, left: int) -> str:
+def _budget(failed: int, charged: int, left: int) -> str:
     if not failed:
         return "it is not counted"
-    return f"{failed} counted, {counted(left, 'more failed pod')} may be replaced (backoffLimit)"
+    together = "" if charged == failed else " (pods that fail together count once)"
+    return f"{charged} counted{together}, {counted(left, 'more failed pod')} may be replaced (backoffLimit)"
 
 
 def why_it_goes(owner: Owner) -> str:

@@ -28,6 +28,9 @@ def _acceptance(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     refused_before = any(c.type == ConditionType.ACCEPTED and c == accepted for c in before.conditions)
     if accepted is not None and accepted.status == "False" and not refused_before:
         yield Event(EventReason.INVALID_SPEC, accepted.message, warning=True)
+    unknown = _begins(before, after, ConditionType.UNKNOWN_FIELDS)
+    if unknown is not None:
+        yield Event(EventReason.UNKNOWN_FIELDS, unknown.message, warning=True)
     if not _was_judged(before) and _was_judged(after) and not after.completion_time:
         yield Event(EventReason.CREATED, _beginning(after))
     if _begins(before, after, ConditionType.SUSPENDED) and _was_judged(before):
@@ -43,6 +46,8 @@ def _was_judged(status: JobStatus) -> bool:
 
 
 def _beginning(status: JobStatus) -> str:
+    if not status.start_time and holds(status.conditions, ConditionType.UNKNOWN_FIELDS):
+        return "the job was created and has not begun"
     if holds(status.conditions, ConditionType.SUSPENDED):
         return "the job was created suspended"
     return f"the job starts with {nodes(status.desired_replicas)}"
@@ -58,6 +63,8 @@ def _scaling(before: JobStatus, after: JobStatus) -> Iterator[Event]:
 def _trouble(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if unavailable := _begins(before, after, ConditionType.RENDEZVOUS_UNAVAILABLE):
         yield Event(ConditionType.RENDEZVOUS_UNAVAILABLE, unavailable.message, warning=True)
+    if unreachable := _begins(before, after, ConditionType.AGENTS_UNREACHABLE):
+        yield Event(ConditionType.AGENTS_UNREACHABLE, unreachable.message, warning=True)
     if stalled := _begins(before, after, ConditionType.STALLED):
         yield Event(EventReason.STALLED, stalled.message, warning=True)
     failure = after.last_failure

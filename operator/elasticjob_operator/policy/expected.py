@@ -1,7 +1,8 @@
 """PURE: the slots whose pod should join within a moment, for which a forming round makes a last call.
 
 A pod that the cluster says it cannot start (no node, no image) is not expected, nor one that has been young for
-too long. Written seldom: a slot that has joined may stay in the record, for it is not missing.
+too long, nor one that the API server refuses to create (quota, webhook). Written seldom: a slot that has joined may
+stay in the record, for it is not missing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,13 +13,18 @@ EXPECTED_FOR_S = 60.0
 """A pod older than this that has not joined is not waited for: something is wrong with it."""
 
 
-def expected_slots(owners: Mapping[int, Owner], *, joined: frozenset[int], now_s: float) -> frozenset[int]:
-    """Slots that have not joined and should soon."""
-    return frozenset(slot for slot, owner in owners.items() if slot not in joined and _is_expected(owner, now_s))
+def expected_slots(
+    owners: Mapping[int, Owner], *, joined: frozenset[int], now_s: float, refused: bool = False
+) -> frozenset[int]:
+    """Slots that have not joined and should soon; with `refused` the last attempt to create pods has failed."""
+    missing = {slot: owner for slot, owner in owners.items() if slot not in joined}
+    return frozenset(slot for slot, owner in missing.items() if _is_expected(owner, now_s, refused=refused))
 
 
-def _is_expected(owner: Owner, now_s: float) -> bool:
-    if owner.standing in {Standing.TO_CREATE, Standing.COMING}:
+def _is_expected(owner: Owner, now_s: float, *, refused: bool) -> bool:
+    if owner.standing is Standing.TO_CREATE:
+        return not refused
+    if owner.standing is Standing.COMING:
         return True
     pod = owner.pod
     if owner.standing is not Standing.LIVE or pod is None:

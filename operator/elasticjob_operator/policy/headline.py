@@ -10,6 +10,7 @@ from elasticjob_api.status import Condition
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import STARTING, SUSPENDING
 from elasticjob_operator.policy.trouble import first_trouble
+from elasticjob_operator.policy.unknown_fields import WAITS
 from elasticjob_operator.policy.words import nodes
 
 MESSAGE_LIMIT = 1024
@@ -33,9 +34,19 @@ def _headline(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str]:
         return ("", "") if suspended.status == "True" else (suspended.reason, suspended.message)
     if _holds(by_type, ConditionType.STALLED):
         return ConditionType.STALLED, by_type[ConditionType.STALLED].message
+    if _holds(by_type, ConditionType.AGENTS_UNREACHABLE):
+        return ConditionType.AGENTS_UNREACHABLE, by_type[ConditionType.AGENTS_UNREACHABLE].message
     if not _holds(by_type, ConditionType.RUNNING):
-        return _of_waiting(seen, by_type)
-    return _of_degraded(seen, by_type)
+        return _of_unknown_fields(by_type, only=WAITS) or _of_waiting(seen, by_type)
+    degraded = _of_degraded(seen, by_type)
+    return degraded if any(degraded) else _of_unknown_fields(by_type) or degraded
+
+
+def _of_unknown_fields(by_type: dict[str, Condition], *, only: str = "") -> tuple[str, str] | None:
+    found = by_type.get(ConditionType.UNKNOWN_FIELDS)
+    if found is None or found.status != "True" or only not in {"", found.reason}:
+        return None
+    return ConditionType.UNKNOWN_FIELDS, found.message
 
 
 def _holds(by_type: dict[str, Condition], name: ConditionType) -> bool:
@@ -56,6 +67,8 @@ def _of_waiting(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str
         return trouble.reason, trouble.message
     world, running = seen.view.world, by_type.get(ConditionType.RUNNING)
     message = running.message if running else ""
+    if running is not None and running.status == "Unknown":
+        return running.reason, message
     if world is None or world.cause in STARTING:
         return "", message
     if below := _below_min(seen):

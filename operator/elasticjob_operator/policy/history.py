@@ -5,6 +5,8 @@ writes of the status, so the ledger takes each of them in as it is seen; the sta
 begins. What a process never saw it does not invent: a round that nobody saw is missing.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from elasticjob_api.status import RoundStatus
@@ -16,6 +18,7 @@ KEPT = 32
 """Rounds; with the limits of text below at most 64 KiB in the object, and 4 KiB in most."""
 MESSAGE_LIMIT = 256
 SLOTS_LIMIT = 1024
+_RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def noted(before: tuple[RoundStatus, ...], view: View, now_s: float) -> tuple[RoundStatus, ...]:
@@ -53,3 +56,11 @@ def slots_text(members: tuple[Member, ...]) -> str:
             runs.append([member.slot, member.slot])
     text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
     return text if len(text) <= SLOTS_LIMIT else f"{text[:SLOTS_LIMIT].rpartition(',')[0]},..."
+
+
+def slots_of(text: str, *, highest: int) -> Iterator[int]:
+    """What `slots_text` wrote, up to the slot `highest`; nothing of a part that is no such text."""
+    for part in text.split(","):
+        if found := _RUN.fullmatch(part):
+            first, last = int(found[1]), int(found[2] or found[1])
+            yield from range(first, min(last, highest) + 1)

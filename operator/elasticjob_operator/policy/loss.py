@@ -75,4 +75,4 @@ def _how(gone: Gone | None) -> str:
         return _SILENT
     if gone.reason is GoneReason.POD_FAILED:
         return "the pod failed" + (f": {gone.detail}" if gone.detail else "")
-    return _HOW.get(gone.reason, _SILENT)
+    return _HOW.get(gone.reason, gone.detail or _SILENT)

@@ -1,10 +1,11 @@
 """PURE: whether a slot's pod is replaced, whether that counts against backoffLimit, and whether it ends the job.
 
 A pod counts once, in the transaction that drops it from the map; so the count is the same after any crash.
-What the cluster did (eviction, preemption, drain, deletion) and what an agent did on purpose (left, superseded,
-job deleted) never counts. Failure rules by pod condition or reason come first; rules by exit code are the
-closer's. A finished member's pod is neither lost nor replaced while its round stands: the caller leaves it out. A slot
-whose pods come and go for nothing waits for the next one, if it is not counted: the caller says which (`churn`).
+What the cluster did (eviction, preemption, drain, deletion, a kubelet that did not admit it) never counts. Nor does
+what an agent did on purpose (left, superseded, job deleted) or for want of nodes or etcd. Failure rules by pod
+condition or reason come first; rules by exit code are the closer's. A finished member's pod is neither lost nor
+replaced while its round stands: the caller leaves it out. A slot whose pods come and go for nothing waits for the next
+one, if it is not counted: the caller says which (`churn`).
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ from elasticjob_api.spec import FailureAction, JobSpec, Rule
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.standing import Owner, Standing
 
-_ON_PURPOSE = frozenset({ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED})
+_NEVER_COUNTED = frozenset({
+    ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED,  # an agent that ended on purpose
+    ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE,  # too few nodes came, or etcd was away: no fault of the pod
+})  # fmt: skip
 
 
 class Fate(Enum):
@@ -26,6 +30,9 @@ class Fate(Enum):
     REPLACE = "replace"
     REPLACE_COUNTED = "replace, counted against backoffLimit"
     FAIL_JOB = "fail the job"
+
+
+_COUNTED = frozenset({Fate.REPLACE_COUNTED, Fate.FAIL_JOB})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,9 @@ class Fates:
         return frozenset(slot for slot, fate in self.by_slot.items() if fate is not Fate.KEEP)
 
     @property
-    def counted(self) -> int:
-        """How many of them count."""
-        return sum(fate in {Fate.REPLACE_COUNTED, Fate.FAIL_JOB} for fate in self.by_slot.values())
+    def counted(self) -> frozenset[int]:
+        """Slots whose pod counts, alone or with others (`failure_batches`)."""
+        return frozenset(slot for slot, fate in self.by_slot.items() if fate in _COUNTED)
 
     @property
     def failing(self) -> tuple[int, ...]:
@@ -67,7 +74,7 @@ def fates(
 
 
 def _fate(spec: JobSpec, owner: Owner, lost: frozenset[str]) -> Fate:
-    if owner.standing is Standing.GONE:
+    if owner.standing in {Standing.GONE, Standing.NEVER_CREATED}:
         return Fate.REPLACE
     if owner.pod is None:
         return Fate.KEEP
@@ -80,10 +87,15 @@ def _fate(spec: JobSpec, owner: Owner, lost: frozenset[str]) -> Fate:
     return Fate.REPLACE if owner.pod.uid in lost else Fate.KEEP
 
 
+def is_counted(spec: JobSpec, pod: Pod) -> bool:
+    """The end of this pod counts against backoffLimit."""
+    return _fate_of_ended(spec, pod) in _COUNTED
+
+
 def _fate_of_ended(spec: JobSpec, pod: Pod) -> Fate:
     if (rule := matching_rule(spec, pod)) is not None:
         return _BY_ACTION[rule.action]
-    if pod.disrupted or pod.exit_code in _ON_PURPOSE:
+    if pod.disrupted or pod.refused or pod.exit_code in _NEVER_COUNTED:
         return Fate.REPLACE
     return Fate.REPLACE_COUNTED
 

@@ -6,10 +6,13 @@ agent, then the highest, so that survivors keep their ranks. New slots take the 
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from elasticjob_api.records import SlotOwner
 from elasticjob_operator.pods import Pod
+from elasticjob_operator.policy.standing import Owner, Standing
 
+NOTHING: Mapping[int, str] = MappingProxyType({})
 NewName = Callable[[int], str]
 """Draws a pod name for a slot that no pod ever had."""
 
@@ -21,13 +24,18 @@ def next_slots(
     dropped: frozenset[int],
     with_agent: frozenset[int],
     new_name: NewName,
+    unnamed: Mapping[int, str] = NOTHING,
 ) -> dict[int, SlotOwner]:
-    """`current` with `wanted` slots; those in `dropped` that stay get a new name."""
+    """`current` with `wanted` slots; those in `dropped` that stay get a new name.
+
+    A slot in `unnamed` takes the pod that is given there instead of a new one.
+    """
     surplus = max(0, len(current) - wanted)
     victims = set(removal_order(current, dropped=dropped, with_agent=with_agent)[:surplus])
     kept = {slot: owner for slot, owner in current.items() if slot not in victims}
     numbers = [*kept, *_free(kept, wanted - len(kept))]
-    return {n: SlotOwner(new_name(n)) if n in dropped or n not in kept else kept[n] for n in sorted(numbers)}
+    anew = {n for n in numbers if n in dropped or n not in kept}
+    return {n: SlotOwner(unnamed.get(n) or new_name(n)) if n in anew else kept[n] for n in sorted(numbers)}
 
 
 def removal_order(
@@ -39,6 +47,22 @@ def removal_order(
 
 def _free(taken: Mapping[int, SlotOwner], count: int) -> list[int]:
     return [n for n in range(len(taken) + max(0, count)) if n not in taken][: max(0, count)]
+
+
+def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, Owner], *, since_s: float | None) -> dict[int, str]:
+    """Slot → the youngest live pod of this life that no slot names, where the slot's own pod is gone.
+
+    A map that was restored from a backup is older than such pods; the caller leaves out pods that were dropped from
+    the map for a reason. `since_s` is when this life of the job began: an agent of the life before would bring its old
+    round along.
+    """
+    named = {owner.name for owner in owners.values()}
+    found: dict[int, str] = {}
+    for pod in sorted(pods.values(), key=lambda pod: (pod.created_s, pod.name)):
+        is_free = pod.slot is not None and (pod.slot not in owners or owners[pod.slot].standing is Standing.GONE)
+        if pod.live and is_free and pod.name not in named and since_s is not None and pod.created_s >= since_s:
+            found[pod.slot or 0] = pod.name
+    return found
 
 
 def adopted(pods: Mapping[str, Pod], *, wanted: int, new_name: NewName) -> dict[int, SlotOwner]:

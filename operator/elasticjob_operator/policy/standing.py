@@ -22,6 +22,7 @@ class Standing(Enum):
     FAILED = "failed"
     COMPLETED = "completed"  # its containers ended well, though the job had not
     GONE = "gone"
+    NEVER_CREATED = "never created"  # the request to create it failed; its name is not used again
 
 
 _BY_NAME = {
@@ -29,6 +30,7 @@ _BY_NAME = {
     NameState.COMING: Standing.COMING,
     NameState.DOUBTFUL: Standing.TO_LOOK,
     NameState.VANISHED: Standing.GONE,
+    NameState.NEVER_CREATED: Standing.NEVER_CREATED,
 }
 
 
@@ -41,14 +43,14 @@ class Owner:
     pod: Pod | None = None
 
 
-def owners(slots: Mapping[int, str], pods: Mapping[str, Pod], ledger: Ledger, now_s: float) -> dict[int, Owner]:
+def owners(slots: Mapping[int, str], pods: Mapping[str, Pod], ledger: Ledger, monotonic_s: float) -> dict[int, Owner]:
     """The owner of every slot of the map; `pods` are by name."""
-    return {slot: _owner(name, pods.get(name), ledger, now_s) for slot, name in slots.items()}
+    return {slot: _owner(name, pods.get(name), ledger, monotonic_s) for slot, name in slots.items()}
 
 
-def _owner(name: str, pod: Pod | None, ledger: Ledger, now_s: float) -> Owner:
+def _owner(name: str, pod: Pod | None, ledger: Ledger, monotonic_s: float) -> Owner:
     if pod is None or pod.uid in ledger.gone_uids:
-        return Owner(name, _BY_NAME[ledger.state_of(name, now_s)])
+        return Owner(name, _BY_NAME[ledger.state_of(name, monotonic_s)])
     return Owner(name, _standing(pod), pod)
 
 

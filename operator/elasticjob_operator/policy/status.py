@@ -16,9 +16,13 @@ from elasticjob_operator.policy.conditions import Judgement, conditions, holds, 
 from elasticjob_operator.policy.headline import MESSAGE_LIMIT, headline
 from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.last_failure import last_failure
+from elasticjob_operator.policy.life import has_begun
 from elasticjob_operator.policy.nodes import node_statuses, within_limit
+from elasticjob_operator.policy.outage import judge_without_etcd, with_end
 from elasticjob_operator.policy.progress import progress
 from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.policy.unconfirmed import etcd_away_since, unconfirmed_from_s
+from elasticjob_operator.policy.unknown_fields import waits
 from elasticjob_operator.policy.worker_states import count
 from elasticjob_operator.timestamps import to_rfc3339
 from elasticjob_operator.view import View
@@ -26,7 +30,8 @@ from elasticjob_operator.view import View
 
 def is_finished(status: JobStatus) -> bool:
     """The job has ended, and this was written down: it stays so."""
-    return holds(status.conditions, ConditionType.COMPLETE) or holds(status.conditions, ConditionType.FAILED)
+    ended = any(holds(status.conditions, name) for name in (ConditionType.COMPLETE, ConditionType.FAILED))
+    return ended or bool(status.completion_time)
 
 
 def next_status(seen: Observed) -> JobStatus:
@@ -35,7 +40,9 @@ def next_status(seen: Observed) -> JobStatus:
     if is_finished(before):
         return replace(_with_pods(before, seen), observed_generation=seen.job.metadata.generation)
     if seen.etcd_trouble or seen.view.unclear:
-        return _with_conditions(_with_pods(before, seen), seen, _unavailability(seen))
+        shown = replace(before, ready_replicas=0, world_size=0) if _is_unconfirmed(seen) else before
+        shown = with_end(_with_pods(shown, seen), seen)
+        return _with_conditions(shown, seen, {**_unavailability(seen), **judge_without_etcd(seen)})
     rebuilt = _with_rendezvous(_with_pods(_with_times(before, seen), seen), seen)
     return _with_conditions(rebuilt, seen, judge(seen))
 
@@ -48,9 +55,19 @@ def rejected_status(before: JobStatus, message: str, *, now: str, generation: in
     return replace(shown, reason="InvalidSpec", message=message[:MESSAGE_LIMIT])
 
 
+def _is_unconfirmed(seen: Observed) -> bool:
+    from_s = unconfirmed_from_s(seen.job, seen.status)
+    return from_s is not None and from_s <= seen.now_s
+
+
 def _unavailability(seen: Observed) -> dict[ConditionType, Judgement]:
-    wanted = (ConditionType.ACCEPTED, ConditionType.RENDEZVOUS_UNAVAILABLE)
-    return {name: judgement for name, judgement in judge(seen).items() if name in wanted}
+    wanted = (ConditionType.ACCEPTED, ConditionType.UNKNOWN_FIELDS, ConditionType.RENDEZVOUS_UNAVAILABLE)
+    judged = {name: judgement for name, judgement in judge(seen).items() if name in wanted}
+    was_running = any(c.type == ConditionType.RUNNING and c.status != "False" for c in seen.status.conditions)
+    if was_running and _is_unconfirmed(seen):
+        message = f"etcd has not answered since {etcd_away_since(seen.status)}; the workers may train on"
+        judged[ConditionType.RUNNING] = Judgement("Unknown", ConditionType.RENDEZVOUS_UNAVAILABLE, message)
+    return judged
 
 
 def _with_conditions(status: JobStatus, seen: Observed, judged: dict[ConditionType, Judgement]) -> JobStatus:
@@ -81,7 +98,7 @@ def _with_times(status: JobStatus, seen: Observed) -> JobStatus:
     now = to_rfc3339(seen.now_s)
     if seen.view.final:
         return replace(status, start_time=status.start_time or now, completion_time=status.completion_time or now)
-    if seen.job.spec.suspend:
+    if seen.job.spec.suspend or waits(seen):
         return replace(status, start_time="")
     return replace(status, start_time=status.start_time or now)
 
@@ -93,7 +110,7 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
     replacements = view.spec.replacements if view.spec else 0
     return replace(
         status,
-        ready_replicas=len(view.active.members) if view.active else 0,
+        ready_replicas=len(view.live_members()),
         rendezvous_round=max(status.rendezvous_round, view.closed_round),
         world_size=_world_size(status, view, nodes),
         last_rendezvous_time=_last_rendezvous_time(status, seen),
@@ -106,6 +123,7 @@ def _with_rendezvous(status: JobStatus, seen: Observed) -> JobStatus:
         nodes_truncated=truncated,
         rounds=noted(seen.history, view, seen.now_s),
         master_pod=_master_pod(status, seen),
+        agent_image=_agent_image(status, seen),
         last_failure=last_failure(seen),
         progress=progress(seen),
     )
@@ -116,7 +134,9 @@ def _world_size(status: JobStatus, view: View, nodes: Iterable[NodeStatus]) -> i
     world = view.world
     if world is None:
         return 0
-    size = sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x"))
+    live = set(view.live_members())
+    sizes = zip(world.members, from_run_lengths(world.nprocs, "x"), strict=False)
+    size = sum(int(nproc) for member, nproc in sizes if member in live)
     if size or not world.state.final:
         return size
     return sum(len(node.ranks) for node in nodes) if view.membership else status.world_size
@@ -137,8 +157,18 @@ def _last_rendezvous_time(status: JobStatus, seen: Observed) -> str:
     active = seen.view.active
     if active is None:
         return status.last_rendezvous_time
-    same = status.rendezvous_round == active.round and status.ready_replicas > 0
+    # A round whose members could not be seen for a while is still the same round.
+    was_doubted = any(c.type == ConditionType.RUNNING and c.status == "Unknown" for c in status.conditions)
+    same = status.rendezvous_round == active.round and (status.ready_replicas > 0 or was_doubted)
     return status.last_rendezvous_time if same else to_rfc3339(seen.now_s)
+
+
+def _agent_image(status: JobStatus, seen: Observed) -> str:
+    """Kept in an ended job's status; of a job that has no pods it says nothing."""
+    if seen.view.final:
+        return status.agent_image
+    revision = seen.ledger.revision if has_begun(seen) else None
+    return revision.agent_image if revision else ""
 
 
 def _master_pod(status: JobStatus, seen: Observed) -> str:

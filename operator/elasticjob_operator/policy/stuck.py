@@ -17,36 +17,38 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """Pods whose node to look at, and when the next one would be."""
+    """Pods whose node to look at, and in how many seconds the next one would be."""
 
     pods: tuple[Pod, ...]
-    next_at_s: float | None
+    next_in_s: float | None
 
 
-def stuck_pods(timeout_s: float, pods: Iterable[Pod], ledger: Ledger, now_s: float) -> Stuck:
-    """The pods that are due; a timeout of 0 means never."""
+def stuck_pods(timeout_s: float, pods: Iterable[Pod], ledger: Ledger, *, now_s: float, monotonic_s: float) -> Stuck:
+    """The pods that are due; a timeout of 0 means never.
+
+    The end of a pod's grace is a time of the API server (`now_s`); when a node was looked at is monotonic.
+    """
     if not timeout_s:
         return Stuck((), None)
-    asked = [(pod, _due_s(pod, timeout_s, ledger)) for pod in pods if pod.terminating and pod.node_name]
-    due = [(pod, at_s) for pod, at_s in asked if at_s is not None]
-    later = [at_s for _, at_s in due if at_s > now_s]
-    return Stuck(tuple(pod for pod, at_s in due if at_s <= now_s), min(later, default=None))
+    due: list[tuple[Pod, float]] = []
+    for pod in pods:
+        if pod.terminating and pod.node_name and pod.grace_ends_s is not None:
+            looked_s = ledger.node_looked_s.get(pod.uid, float("-inf"))
+            due.append((pod, max(pod.grace_ends_s + timeout_s - now_s, looked_s + LOOK_AGAIN_S - monotonic_s)))
+    later = [in_s for _, in_s in due if in_s > 0]
+    return Stuck(tuple(pod for pod, in_s in due if in_s <= 0), min(later, default=None))
 
 
-def _due_s(pod: Pod, timeout_s: float, ledger: Ledger) -> float | None:
-    if pod.grace_ends_s is None:
-        return None
-    looked_s = ledger.node_looked_s.get(pod.uid)
-    at_s = pod.grace_ends_s + timeout_s
-    return at_s if looked_s is None else max(at_s, looked_s + LOOK_AGAIN_S)
+def why_dead(node: Object | None, *, only_proof: bool = False) -> str:
+    """Why nothing of this node will ever confirm the end of a pod; empty if it may.
 
-
-def why_dead(node: Object | None) -> str:
-    """Why nothing of this node will ever confirm the end of a pod; empty if it may."""
+    With `only_proof` a node that is not ready does not count: its kubelet may be cut off while its pods run.
+    """
     if node is None:
         return "is gone"
     if any(taint.get("key") == _OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or []):
         return "is out of service"
     conditions = (node.get("status") or {}).get("conditions") or []
     ready = next((c for c in conditions if c.get("type") == "Ready"), None)
-    return "" if ready is not None and ready.get("status") == "True" else "is not ready"
+    is_ready = ready is not None and ready.get("status") == "True"
+    return "" if is_ready or only_proof else "is not ready"

@@ -12,6 +12,8 @@ from elasticjob_operator.pods import Pod
 
 A_SECOND = 20.0
 """Jobs."""
+APPLIED_FOR_S = 3000.0
+"""So long it is believed that what was applied is still there; nothing watches it, and the hourly sweep is a turn."""
 
 
 def upkeep_in_s(uid: str, *, jobs: int, a_second: float = A_SECOND) -> float:
@@ -19,6 +21,11 @@ def upkeep_in_s(uid: str, *, jobs: int, a_second: float = A_SECOND) -> float:
     return zlib.crc32(uid.encode()) / (1 << 32) * jobs / a_second
 
 
-def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], now_s: float) -> bool:
+def is_doubtful(ledger: Ledger, monotonic_s: float) -> bool:
+    """What was applied may have been deleted by somebody since."""
+    return bool(ledger.applied) and monotonic_s >= ledger.upkeep_from_s + APPLIED_FOR_S
+
+
+def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
     """It is time, or nobody can have applied anything before."""
-    return bool(ledger.applied) or not pods or now_s >= ledger.upkeep_from_s
+    return bool(ledger.applied) or not pods or monotonic_s >= ledger.upkeep_from_s

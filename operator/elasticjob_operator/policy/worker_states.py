@@ -4,6 +4,7 @@ Pending, Starting, Running, Completed, Failed, sTopped (T), Unknown. A slot with
 as pending before it takes part in a round, and as unknown when its agent fell silent in one.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 
@@ -31,15 +32,24 @@ _FIELDS = {
 
 def letters(report: Report) -> str:
     """The workers of one node, by local rank."""
-    return "".join(_letter(worker) for worker in report.workers)
+    return "".join([_letter(worker) for worker in report.workers])
 
 
 def _letter(worker: WorkerReport) -> str:
+    if worker.state is WorkerState.HEALTHY:  # nearly all: an enum as a key costs ten times as much
+        return "R"
     if worker.state is WorkerState.INIT:
         return "S" if worker.pid else "P"
     return _LETTERS[worker.state]
 
 
+@functools.lru_cache(maxsize=16)
+def alike(letter: str, workers: int) -> str:
+    """So many workers of one letter; the same text for each node that has them."""
+    return letter * workers
+
+
+@functools.lru_cache(maxsize=1024)
 def settled(ranks: str, *, succeeded: bool) -> str:
     """What the letters come to once the job has ended: nothing runs any more."""
     if succeeded:
@@ -48,6 +58,9 @@ def settled(ranks: str, *, succeeded: bool) -> str:
 
 
 def count(nodes: Iterable[NodeStatus]) -> WorkerStates:
-    """How many workers are in which state."""
-    counts = Counter(letter for node in nodes for letter in node.ranks)
+    """How many workers are in which state. Most nodes have the same letters, which are counted once."""
+    counts: Counter[str] = Counter()
+    for ranks, alike_nodes in Counter([node.ranks for node in nodes]).items():
+        for letter in _FIELDS:
+            counts[letter] += alike_nodes * ranks.count(letter)
     return WorkerStates(**{field: counts[letter] for letter, field in _FIELDS.items()})

@@ -8,7 +8,13 @@ from typing import Any
 
 from elasticjob_api import names
 from elasticjob_api.job import ElasticJob
+from elasticjob_api.spec import DisruptionBudget
 from elasticjob_operator.render.pod import job_labels, owner_reference
+
+
+def has_budget(job: ElasticJob) -> bool:
+    """The job is to have a budget: it does not say that it wants none."""
+    return job.spec.pod_disruption_budget is not DisruptionBudget.NONE
 
 
 def render_budget(job: ElasticJob) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
         names.ENV_JOB: meta.name,
         names.ENV_JOB_UID: meta.uid,
         names.ENV_NPROC: str(nproc),
+        names.ENV_JOIN_TIMEOUT: f"{job.spec.rendezvous.join_timeout_s:.12g}",
         names.ENV_LOG_DIR: layout.LOG_DIR,
         names.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or layout.TERMINATION_LOG),
     }

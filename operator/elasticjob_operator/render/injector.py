@@ -5,18 +5,22 @@ from typing import Any
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.render import layout
-from elasticjob_operator.settings import Settings
+
+NON_ROOT_USER = 65532
+"""The user of our images. A kubelet starts no container with runAsNonRoot as the pod's user 0."""
 
 
-def injectors(job: ElasticJob, settings: Settings) -> list[dict[str, Any]]:
+def injectors(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
     """Our init containers: one with agent.mode Inject, none otherwise."""
     if job.spec.agent.mode is not AgentMode.INJECT:
         return []
+    pod_context = job.spec.template["spec"].get("securityContext") or {}
+    as_root = pod_context.get("runAsUser") == 0
     mount = {"name": layout.AGENT_VOLUME, "mountPath": layout.INJECT_TARGET}
     return [
         {
             "name": layout.INJECTOR,
-            "image": job.spec.agent.image or settings.agent_image,
+            "image": agent_image,
             "command": [layout.INJECTED_AGENT, "--install", layout.INJECT_TARGET],
             "volumeMounts": [mount],
             "resources": {
@@ -28,6 +32,8 @@ def injectors(job: ElasticJob, settings: Settings) -> list[dict[str, Any]]:
                 "capabilities": {"drop": ["ALL"]},
                 "readOnlyRootFilesystem": True,
                 "runAsNonRoot": True,
+                # Only in place of root: where a policy chooses the user, a fixed one would be refused.
+                **({"runAsUser": NON_ROOT_USER} if as_root else {}),
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
         }

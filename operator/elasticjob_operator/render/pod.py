@@ -19,6 +19,7 @@ from elasticjob_operator.render.environment import environment
 from elasticjob_operator.render.injector import injectors
 from elasticjob_operator.render.placement import affinity
 from elasticjob_operator.render.volumes import mounts, volumes
+from elasticjob_operator.revision import Revision, wanted_revision
 from elasticjob_operator.settings import Settings
 
 
@@ -28,14 +29,17 @@ def render_pod(
     slot: int,
     name: str,
     settings: Settings,
+    revision: Revision | None = None,
     avoided: Sequence[str] = (),
     brief: Brief | None = None,
 ) -> dict[str, Any]:
     """The pod `name` for `slot`, which the spec of `brief` names; rather not on the nodes `avoided`.
 
-    RenderError when the template clashes with ours.
+    It is of this `revision`, or of the one that a life has which begins now. RenderError when the template clashes
+    with ours.
     """
     check(job)
+    revision = revision or wanted_revision(job, settings)
     template = copy.deepcopy(dict(job.spec.template))
     spec, trainer = template["spec"], trainer_container(job.spec)
     spec |= {
@@ -49,7 +53,7 @@ def render_pod(
         ],
         "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
     }
-    if added := injectors(job, settings):
+    if added := injectors(job, revision.agent_image):
         spec["initContainers"] = [*added, *(spec.get("initContainers") or [])]
         spec |= _pull_secrets(spec, settings)
     named = spec.get("serviceAccountName") or spec.get("serviceAccount")
@@ -59,7 +63,7 @@ def render_pod(
         spec["affinity"] = affinity(spec.get("affinity"), avoided)
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or the name of etcd's service means nothing
-    metadata = _metadata(job, template.get("metadata") or {}, slot=slot, name=name)
+    metadata = _metadata(job, template.get("metadata") or {}, revision, settings, slot=slot, name=name)
     return {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata, "spec": spec}
 
 
@@ -88,10 +92,25 @@ def job_labels(job: ElasticJob) -> dict[str, str]:
     return {names.LABEL_JOB_NAME: job.metadata.name, names.LABEL_JOB_UID: job.metadata.uid}
 
 
-def _metadata(job: ElasticJob, given: dict[str, Any], *, slot: int, name: str) -> dict[str, Any]:
-    labels = {**(given.get("labels") or {}), **job_labels(job), names.LABEL_SLOT: str(slot)}
-    ours = {"name": name, "namespace": job.metadata.namespace, "labels": labels}
-    return {**given, **ours, "ownerReferences": [owner_reference(job)]}
+def _metadata(
+    job: ElasticJob, given: dict[str, Any], revision: Revision, settings: Settings, *, slot: int, name: str
+) -> dict[str, Any]:
+    of_pod = {names.LABEL_SLOT: str(slot), names.LABEL_TEMPLATE_HASH: revision.template_hash}
+    labels = {**(given.get("labels") or {}), **job_labels(job), **of_pod}
+    ours: dict[str, Any] = {"name": name, "namespace": job.metadata.namespace, "labels": labels}
+    # As Kubernetes' own controllers: of a template's metadata only labels and annotations are for its pods.
+    if annotations := {**(given.get("annotations") or {}), **_annotations(revision, settings)}:
+        ours["annotations"] = annotations
+    return {**ours, "ownerReferences": [owner_reference(job)]}
+
+
+def _annotations(revision: Revision, settings: Settings) -> dict[str, str]:
+    """What a later look must know of the pod, and nothing else of it shows."""
+    ours = {
+        names.ANNOTATION_AGENT_IMAGE: revision.agent_image,
+        names.ANNOTATION_INSTALLATION: settings.installation,
+    }
+    return {name: value for name, value in ours.items() if value}
 
 
 def _grace_s(job: ElasticJob) -> int:

@@ -31,7 +31,7 @@ def row(shown: Shown) -> Json:
     return {
         "namespace": shown.key.namespace,
         "name": shown.key.name,
-        "phase": status.phase.value,
+        "phase": str(status.phase),
         "reason": _cut(status.reason),
         "message": _cut(status.message),
         "nodes": [status.ready_replicas, status.desired_replicas],

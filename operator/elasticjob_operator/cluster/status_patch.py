@@ -1,0 +1,123 @@
+"""Writes statuses through the API server: of the very object that was seen, and what its CRD knows."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.kinds import KINDS, path_of
+from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.cluster.refusals import NotFound
+from elasticjob_operator.cluster.undeclared import Undeclared, is_undeclared
+from elasticjob_operator.errors import ClusterUnavailable, Conflict
+
+CLAIM_MANAGER = "elasticjob-operator-claim"
+
+log = logging.getLogger(__name__)
+
+
+Apply = Callable[..., Awaitable[bytes]]
+"""Server-side apply: `KubeCluster._apply`. Its answer is the object as text."""
+Get = Callable[[Resource, str, str], Awaitable[Object | None]]
+"""Reads one object by quorum."""
+
+
+class StatusPatcher:
+    """The status subresource of one API server."""
+
+    def __init__(self, apply: Apply, get: Get) -> None:
+        self._apply = apply
+        self._get = get
+        self._undeclared = Undeclared()
+
+    def forget_undeclared(self) -> None:
+        """The CRD may be a new one: ask it again for the fields that it did not know."""
+        self._undeclared.forget()
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        uid: str | None,
+        version: str | None,
+    ) -> None:
+        """Apply the status, with `uid` only of that very object; `version` is the last one known.
+
+        The API server ignores a uid in the patch of a status, but not a resourceVersion. So the patch names the
+        version, and after a conflict the uid is compared and the new version is named.
+        """
+        if uid is None:
+            await self._apply_known(resource, namespace, name, status, None)
+            return
+        while (version := version or await self._version_of(resource, namespace, name, uid)) is not None:
+            try:
+                await self._apply_known(resource, namespace, name, status, version)
+            except Conflict:
+                version = None  # somebody has changed the object, or it is another one
+            else:
+                return
+        log.debug("%s %s/%s of uid %s is gone; its status is not written", resource.value, namespace, name, uid)
+
+    async def _version_of(self, resource: Resource, namespace: str, name: str, uid: str) -> str | None:
+        """The version of the object now; None if it is not the one of this uid."""
+        found = await self._get(resource, namespace, name)
+        return objects.version_of(found) if found is not None and objects.uid_of(found) == uid else None
+
+    async def _apply_known(
+        self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], version: str | None
+    ) -> None:
+        """Apply the fields that the CRD knows: it refuses the whole for one that it does not know."""
+        while True:
+            known = self._undeclared.left_out(status)
+            try:
+                await self._apply_status(resource, namespace, name, known, version)
+            except ClusterUnavailable as error:
+                # Another job's status may have met the same complaint in the meantime.
+                if not self._learn(error) and self._undeclared.left_out(status) == known:
+                    raise
+            else:
+                return
+
+    def _learn(self, error: ClusterUnavailable) -> bool:
+        """Whether the API server complains of fields that were not known to be undeclared; they are logged once."""
+        if unknown := self._undeclared.learn(str(error)):
+            fields = ", ".join(f"status.{field}" for field in unknown)
+            log.warning("this cluster's CRD has no %s: apply crds/elasticjob.yaml of this version", fields)
+        return bool(unknown)
+
+    async def _apply_status(
+        self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], version: str | None
+    ) -> None:
+        kind = KINDS[resource]
+        metadata = {"name": name, "resourceVersion": version} if version else {"name": name}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "status": dict(status)}
+        try:
+            await self._apply(resource, f"{path_of(resource, namespace, name)}/status", body, force=True)
+        except NotFound:
+            log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
+
+    async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
+        """Apply these fields, with a field manager of their own; Conflict if `version` is not the last.
+
+        Returns the object's version afterwards. An older CRD that does not know the fields keeps none: then there is
+        nothing to keep.
+        """
+        kind = KINDS[resource]
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "status": dict(own)}
+        body["metadata"] = {"name": name, "resourceVersion": version}
+        path = f"{path_of(resource, namespace, name)}/status"
+        try:
+            return objects.version_of(
+                json.loads(await self._apply(None, path, body, force=True, manager=CLAIM_MANAGER))
+            )
+        except NotFound:
+            log.debug("%s %s/%s is gone; it is not claimed", kind.kind, namespace, name)
+        except ClusterUnavailable as error:
+            if not is_undeclared(str(error)):
+                raise
+            self._learn(error)
+        return version
