@@ -14,6 +14,7 @@ from elasticjob_cli.catalog import ENTRIES, GROUPS
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.exits import CLOSED_OUTPUT, exit_code_lines
 from elasticjob_cli.page import PROGRAM, Parser
+from elasticjob_cli.terminal import printable
 
 _PLUGIN = "kubectl-elasticjob"
 _GLOBAL = ("-n", "--namespace", "--context", "--kubeconfig")
@@ -60,7 +61,7 @@ def _guarded(said_by: str, command: Callable[[], int]) -> int:
 
 
 def _say(sentence: str, code: ExitCode) -> int:
-    print(sentence, file=sys.stderr)
+    print(printable(sentence), file=sys.stderr)
     return code
 
 

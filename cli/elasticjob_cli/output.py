@@ -1,12 +1,19 @@
 """Objects as YAML and JSON, in and out; PyYAML is in an extra, and its absence is one sentence."""
 
 import json
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from elasticjob_api.nesting import JOB_LEVELS, cut, is_deeper
 from elasticjob_cli.errors import InvalidManifest, MissingExtra
+
+_C1 = re.compile("[\x7f-\x9f]")
+"""What a terminal may obey as it does an escape sequence, and JSON does not escape by itself."""
+_MOST_LEVELS = JOB_LEVELS + 20
+"""Of a list of jobs, each as deep as a job may be."""
 
 
 def of_server(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,13 +24,19 @@ def of_server(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_json(value: Any) -> str:
     """Indented by two, with a newline at the end."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(_shallow(value), indent=2, ensure_ascii=False)
+    return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def as_yaml(value: Any) -> str:
     """In the order given."""
-    text: str = _yaml().safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+    text: str = _yaml().safe_dump(_shallow(value), sort_keys=False, allow_unicode=True, width=120)
     return text
+
+
+def _shallow(value: Any) -> Any:
+    """What can be written of it: an API server stores more levels than Python writes. Only a bad job has them."""
+    return cut(value, _MOST_LEVELS) if is_deeper(value, _MOST_LEVELS) else value
 
 
 def read_yaml(name: str) -> Any:
@@ -31,7 +44,7 @@ def read_yaml(name: str) -> Any:
     yaml = _yaml()
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        documents = [document for document in _documents(name, text) if document is not None]
     except FileNotFoundError as error:
         raise InvalidManifest(f"{name}: there is no such file; give the path of a manifest, or - for stdin") from error
     except OSError as error:
@@ -39,9 +52,24 @@ def read_yaml(name: str) -> Any:
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         said = " ".join(str(error).split())
         raise InvalidManifest(f"{name}: is not YAML: {said}; check indentation, colons and quotes there") from error
+    except RecursionError as error:
+        raise InvalidManifest(f"{name}: is nested too deeply to be read; give a flatter manifest") from error
     if len(documents) != 1:
         raise InvalidManifest(f"{name}: has {len(documents)} documents; give one at a time")
     return documents[0]
+
+
+def _documents(name: str, text: str) -> Iterator[Any]:
+    yaml = _yaml()
+    from elasticjob_cli.yaml_size import check_size  # noqa: PLC0415  # needs PyYAML
+
+    for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+        check_size(name, node)
+        loader = yaml.SafeLoader("")
+        try:
+            yield loader.construct_document(node)
+        finally:
+            loader.dispose()
 
 
 def _yaml() -> Any:

@@ -41,6 +41,16 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
+def printable(text: str) -> str:
+    """The text without control characters, as workers may write them into names and messages; line breaks stay."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
+def show(text: str) -> None:
+    """Print it, made printable, at once."""
+    print(printable(text), flush=True)
+
+
 def painted(text: str, style: Style, *, colour: bool) -> str:
     """The text in this style, or as it is."""
     return f"{style.value}{text}{_RESET}" if colour and style.value and text else text

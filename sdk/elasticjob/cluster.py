@@ -5,7 +5,6 @@ typed models, which would drop fields that they do not know. Every error of the 
 may be used by several threads at once: the connections are a pool.
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from elasticjob.answers import FIRST_ERROR, refusal
 from elasticjob.errors import MissingExtra, NoCluster, Unreachable
 from elasticjob.streams import Lines
 from elasticjob_api import names
+from elasticjob_api.nesting import read_json
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -96,7 +96,7 @@ class Cluster:
         """
         with self._open(method, path, tried=tried, query=query, body=body, timeout_s=_ANSWER_S) as response:
             try:
-                found: dict[str, Any] = json.loads(response.data)
+                found: dict[str, Any] = read_json(response.data)
             except ValueError as error:
                 raise Unreachable(f"cannot {tried}: {self.server} did not answer in JSON; is it Kubernetes?") from error
             return found

@@ -121,8 +121,8 @@ class ElasticJob:
         return read_known(JobStatus, self._object.get("status"), "status")
 
     @property
-    def phase(self) -> Phase:
-        """The one word of `kubectl get`."""
+    def phase(self) -> Phase | str:
+        """The one word of `kubectl get`; a plain text if this version does not know it."""
         return self.status.phase
 
     def __repr__(self) -> str:

@@ -3,7 +3,6 @@
 Nothing is missed that matters: what is yielded is level, never an event, and each new watch begins with a read.
 """
 
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 from elasticjob.cluster import Cluster, jobs_path
 from elasticjob.errors import NotFound, Unreachable
 from elasticjob.streams import Stop
+from elasticjob_api.nesting import read_json
 
 _WATCH_S = 300.0
 """The server ends a watch after that, and it is begun anew."""
@@ -69,7 +69,7 @@ def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: Stop) ->
     opened = cluster.lines(path, tried=tried, query=query, silence_s=left_s)
     with suppress(Unreachable), opened as lines, stop.minding(lines):
         for line in lines:
-            event = json.loads(line)
+            event = read_json(line)
             if event["type"] == "ERROR":  # the version is too old: the next read is a new beginning
                 return
             yield None if event["type"] == "DELETED" else event["object"]

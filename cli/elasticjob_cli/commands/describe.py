@@ -9,7 +9,7 @@ from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.page import PROGRAM, Page
 from elasticjob_cli.subject import find, run_folder
-from elasticjob_cli.terminal import is_terminal, width
+from elasticjob_cli.terminal import is_terminal, printable, show, width
 from elasticjob_cli.views.sentences import describe
 from elasticjob_cli.views.text import hanging
 
@@ -28,7 +28,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         folder = arguments.job if run_folder(arguments.job) is not None else ""
         for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM, folder=folder):
-            print("\n".join(hanging(line, width()) if is_terminal() else [line]))
+            show("\n".join(hanging(printable(line), width()) if is_terminal() else [line]))
     return ExitCode.OK
 
 

@@ -12,7 +12,7 @@ from elasticjob_cli.connection import add_cluster_options, connect
 from elasticjob_cli.doctor.finding import Check, Finding, Grade, Patient, fail
 from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.page import Page
-from elasticjob_cli.terminal import Style, has_colour, is_terminal, painted, width
+from elasticjob_cli.terminal import Style, has_colour, is_terminal, painted, printable, width
 from elasticjob_cli.views.text import wrapped
 
 _STYLES = {Grade.OK: Style.GOOD, Grade.WARN: Style.WARN, Grade.FAIL: Style.BAD, Grade.SKIP: Style.DIM}
@@ -89,10 +89,10 @@ def show(finding: Finding, *, columns: int | None) -> None:
     """Print it on a terminal so wide; None: into a pipe, where each finding is one line."""
     columns = columns or sys.maxsize
     grade = painted(f"{finding.grade:<4}", _STYLES[finding.grade], colour=has_colour())
-    first, *rest = wrapped(finding.message, columns - _MARGIN, most=_MOST_LINES)
+    first, *rest = wrapped(printable(finding.message), columns - _MARGIN, most=_MOST_LINES)
     print(f"{grade}  {finding.what:<{_MARGIN - 6}}{first}", flush=True)
     if finding.cure:
-        first, *more = wrapped(finding.cure, columns - _MARGIN - 3, most=_MOST_LINES)
+        first, *more = wrapped(printable(finding.cure), columns - _MARGIN - 3, most=_MOST_LINES)
         rest += [f"-> {first}", *(f"   {line}" for line in more)]
     for line in rest:
         print(f"{'':<{_MARGIN}}{line}", flush=True)

@@ -10,6 +10,7 @@ from elasticjob_cli.connection import add_cluster_options, connect, get_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.page import Page
 from elasticjob_cli.subject import recorded, run_folder
+from elasticjob_cli.terminal import show
 from elasticjob_cli.views.columns import table
 
 
@@ -48,13 +49,13 @@ def _show(jobs: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
         print((as_json if arguments.output == "json" else as_yaml)(whole), end="")
     elif arguments.output == "name":
         for job in jobs:
-            print(f"{names.PLURAL}.{names.GROUP}/{job['metadata']['name']}")
+            show(f"{names.PLURAL}.{names.GROUP}/{job['metadata']['name']}")
     elif not jobs:
         where = "any namespace" if arguments.all_namespaces else "this namespace; -A lists those of all"
         print(f"no jobs in {where}")
     else:
         wide = arguments.output == "wide"
-        print("\n".join(table(jobs, now_s=time.time(), wide=wide, namespaces=arguments.all_namespaces)))
+        show("\n".join(table(jobs, now_s=time.time(), wide=wide, namespaces=arguments.all_namespaces)))
 
 
 PAGES = {

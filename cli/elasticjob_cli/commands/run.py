@@ -28,7 +28,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME-TIME-ID)")
     parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="break something; repeatable")
     parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource in the end")
-    parser.add_argument("--etcd-port", type=_port, default=0, metavar="PORT", help="port of etcd (default: a free one)")
+    parser.add_argument(
+        "--etcd-port",
+        type=_port,
+        metavar="PORT",
+        help="give etcd a port, for all users of this machine (default: none)",
+    )
     parser.add_argument("--etcd-binary", type=Path, metavar="PATH", help="etcd to start (default: the one found)")
     parser.add_argument(
         "--ui",

@@ -10,7 +10,7 @@ from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.page import Page
 from elasticjob_cli.subject import find
-from elasticjob_cli.terminal import width
+from elasticjob_cli.terminal import show, width
 from elasticjob_cli.views.picture import as_svg
 from elasticjob_cli.views.story import Story, story
 from elasticjob_cli.views.timeline_page import timeline_page
@@ -61,8 +61,10 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    else:
+    elif arguments.html or arguments.svg or arguments.output:
         print(_text(told, arguments), end="")
+    else:
+        show("\n".join(timeline(told, width=width())))
     return ExitCode.OK
 
 
@@ -71,11 +73,8 @@ def _text(told: Story, arguments: argparse.Namespace) -> str:
         return timeline_page(told)
     if arguments.svg:
         return as_svg(timeline_picture(told))
-    if arguments.output:
-        facts = {**dataclasses.asdict(told), "gaps_s": told.gaps(), "in_rounds_s": told.in_rounds_s}
-        plain = _plain(facts)
-        return (as_json if arguments.output == "json" else as_yaml)(plain)
-    return "\n".join(timeline(told, width=width())) + "\n"
+    facts = {**dataclasses.asdict(told), "gaps_s": told.gaps(), "in_rounds_s": told.in_rounds_s}
+    return (as_json if arguments.output == "json" else as_yaml)(_plain(facts))
 
 
 def _plain(value: object) -> object:

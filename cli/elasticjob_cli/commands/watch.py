@@ -16,7 +16,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.page import Page
 from elasticjob_cli.subject import recorded, run_folder
-from elasticjob_cli.terminal import has_colour, is_terminal, width
+from elasticjob_cli.terminal import has_colour, is_terminal, show, width
 from elasticjob_cli.views.frame import Seen, frame
 from elasticjob_cli.views.story import Moment, story
 from elasticjob_cli.views.text import clock, one_line
@@ -85,7 +85,7 @@ def _lines(watcher: "Watcher") -> bool:
         watcher.changed.clear()
         for each in [each for each in watcher.moments if each not in told]:
             told.add(each)
-            print(f"{clock(each.time_s)} {each.reason}: {one_line(each.message)}", flush=True)
+            show(f"{clock(each.time_s)} {each.reason}: {one_line(each.message)}")
         now = str((watcher.job.get("status") or {}).get("phase") or "Pending")
         if now != phase:
             phase = now

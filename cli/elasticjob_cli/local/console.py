@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TextIO
 
 from elasticjob_agent.supervisor import Console
+from elasticjob_cli.terminal import printable
 
 _RANK = b"[rank"
 _RESET = "\x1b[0m"
@@ -53,14 +54,14 @@ class Voice:
     def say(self, text: str, tone: Tone = Tone.PLAIN) -> None:
         """One line of ours; of a text of several lines the others are indented."""
         mark = f"[elasticjob {self.elapsed_s:5.1f}s]"
-        body = "\n  ".join(text.splitlines()) or ""
+        body = "\n  ".join(printable(text).splitlines()) or ""
         if self._colour:
             mark, body = f"{Tone.NOTE.value}{mark}{_RESET}", f"{tone.value}{body}{_RESET if tone.value else ''}"
         self._write(f"{mark} {body}\n".encode(errors="replace"))
 
     def show(self, text: str) -> None:
         """Several lines as they are, as a table."""
-        self._write(f"{text}\n".encode(errors="replace"))
+        self._write(f"{printable(text)}\n".encode(errors="replace"))
 
     def quote(self, pod: str, lines: bytes) -> None:
         """Whole lines that a pod's containers wrote; what names no rank gets the pod's name in front."""

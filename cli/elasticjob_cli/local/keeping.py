@@ -23,6 +23,7 @@ def as_yaml(job: Object) -> str:
 def write_resource(folder: RunFolder, job: Object) -> None:
     """Write it; OSError when it cannot be: what was there before is still there then."""
     new = folder.resource.with_suffix(".new")
+    new.touch(mode=0o600)  # its pods have values of the environment, maybe of a manifest that nobody else may read
     new.write_text(as_yaml(job), encoding="utf-8")
     new.replace(folder.resource)
 

@@ -17,8 +17,11 @@ from elasticjob_api import names
 from elasticjob_api.errors import FieldFault, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
+from elasticjob_cli.local.environment import Machine
+from elasticjob_cli.local.process_limit import process_faults
 from elasticjob_cli.local.support import pod_faults
 from elasticjob_cli.local.template import shape_faults
+from elasticjob_cli.yaml_size import check_size
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render.checks import check
 
@@ -56,11 +59,8 @@ def read_manifest(path: Path) -> Manifest:
     document = _only_document(path, _text(path))
     if document is None:
         raise InvalidManifest(f"{path}: the file is empty; it must hold one {names.KIND}")
-    try:
-        faults = list(_duplicates(document))
-    except RecursionError as error:  # an alias of itself
-        raise InvalidManifest(f"{path}: is not YAML that a manifest may use: a part of it contains itself") from error
-    if faults:
+    check_size(str(path), document)
+    if faults := list(_duplicates(document)):
         raise _invalid(path, document, faults)
     value = _constructed(path, document)
     if faults := list(_shape_faults(value)):
@@ -156,6 +156,7 @@ def _local_faults(job: ElasticJob) -> Iterator[FieldFault]:
         why = f"is {job.metadata.namespace!r}; it must be lower-case letters, digits and '-', 63 at most"
         yield FieldFault("metadata.namespace", why)
     yield from pod_faults(job.spec.template["spec"], _TEMPLATE)
+    yield from process_faults(job.spec, Machine())
     if job.spec.suspend:
         yield FieldFault("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
 

@@ -4,8 +4,6 @@ Built in one step and taken down in reverse by the caller's exit stack, whatever
 of a real cluster: nothing here plans anything. All of it dies with this process, whatever that dies of.
 """
 
-import asyncio
-import os
 import sys
 import time
 import uuid
@@ -36,9 +34,9 @@ _AGENT_LOG_LEVEL = "warning"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdOptions:
-    """How the embedded etcd is started; port 0 is any free one, no binary the one that is found."""
+    """How the embedded etcd is started: at a port only if one is given; no binary is the one that is found."""
 
-    port: int = 0
+    port: int | None = None
     binary: Path | None = None
 
 
@@ -127,13 +125,5 @@ def _uids() -> Iterator[str]:
 
 async def mind_etcd(server: EtcdServer, folder: RunFolder) -> None:
     """Return never; EtcdNotStarted when etcd has ended: without it a run can only wait."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    handle = os.pidfd_open(server.pid)
-    loop.add_reader(handle, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)
+    await server.ended()
     raise EtcdNotStarted(f"etcd ended in the middle of the run; its last words are in {folder.etcd / 'etcd.log'}")

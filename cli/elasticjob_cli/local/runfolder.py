@@ -5,6 +5,9 @@ from pathlib import Path
 
 from elasticjob_cli.errors import RunFolderError
 
+_PRIVATE = 0o700
+"""Others of this machine neither read what workers wrote nor write progress into their FIFOs."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -56,13 +59,13 @@ def default_path(name: str, *, time_utc: str, short_id: str) -> Path:
 def make_run_folder(path: Path) -> RunFolder:
     """Make it, and be sure that it can be written; RunFolderError when it cannot, or holds something already."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise RunFolderError(f"run folder {path}: is not empty; name a new one with --run-dir, or empty it")
         folder = RunFolder(path)
         for part in (folder.pods, folder.host, folder.logs):
-            part.mkdir()
-        folder.log.touch()
+            part.mkdir(mode=_PRIVATE)
+        folder.log.touch(mode=0o600)
     except OSError as error:
         raise RunFolderError(
             f"run folder {path}: cannot be made or written: {error.strerror}; name another one with --run-dir"

@@ -82,8 +82,20 @@ def _etcd(said: _Said) -> list[str]:
     return [f"`{said.command} doctor` tells whether etcd runs; running workers go on meanwhile."]
 
 
+def _unreachable(said: _Said) -> list[str]:
+    return [
+        "the agents have no lease in etcd, but their pods run: look at network policies, DNS and the CNI between them",
+        f"`{said.command} logs` shows whether the workers train on.",
+    ]
+
+
 def _spec(said: _Said) -> list[str]:
     return [f"Correct the field and apply the manifest again: `kubectl edit ejob {said.name}{said.where}`."]
+
+
+def _unknown_fields(said: _Said) -> list[str]:
+    edit = f"`kubectl edit ejob {said.name}{said.where}`"
+    return [f"The CRD is newer than the operator: upgrade the operator, or remove the field: {edit}."]
 
 
 def _stalled(said: _Said) -> list[str]:
@@ -129,6 +141,8 @@ _BY_REASON: Mapping[str, Callable[[_Said], list[str]]] = {
     "ErrImageNeverPull": _pull,
     "Unschedulable": _unschedulable,
     "RendezvousUnavailable": _etcd,
+    "AgentsUnreachable": _unreachable,
     "InvalidSpec": _spec,
+    "UnknownFields": _unknown_fields,
     "Stalled": _stalled,
 }

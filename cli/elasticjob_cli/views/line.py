@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elasticjob_cli.terminal import Style, painted
+from elasticjob_cli.terminal import Style, painted, printable
 from elasticjob_cli.views.text import cut
 
 
@@ -17,7 +17,7 @@ class Line:
         """At most `width` columns."""
         out, left = [], width
         for text, style in self.pieces:
-            shown = cut(text, left)
+            shown = cut(printable(text), left)
             out.append(painted(shown, style, colour=colour))
             left -= len(shown)
             if left <= 0:

@@ -40,6 +40,8 @@ def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[
         return f"{name} has {phase.lower()}{_took(status)}."
     if phase == "Suspended":
         return f"{name} is suspended: it has no pods; its counters and history are kept."
+    if status.get("reason") == "Suspending":
+        return f"{name} is being suspended: {_sentence(str(status.get('message')))}"
     ready, wanted = status.get("readyReplicas") or 0, status.get("desiredReplicas") or spec.get("replicas") or 1
     if phase in {"Running", "Resizing"} and ready:
         since_s = moment(status.get("lastRendezvousTime"))

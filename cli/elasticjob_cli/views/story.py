@@ -16,7 +16,9 @@ _ENDS_A_ROUND = frozenset({"WorkerFailed", "Restarting", "NodeLost", "Suspended"
 _OPENS_A_ROUND = frozenset({"WorkerFailed", "NodeLost", "ScaledUp", "ScaledDown", "Resumed"})
 _TOLD_WITHIN_S = 3.0
 """An event may come so long after what it tells: it is written with the status, which is batched."""
-_FAILURES = frozenset({"WorkerFailed", "NodeLost", "Failed", "Stalled", "RendezvousUnavailable", "InvalidSpec"})
+_FAILURES = frozenset(
+    {"WorkerFailed", "NodeLost", "Failed", "Stalled", "RendezvousUnavailable", "AgentsUnreachable", "InvalidSpec"}
+)
 
 
 @dataclass(frozen=True, slots=True)

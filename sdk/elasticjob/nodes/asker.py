@@ -6,27 +6,36 @@ import functools
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, TypeVar
 
 from elasticjob.errors import CallFailed, NoRendezvous, TooFewNodes
 from elasticjob.nodes import wire
-from elasticjob.nodes.desk import Desk
+from elasticjob.nodes.desk import LOOPBACK, Desk
 from elasticjob.nodes.guest import invitation_key
-from elasticjob.nodes.node import LEASE_TTL_S, Life, meeting_place, node_settings
-from elasticjob_agent.hosted import hosted_etcd, others_left
-from elasticjob_agent.meeting import Hosted
-from elasticjob_agent.node import run_node
+from elasticjob.nodes.node import LEASE_TTL_S, Life, call_spec, meeting_place, node_settings
+from elasticjob.nodes.seal import call_key
+from elasticjob_agent.hosted import hosted_etcd, others_left, own_etcd_gone
+from elasticjob_agent.meeting import Hosted, is_loopback
+from elasticjob_agent.node import NodeSettings, run_node, run_node_until
+from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.ports import Outcome
 from elasticjob_agent.settings import own_address
+from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.keys import Keys
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.protocol import Endpoint, Get, Put, Txn, absent, reads_of
+from elasticjob_etcd.protocol import Endpoint, Get, Lease, Put, Txn, absent, reads_of
 from elasticjob_etcd.server import EtcdServer
 
 _AGAIN_S = 0.25
+_OPEN = (
+    "the nodes of this call share no secret: whoever reaches their etcd can run code on them; "
+    "set ELASTICJOB_CALL_SECRET_FILE to the same secret on all of them"
+)
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -39,47 +48,84 @@ class Call:
     content: bytes
     rdzv_endpoint: str
     rdzv_id: str
+    secret: str | None = None
+    """What the nodes share; None: whoever reads their etcd may take part."""
 
 
 async def ask(call: Call, life: Life) -> dict[int, Any]:
     """Rank → result; raises CallError."""
-    key = secrets.token_hex(16)
+    key = secrets.token_hex(16) if call.secret is None else call_key(call.secret, call.rdzv_id)
     results = life.folder / "results"
     results.mkdir()
     desk = Desk(results, key, call.terms, call.content)
-    async with _etcd(call.rdzv_endpoint, life) as (endpoint, place, is_owner):
-        host = place.host if is_owner else own_address(place.target)
-        where = wire.Invitation(host=host, port=await desk.open(), key=key)
+    place = _place(call)
+    async with _etcd(place, life) as (endpoint, server):
+        host = _host(place, server)
+        everywhere = call.terms.max_nodes > 1 and not is_loopback(host)
+        where = wire.Invitation(host=host, port=await desk.open(everywhere=everywhere), key=key)
         settings = node_settings(
             call.terms,
             call.content,
             where=where,
             endpoint=endpoint,
-            place=place,
+            address=own_address(place.target if place else endpoint.targets[0]),
             life=life,
             nprocs=call.terms.nprocs,
         )
         try:
-            async with _invited(endpoint, call, where):
-                outcome = await run_node(settings, life.told)
+            async with _begun(endpoint, call, where, settings.profile.keys):
+                outcome = await _be_node(settings, desk, life, server)
         finally:
             await desk.close()
-        if is_owner and outcome.world is not None:
-            await others_left(settings.profile.keys, place)
+        if server and outcome.world is not None:
+            await others_left(settings.profile.keys, server)
     return _judged(outcome, desk)
 
 
+def _place(call: Call) -> Hosted | None:
+    """Where nodes meet; None for a call of one node, whose etcd needs no port."""
+    if not call.rdzv_endpoint:
+        return None
+    place = meeting_place(call.rdzv_endpoint)
+    return None if call.terms.max_nodes == 1 and is_loopback(place.host) else place
+
+
+def _host(place: Hosted | None, server: EtcdServer | None) -> str:
+    """Where the others find this node."""
+    if place is None:
+        return LOOPBACK
+    return place.host if server else own_address(place.target)
+
+
+async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: EtcdServer | None) -> Outcome:
+    """The end of this node; guests are told that the call is over only if it is."""
+    try:
+        if server is None:
+            outcome = await run_node(settings, life.told)
+        else:
+            outcome = await run_node_until(own_etcd_gone(server), settings, life.told)
+    except Superseded as error:  # the guests were enough, and have ended the call before this node was in it
+        desk.call_is_over()
+        return Outcome(ExitCode.FAILED if desk.failures() else ExitCode.OK, str(error))
+    if outcome.world is not None and outcome.world.state.final:
+        desk.call_is_over()
+    return outcome
+
+
 def _judged(outcome: Outcome, desk: Desk) -> dict[int, Any]:
-    if outcome.code != ExitCode.OK or outcome.world is None:
+    if outcome.code != ExitCode.OK:
         fail(outcome, desk)
-    found = desk.results(outcome.world.round)
+    round_ = desk.last_round if outcome.world is None else outcome.world.round
+    found = desk.results(round_)
     if found is None:
-        raise CallFailed(f"all ranks of round {outcome.world.round} succeeded, and not all results came", {})
+        raise CallFailed(f"not all results of round {round_} came, though it succeeded ({outcome.detail})", {})
     return found
 
 
 def fail(outcome: Outcome, desk: Desk | None) -> NoReturn:
     """Raise what the end of a node means to whoever called."""
+    if outcome.code == ExitCode.UNAVAILABLE:
+        raise NoRendezvous(outcome.detail)
     if outcome.code == ExitCode.JOIN_TIMEOUT:
         raise TooFewNodes(f"{outcome.detail}; start join_nodes on more of them, or lower nnodes")
     failures = desk.failures() if desk is not None else {}
@@ -90,35 +136,38 @@ def fail(outcome: Outcome, desk: Desk | None) -> NoReturn:
 
 
 @contextlib.asynccontextmanager
-async def _etcd(rdzv_endpoint: str, life: Life) -> AsyncIterator[tuple[Endpoint, Hosted, bool]]:
-    """Where nodes meet, and whether this process has started it."""
-    if not rdzv_endpoint:
+async def _etcd(place: Hosted | None, life: Life) -> AsyncIterator[tuple[Endpoint, EtcdServer | None]]:
+    """Where this process finds etcd, and the server if this process has started it."""
+    if place is None:
         server = await EtcdServer.start(life.folder / "etcd")
         try:
-            host, _, port = server.endpoint.targets[0].rpartition(":")
-            yield server.endpoint, Hosted(host=host, port=int(port), is_owner=True), True
+            yield server.socket, server
         finally:
             await server.stop()
         return
-    place = meeting_place(rdzv_endpoint)
-    async with hosted_etcd(place, life.folder) as is_owner:
-        yield Endpoint((f"127.0.0.1:{place.port}",) if is_owner else (place.target,)), place, is_owner
+    async with hosted_etcd(place, life.folder) as started:
+        yield started.socket if started else Endpoint((place.target,)), started
 
 
 @contextlib.asynccontextmanager
-async def _invited(endpoint: Endpoint, call: Call, where: wire.Invitation) -> AsyncIterator[None]:
-    """Say to everybody where the asker is, as long as it lives; raises NoRendezvous."""
+async def _begun(endpoint: Endpoint, call: Call, where: wire.Invitation, keys: Keys) -> AsyncIterator[None]:
+    """Begin the call, and invite other nodes as long as the asker lives; raises NoRendezvous.
+
+    A call of one node invites none: any user of the machine could read the invitation in etcd, and its key with it.
+    """
     etcd = EtcdClient(endpoint)
-    post = functools.partial(_post, etcd, call.rdzv_id, wire.line_of(where))
-    within_s = call.terms.join_timeout_s
+    spec = Put(keys.spec, records.encode(call_spec(call.terms)))
     try:
-        try:
-            async with asyncio.timeout(within_s):
-                keeper = await post()
-        except TimeoutError as error:
-            at = ",".join(endpoint.targets)
-            raise NoRendezvous(f"no etcd answered at {at} within {within_s:g} s; is it up, and reachable?") from error
-        minding = asyncio.create_task(_keep_posted(keeper, post), name="invitation")
+        if call.terms.max_nodes == 1:
+            await _within(call.terms.join_timeout_s, endpoint, _write(etcd, spec))
+            yield
+            return
+        if call.secret is None:
+            log.warning("%s", _OPEN)
+        posted = where if call.secret is None else replace(where, key="")
+        post = functools.partial(_post, etcd, call.rdzv_id, wire.line_of(posted))
+        keeper = await _within(call.terms.join_timeout_s, endpoint, post(spec))
+        minding = asyncio.create_task(_keep_posted(etcd, keeper, post), name="invitation")
         try:
             yield
         finally:
@@ -128,8 +177,29 @@ async def _invited(endpoint: Endpoint, call: Call, where: wire.Invitation) -> As
         await etcd.close()
 
 
-async def _keep_posted(keeper: LeaseKeeper, post: Callable[[], Coroutine[Any, Any, LeaseKeeper]]) -> None:
-    """An etcd that was away for long has forgotten the lease: the invitation is posted again."""
+async def _within(seconds: float, endpoint: Endpoint, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError as error:
+        at = ",".join(endpoint.targets)
+        raise NoRendezvous(f"no etcd answered at {at} within {seconds:g} s; is it up, and reachable?") from error
+
+
+async def _write(etcd: EtcdClient, put: Put) -> None:
+    while True:
+        try:
+            await etcd.txn(Txn((), (put,)))
+        except Unavailable:
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            return
+
+
+async def _keep_posted(
+    etcd: EtcdClient, keeper: LeaseKeeper, post: Callable[[], Coroutine[Any, Any, LeaseKeeper]]
+) -> None:
+    """Post the invitation again where etcd was away for so long that the lease is lost; withdraw it at the end."""
     try:
         while True:
             await keeper.lost.wait()
@@ -138,16 +208,22 @@ async def _keep_posted(keeper: LeaseKeeper, post: Callable[[], Coroutine[Any, An
             keeper = await post()
     finally:
         await keeper.close()
+        with contextlib.suppress(EtcdError):  # else it expires
+            await etcd.lease_revoke(keeper.lease.id)
 
 
-async def _post(etcd: EtcdClient, rdzv_id: str, line: bytes) -> LeaseKeeper:
+async def _post(etcd: EtcdClient, rdzv_id: str, line: bytes, *beside: Put) -> LeaseKeeper:
+    """Write the invitation, and what is written `beside` it in the same step."""
     key = invitation_key(rdzv_id)
     while True:
         try:
             lease = await etcd.lease_grant(LEASE_TTL_S)
-            written = await etcd.txn(Txn((absent(key),), (Put(key, line, lease=lease.id),), (Get(key),)))
-            if not written.succeeded and reads_of(written)[0].value != line:
+            written = await etcd.txn(Txn((absent(key),), (Put(key, line, lease=lease.id), *beside), (Get(key),)))
+            if written.succeeded:
+                return LeaseKeeper(etcd, lease)
+            found = reads_of(written)[0]
+            if found.value != line:
                 raise NoRendezvous(f"somebody else calls for {rdzv_id!r} there; give this call another rdzv_id")
-            return LeaseKeeper(etcd, lease)
+            return LeaseKeeper(etcd, Lease(found.lease, lease.ttl_s))  # written before, by one without an answer
         except Unavailable:
             await asyncio.sleep(_AGAIN_S)

@@ -1,43 +1,80 @@
 """A node that joins: has the function from the asker, is a node until all is over, and ends when the asker is gone."""
 
 import asyncio
+import logging
+from typing import NoReturn
 
-from elasticjob.errors import CallerGone
+from elasticjob.errors import CallerGone, NoRendezvous
 from elasticjob.nodes import guest
 from elasticjob.nodes.asker import fail
-from elasticjob.nodes.node import Life, meeting_place, node_settings
+from elasticjob.nodes.guest import Visit
+from elasticjob.nodes.node import Life, node_settings
+from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.node import run_node
+from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.settings import own_address
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.protocol import Endpoint
 
 _STOP_S = 15.0
 """For the workers of a node whose asker is gone; their short grace is 5."""
 
+log = logging.getLogger(__name__)
 
-async def attend(rdzv_endpoint: str, rdzv_id: str, life: Life, *, nprocs: int | None, join_timeout_s: float) -> None:
+
+async def attend(
+    place: Hosted, rdzv_id: str, secret: str | None, life: Life, *, nprocs: int | None, join_timeout_s: float
+) -> None:
     """Take part once; raises CallError."""
-    place = meeting_place(rdzv_endpoint)
     endpoint = Endpoint((place.target,))
-    visit = await guest.come(endpoint, rdzv_id, within_s=join_timeout_s)
+    visit = await guest.come(endpoint, rdzv_id, secret, within_s=join_timeout_s)
     try:
         settings = node_settings(
             visit.terms,
             visit.parcel,
             where=visit.where,
             endpoint=endpoint,
-            place=place,
+            address=own_address(place.target),
             life=life,
             nprocs=nprocs or visit.terms.nprocs,
         )
         node = asyncio.create_task(run_node(settings, life.told), name="node")
-        gone = asyncio.create_task(visit.asker_gone(), name="asker gone")
-        await asyncio.wait({node, gone}, return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
-        if not node.done():
-            node.cancel()
-            await asyncio.wait({node}, timeout=_STOP_S)
-            raise CallerGone(f"the asker at {visit.where.host}:{visit.where.port} is gone; this node has stopped")
-        if node.result().code != ExitCode.OK:
-            fail(node.result(), None)
+        over = asyncio.create_task(visit.is_over(), name="end of the call")
+        try:
+            await _until_end(node, over, visit)
+        finally:
+            over.cancel()
     finally:
         visit.close()
+
+
+async def _until_end(node: asyncio.Task[Outcome], over: asyncio.Task[bool], visit: Visit) -> None:
+    await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
+    if not node.done() and over.result():
+        await asyncio.wait({node}, timeout=_STOP_S)  # it sees the end in etcd
+    if not node.done():
+        await _stop(node, visit, is_over=over.result())
+    try:
+        outcome = node.result()
+    except Superseded as error:  # the asker's spec is gone: the call has ended, and this node was not in it
+        await _explain(error, over)
+        return
+    if outcome.code != ExitCode.OK:
+        fail(outcome, None)
+
+
+async def _stop(node: asyncio.Task[Outcome], visit: Visit, *, is_over: bool) -> NoReturn:
+    node.cancel()
+    await asyncio.wait({node}, timeout=_STOP_S)
+    if is_over:
+        raise CallerGone("the call is over, and this node could not learn how it ended; it has stopped")
+    raise CallerGone(f"the asker at {visit.where.host}:{visit.where.port} is gone; this node has stopped")
+
+
+async def _explain(error: Superseded, over: asyncio.Task[bool]) -> None:
+    """Return if the call is over; raises CallError otherwise."""
+    await asyncio.wait({over}, timeout=_STOP_S)
+    if not over.done() or not over.result():
+        raise NoRendezvous(f"this node cannot take part in the call: {error}") from error
+    log.info("the call was over before this node could take part in it")

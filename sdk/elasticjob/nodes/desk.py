@@ -6,11 +6,11 @@ holds in memory what it returns and no more. A result of a round that did not la
 
 import asyncio
 import contextlib
-import hmac
 import itertools
 import json
 import logging
 import pickle
+import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,10 +19,13 @@ from typing import Any
 
 from elasticjob.errors import RankFailure
 from elasticjob.nodes import wire
+from elasticjob.nodes.seal import LINE_BYTES, Seal
 from elasticjob.nodes.wire import Hello
 from elasticjob_agent.serving import stop_serving
 from elasticjob_agent.supervisor import function_child as ends
 
+LOOPBACK = "127.0.0.1"
+"""Where a call of one node has its desk."""
 _SAYS_S = 10.0
 """For a connection to say who it is."""
 _SILENCE_S = 60.0
@@ -56,25 +59,36 @@ class Desk:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._deliveries: dict[tuple[int, int], _Delivery] = {}
-        self._over = asyncio.Event()
+        self._is_over = False
+        self._closing = asyncio.Event()
         self._numbers = itertools.count()
         """Of deliveries: one that comes again must not be written over the earlier one, which is then deleted."""
 
-    async def open(self) -> int:
-        """Listen on all addresses; the port."""
-        self._server = await asyncio.start_server(self._serve, limit=wire.LINE_LIMIT, sock=_everywhere())
+    async def open(self, *, everywhere: bool) -> int:
+        """Listen on all addresses, or on the loopback interface alone; the port."""
+        sock = _everywhere() if everywhere else socket.create_server((LOOPBACK, 0))
+        self._server = await asyncio.start_server(self._serve, limit=wire.LINE_LIMIT, sock=sock)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
+    def call_is_over(self) -> None:
+        """The call has its end: `close` tells the guests. They take a connection that just ends for a lost asker."""
+        self._is_over = True
+
     async def close(self) -> None:
-        """Tell the guests that it is over, and end all connections."""
-        self._over.set()
+        """End all connections."""
+        self._closing.set()
         if self._server is not None:
             await stop_serving(self._server)
         if self._tasks:
             _, slow = await asyncio.wait(self._tasks, timeout=_SAYS_S)
             for task in slow:
                 task.cancel()
+
+    @property
+    def last_round(self) -> int:
+        """The last one of which anything came; 0: none."""
+        return max((of for of, _ in self._deliveries), default=0)
 
     def results(self, round_: int) -> dict[int, Any] | None:
         """Rank → value of this round, or None if not all of its ranks have delivered one."""
@@ -98,13 +112,12 @@ class Desk:
         self._tasks.add(task)
         try:
             async with asyncio.timeout(_SAYS_S):
-                hello = self._known(await reader.readline())
+                hello, challenge = await self._known(reader, writer)
             if hello.kind == wire.JOIN:
                 await self._entertain(hello, writer)
             else:
-                await self._take(hello, reader)
-                writer.write(wire.TAKEN)
-                await writer.drain()
+                await self._take(hello, challenge, reader)
+                await self._word(wire.TAKEN, hello, writer)
         except (OSError, TimeoutError, ValueError, EOFError, TypeError) as error:
             peer = writer.get_extra_info("peername")
             log.warning("a connection from %s came to nothing: %s", peer and peer[0], error or type(error).__name__)
@@ -112,25 +125,52 @@ class Desk:
             self._tasks.discard(task)
             writer.close()
 
-    def _known(self, line: bytes) -> Hello:
-        hello = Hello(**wire.fields_of(line))
-        if not hmac.compare_digest(hello.key.encode(), self._key.encode()):
-            raise ValueError(f"{hello.host} does not have the key of this call")
-        return hello
+    async def _known(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Hello, bytes]:
+        """Who it is, and the challenge that it has answered. Nothing of a line without its seal is looked at."""
+        challenge = secrets.token_hex(16).encode() + b"\n"
+        writer.write(challenge)
+        line = await reader.readline()
+        seal = Seal(self._key, wire.HELLO, challenge)
+        seal.update(line)
+        seal.require(await reader.readexactly(LINE_BYTES))
+        return Hello(**wire.fields_of(line)), challenge
+
+    async def _word(self, word: bytes, hello: Hello, writer: asyncio.StreamWriter) -> None:
+        writer.write(Seal(self._key, word, hello.nonce.encode()).line)
+        await writer.drain()
 
     async def _entertain(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
         """A guest: it has the connection until it goes, or all is over."""
         log.info("node %s joins", hello.host)
-        writer.write(wire.line_of(self._terms))
+        terms = wire.line_of(self._terms)
+        writer.write(terms)
+        seal = Seal(self._key, wire.CALL, hello.nonce.encode(), terms)
+        writer.write(seal.line)
         for begin in range(0, len(self._parcel), wire.CHUNK_BYTES):  # one copy a guest would be too many
-            writer.write(self._parcel[begin : begin + wire.CHUNK_BYTES])
+            piece = self._parcel[begin : begin + wire.CHUNK_BYTES]
+            seal.update(piece)
+            writer.write(piece)
             await writer.drain()
-        await self._over.wait()
-        writer.write(wire.OVER)
+        writer.write(seal.line)
         await writer.drain()
+        await self._closing.wait()
+        if self._is_over:
+            await self._word(wire.OVER, hello, writer)
 
-    async def _take(self, hello: Hello, reader: asyncio.StreamReader) -> None:
+    async def _take(self, hello: Hello, challenge: bytes, reader: asyncio.StreamReader) -> None:
         file = self._folder / f"{hello.round}.{hello.rank}.{next(self._numbers)}"
+        try:
+            await self._receive(hello, Seal(self._key, wire.DELIVERY, challenge), file, reader)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
+        earlier = self._deliveries.pop((hello.round, hello.rank), None)
+        self._deliveries[hello.round, hello.rank] = _Delivery(hello, file)
+        if earlier is not None:
+            earlier.file.unlink()
+
+    async def _receive(self, hello: Hello, seal: Seal, file: Path, reader: asyncio.StreamReader) -> None:
+        """The whole result into a file; raises BadSealError if that is not what the rank has sent."""
         left = hello.size
         with file.open("wb") as whole:
             while left:
@@ -138,12 +178,11 @@ class Desk:
                     piece = await reader.read(min(left, wire.CHUNK_BYTES))
                 if not piece:
                     raise EOFError(f"rank {hello.rank} was cut off with {left:,} of {hello.size:,} bytes missing")
+                seal.update(piece)
                 whole.write(piece)
                 left -= len(piece)
-        earlier = self._deliveries.pop((hello.round, hello.rank), None)
-        self._deliveries[hello.round, hello.rank] = _Delivery(hello, file)
-        if earlier is not None:
-            earlier.file.unlink()
+        async with asyncio.timeout(_SILENCE_S):
+            seal.require(await reader.readexactly(LINE_BYTES))
 
 
 def _everywhere() -> socket.socket:

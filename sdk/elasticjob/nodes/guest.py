@@ -5,13 +5,14 @@ node's part. A network that loses it silently is noticed by the kernel's keep-al
 """
 
 import asyncio
-import contextlib
 import logging
+import secrets
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elasticjob.errors import NoRendezvous
 from elasticjob.nodes import wire
+from elasticjob.nodes.seal import LINE_BYTES, BadSealError, Seal, call_key, require_challenge
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Endpoint
@@ -35,24 +36,28 @@ class Visit:
     terms: wire.Terms
     parcel: bytes
     where: wire.Invitation
+    _nonce: bytes
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
 
-    async def asker_gone(self) -> None:
-        """Return when it is gone; never, if it said before that all is over."""
-        word = b""
-        with contextlib.suppress(OSError):
-            word = await self._reader.read(len(wire.OVER))
-        if word == wire.OVER:
-            await asyncio.Event().wait()
+    async def is_over(self) -> bool:
+        """Return when the call is over (True), or when the asker is gone before that."""
+        try:
+            Seal(self.where.key, wire.OVER, self._nonce).require(await self._reader.readexactly(LINE_BYTES))
+        except (OSError, EOFError, BadSealError):
+            return False
+        return True
 
     def close(self) -> None:
         """Go."""
         self._writer.close()
 
 
-async def come(endpoint: Endpoint, rdzv_id: str, *, within_s: float) -> Visit:
-    """Wait for an invitation, and follow it; raises NoRendezvous if none that can be followed comes in time."""
+async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s: float) -> Visit:
+    """Wait for an invitation, and follow it; raises NoRendezvous if none that can be followed comes in time.
+
+    With a secret only an asker that has it is believed, whatever etcd says.
+    """
     etcd, key = EtcdClient(endpoint), invitation_key(rdzv_id)
     trouble = f"nobody calls for {rdzv_id!r}"
     try:
@@ -61,6 +66,8 @@ async def come(endpoint: Endpoint, rdzv_id: str, *, within_s: float) -> Visit:
                 while key not in found.items:
                     await found.wait_change(found.revision)
                 where = wire.Invitation(**wire.fields_of(found.items[key].value))
+                if secret is not None:
+                    where = replace(where, key=call_key(secret, rdzv_id))
                 try:
                     return await _visit(where)
                 except (OSError, EOFError, ValueError) as error:  # one that is gone leaves its invitation for seconds
@@ -76,16 +83,35 @@ async def come(endpoint: Endpoint, rdzv_id: str, *, within_s: float) -> Visit:
 
 
 async def _visit(where: wire.Invitation) -> Visit:
+    if not where.key:
+        raise BadSealError("it has a secret, and this node has none: set ELASTICJOB_CALL_SECRET_FILE on both")
     async with asyncio.timeout(_DIAL_S):
         reader, writer = await asyncio.open_connection(where.host, where.port, limit=wire.LINE_LIMIT)
     try:
         _probe(writer.get_extra_info("socket"))
-        writer.write(wire.line_of(wire.Hello(key=where.key, kind=wire.JOIN, host=socket.gethostname())))
-        terms = wire.Terms(**wire.fields_of(await reader.readline()))
-        return Visit(terms, await reader.readexactly(terms.size), where, reader, writer)
+        nonce = secrets.token_hex(16)
+        await _greet(reader, writer, where.key, wire.Hello(nonce=nonce, kind=wire.JOIN, host=socket.gethostname()))
+        line = await reader.readline()
+        seal = Seal(where.key, wire.CALL, nonce.encode(), line)
+        seal.require(await reader.readexactly(LINE_BYTES))  # before as much is read as the line wants
+        terms = wire.Terms(**wire.fields_of(line))
+        parcel = await reader.readexactly(terms.size)
+        seal.update(parcel)
+        seal.require(await reader.readexactly(LINE_BYTES))
+        return Visit(terms, parcel, where, nonce.encode(), reader, writer)
+    except asyncio.IncompleteReadError as error:
+        writer.close()
+        raise EOFError("it ended the connection; do both nodes have the same secret?") from error
     except BaseException:
         writer.close()
         raise
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str, hello: wire.Hello) -> None:
+    seal = Seal(key, wire.HELLO, require_challenge(await reader.readline()))
+    line = wire.line_of(hello)
+    seal.update(line)
+    writer.write(line + seal.line)
 
 
 def _probe(raw: socket.socket) -> None:

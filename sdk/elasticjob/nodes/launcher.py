@@ -5,6 +5,7 @@ with the function in a file. So ranks, restarts, lost nodes and joiners are what
 """
 
 import asyncio
+import os
 import secrets
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -15,7 +16,8 @@ from elasticjob.errors import CallError, NoRendezvous
 from elasticjob.nodes import parcel, wire
 from elasticjob.nodes.asker import Call, ask
 from elasticjob.nodes.attending import attend
-from elasticjob.nodes.node import Life
+from elasticjob.nodes.node import Life, meeting_place
+from elasticjob.nodes.secret import find_secret
 from elasticjob_agent.arguments import parse_nnodes
 from elasticjob_agent.launch import MainProcessError
 from elasticjob_agent.options import UsageError
@@ -40,6 +42,7 @@ def launch_nodes(
     join_timeout_s: float = JOIN_TIMEOUT_S,
     last_call_timeout_s: float = 5.0,
     max_result_bytes: int = 1 << 30,
+    secret: str | None = None,
 ) -> dict[int, Any]:
     """Run `fn(*args)` in `nprocs` processes on each of several nodes, this one among them; every rank's result.
 
@@ -57,9 +60,13 @@ def launch_nodes(
         rdzv_id: tells calls at one endpoint apart.
         max_restarts: failures of ranks after which the call is tried anew; lost nodes are not counted.
         join_timeout_s: seconds for the least number of nodes to come together, at the start and after a loss.
-        last_call_timeout_s: seconds to wait for more when there are enough.
+        last_call_timeout_s: seconds to wait for more nodes at the start, from when there are enough; 0: do not wait.
+            A node that comes later is still taken in, with a new round.
         max_result_bytes: the most that one rank's pickled result may have; they come over TCP from each rank's node
             straight to this one, not through etcd, and wait in a temporary folder.
+        secret: shared by all nodes, 16 characters at least; nothing is unpickled from one that does not have it. None:
+            $ELASTICJOB_CALL_SECRET, the file $ELASTICJOB_CALL_SECRET_FILE, or, if nodes meet on the loopback interface,
+            a file of this user's. With none of them, whoever can read the nodes' etcd can take part.
 
     Returns:
         Global rank → result, in order of ranks.
@@ -88,11 +95,17 @@ def launch_nodes(
         max_result_bytes=max_result_bytes,
         size=len(content),
     )
-    return _run(lambda life: ask(Call(terms, content, rdzv_endpoint, rdzv_id), life))
+    shared = _secret(secret, rdzv_endpoint) if rdzv_endpoint else None
+    return _run(lambda life: ask(Call(terms, content, rdzv_endpoint, rdzv_id, shared), life))
 
 
 def join_nodes(
-    rdzv_endpoint: str, *, nprocs: int | None = None, rdzv_id: str = "none", join_timeout_s: float = JOIN_TIMEOUT_S
+    rdzv_endpoint: str,
+    *,
+    nprocs: int | None = None,
+    rdzv_id: str = "none",
+    join_timeout_s: float = JOIN_TIMEOUT_S,
+    secret: str | None = None,
 ) -> None:
     """Take part in a call of `launch_nodes` as one more node; return when it has its results.
 
@@ -103,6 +116,7 @@ def join_nodes(
         nprocs: processes on this node; None: as many as on the asker's.
         rdzv_id: as the asker has it.
         join_timeout_s: seconds to wait for the call.
+        secret: as the asker has it; nothing is taken from an asker that does not have it.
 
     Raises:
         CallFailed: the call has failed.
@@ -111,7 +125,9 @@ def join_nodes(
         MainProcessError: a signal; this node has left, the others go on.
     """
     name = _run_name(rdzv_id)
-    _run(lambda life: attend(rdzv_endpoint, name, life, nprocs=nprocs, join_timeout_s=join_timeout_s))
+    shared = _secret(secret, rdzv_endpoint)
+    place = meeting_place(rdzv_endpoint)
+    _run(lambda life: attend(place, name, shared, life, nprocs=nprocs, join_timeout_s=join_timeout_s))
 
 
 def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:
@@ -130,6 +146,14 @@ def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:
         finally:
             if life.told:  # whatever else it was: this process was asked to end
                 raise MainProcessError(signal_no=life.told[0])
+
+
+def _secret(given: str | None, rdzv_endpoint: str) -> str | None:
+    try:
+        host = meeting_place(rdzv_endpoint).host
+    except UsageError as error:
+        raise NoRendezvous(str(error)) from error
+    return find_secret(given, host, os.environ)
 
 
 def _refuse_a_running_loop() -> None:

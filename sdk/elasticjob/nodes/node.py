@@ -7,16 +7,17 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from elasticjob.nodes.secret import VARIABLE
 from elasticjob.nodes.wire import Invitation, Terms
 from elasticjob.nodes.worker import ENV_CALL
 from elasticjob_agent.arguments import C10D_PORT, parse_endpoint
 from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.settings import own_address
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
 from elasticjob_etcd.protocol import Endpoint
@@ -38,7 +39,7 @@ class Life:
 
 
 def node_settings(
-    terms: Terms, content: bytes, *, where: Invitation, endpoint: Endpoint, place: Hosted, life: Life, nprocs: int
+    terms: Terms, content: bytes, *, where: Invitation, endpoint: Endpoint, address: str, life: Life, nprocs: int
 ) -> NodeSettings:
     """Everything the agent must know to be this node; the function is written where its workers find it."""
     file, logs = life.folder / "call", life.folder / "logs"
@@ -48,9 +49,9 @@ def node_settings(
     main_thread = threading.current_thread() is threading.main_thread()
     return NodeSettings(
         endpoint=endpoint,
-        profile=_profile(terms, own_address(place.target), nprocs),
+        profile=_profile(terms, address, nprocs),
         argv=(sys.executable, "-P", "-c", _COMMAND),
-        environment={**os.environ, ENV_CALL: str(file)},
+        environment={**_without_secret(os.environ), ENV_CALL: str(file)},
         run_id=terms.run_id,
         log_dir=logs,
         join_timeout_s=terms.join_timeout_s,
@@ -58,17 +59,26 @@ def node_settings(
     )
 
 
-def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
-    host = socket.gethostname()
-    wanted = Slots(
+def _without_secret(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name != VARIABLE}
+
+
+def call_spec(terms: Terms) -> Slots:
+    """What the rendezvous is told of a call. The asker alone writes it, once, so that no node can repeat the call."""
+    return Slots(
         min=terms.min_nodes,
         max=terms.max_nodes,
         desired=terms.max_nodes,
         max_restarts=terms.max_restarts,
         join_timeout_s=terms.join_timeout_s,
         last_call_s=terms.last_call_timeout_s,
+        keep_alive_s=LEASE_TTL_S,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )
+
+
+def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
+    host = socket.gethostname()
     return Profile(
         keys=Keys(cli_prefix(terms.run_id)),
         pod=f"{host}-{os.getpid()}-{secrets.token_hex(2)}",
@@ -77,7 +87,6 @@ def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
         address=address,
         nproc=nprocs,
         lease_ttl_s=LEASE_TTL_S,
-        own_spec=wanted,
     )
 
 

@@ -1,7 +1,9 @@
 """What asker, guests and workers say to each other: one line of JSON, then as many bytes as it says; and what it means.
 
-Whoever connects says first who it is and shows the call's key, which only those have who can read the rendezvous'
-etcd. The connection is as open to listeners as that etcd is. Nothing is unpickled that did not come with the key.
+The asker begins with a challenge. The other end answers with a line that tells who it is, sealed with the call's key;
+all that follows from either end is sealed too, and nothing is unpickled before its seal was checked. The key comes from
+the secret that the nodes share. Where there is none it is in the invitation, for all who can read the rendezvous' etcd.
+The data are not encrypted.
 """
 
 import json
@@ -10,20 +12,22 @@ from typing import Any
 
 LINE_LIMIT = 64 * 1024
 CHUNK_BYTES = 1 << 20
-TAKEN = b"ok\n"
+HELLO, CALL, DELIVERY = b"hello", b"call", b"result"
+"""What is sealed: who connects, what a guest is given, what a rank brings."""
+TAKEN = b"taken"
 """The asker has a result, whole; until then whoever sends it does not end."""
-OVER = b"over\n"
-"""The asker's last word to a guest: the call has its result."""
+OVER = b"over"
+"""The asker's last word to a guest: the call has ended."""
 JOIN, RESULT = "join", "result"
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Where the asker is; what is in etcd."""
+    """Where the asker is; what is in etcd, there without the key if the nodes share a secret."""
 
     host: str
     port: int
-    key: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,8 @@ class Terms:
 class Hello:
     """The first line of a connection; `kind` says which, the rest is of RESULT."""
 
-    key: str
+    nonce: str
+    """The challenge to the asker, which seals its answers with it."""
     kind: str
     host: str
     round: int = 0

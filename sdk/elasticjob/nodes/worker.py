@@ -7,6 +7,7 @@ is told in the words of `supervisor.function_child`. Nothing here needs etcd or 
 import json
 import os
 import pickle
+import secrets
 import signal
 import socket
 import sys
@@ -15,7 +16,8 @@ import traceback
 from typing import IO, NamedTuple
 
 from elasticjob.nodes.parcel import unpacked
-from elasticjob.nodes.wire import RESULT, TAKEN, Hello, line_of
+from elasticjob.nodes.seal import CHALLENGE_BYTES, LINE_BYTES, BadSealError, Seal, require_challenge
+from elasticjob.nodes.wire import DELIVERY, HELLO, RESULT, TAKEN, Hello, line_of
 from elasticjob_agent.supervisor import function_child as ends
 
 ENV_CALL = "ELASTICJOB_CALL"
@@ -96,7 +98,7 @@ def _bounded(end: _End, most: int) -> _End:
 def _deliver(end: _End, where: dict[str, object]) -> bool:
     """Whether the asker has it."""
     hello = Hello(
-        key=str(where["key"]),
+        nonce=secrets.token_hex(16),
         kind=RESULT,
         host=socket.gethostname(),
         round=int(os.environ["ELASTICJOB_ROUND"]),
@@ -108,7 +110,7 @@ def _deliver(end: _End, where: dict[str, object]) -> bool:
     until = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return _sent(line_of(hello), end.payload, (str(where["host"]), int(str(where["port"]))))
+            return _sent(hello, end.payload, (str(where["host"]), int(str(where["port"]))), str(where["key"]))
         except OSError as error:
             if time.monotonic() >= until:
                 print(
@@ -120,13 +122,18 @@ def _deliver(end: _End, where: dict[str, object]) -> bool:
         time.sleep(_PAUSE_S)
 
 
-def _sent(line: bytes, payload: bytes, address: tuple[str, int]) -> bool:
-    with socket.create_connection(address, timeout=_DIAL_S) as connection:
-        connection.settimeout(None)
+def _sent(hello: Hello, payload: bytes, address: tuple[str, int], key: str) -> bool:
+    with socket.create_connection(address, timeout=_DIAL_S) as connection, connection.makefile("rb") as answers:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.sendall(line)
-        connection.sendall(payload)
-        answer = connection.recv(len(TAKEN))
-    if answer != TAKEN:
-        raise ConnectionError("it ended the connection before it had everything")
+        try:
+            challenge = require_challenge(answers.readline(CHALLENGE_BYTES))
+            connection.settimeout(None)
+            for purpose, data in ((HELLO, line_of(hello)), (DELIVERY, payload)):
+                connection.sendall(data)
+                seal = Seal(key, purpose, challenge)
+                seal.update(data)
+                connection.sendall(seal.line)
+            Seal(key, TAKEN, hello.nonce.encode()).require(answers.readline(LINE_BYTES))
+        except BadSealError as error:
+            raise ConnectionError(f"it ended the connection before it had everything, or {error}") from error
     return True

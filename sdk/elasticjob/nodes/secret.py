@@ -1,0 +1,74 @@
+"""The secret that all nodes of a call share: from the caller, the environment, or this user's own file.
+
+It never goes through etcd. Where the nodes meet on the loopback interface they are on one machine, and a file that only
+this user can read is enough; it is made at the first call.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from elasticjob_agent.meeting import is_loopback
+
+VARIABLE = "ELASTICJOB_CALL_SECRET"
+VARIABLE_FILE = "ELASTICJOB_CALL_SECRET_FILE"
+_LEAST = 16
+"""Characters: who hears a call's connection may try out short ones."""
+
+log = logging.getLogger(__name__)
+
+
+def find_secret(given: str | None, host: str, environment: Mapping[str, str]) -> str | None:
+    """The secret of calls that meet at `host`, or None if none was agreed on; raises ValueError, OSError."""
+    if given is not None:
+        return _checked(given, "secret")
+    if VARIABLE in environment:
+        return _checked(environment[VARIABLE], VARIABLE)
+    if VARIABLE_FILE in environment:
+        return _read(Path(environment[VARIABLE_FILE]), VARIABLE_FILE)
+    return _own_if_possible(_own_file(environment)) if is_loopback(host) else None
+
+
+def _checked(text: str, name: str) -> str:
+    if len(text) < _LEAST:
+        raise ValueError(f"{name} has {len(text)} characters and needs {_LEAST}: make one with `openssl rand -hex 32`")
+    return text
+
+
+def _read(path: Path, name: str) -> str:
+    """Raises ValueError for a file that others may read, or that belongs to another user."""
+    with path.open() as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise ValueError(f"{name}: {path} must belong to this user and be for it alone: chmod 600 {path}")
+        return _checked(file.read().strip(), name)
+
+
+def _own_file(environment: Mapping[str, str]) -> Path:
+    home = environment.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "elasticjob" / "call-secret"
+
+
+def _own_if_possible(path: Path) -> str | None:
+    try:
+        return _own(path)
+    except OSError as error:  # a home that cannot be written to
+        log.warning("a secret for the nodes of this machine cannot be kept in %s: %s", path, error.strerror)
+        return None
+
+
+def _own(path: Path) -> str:
+    """This user's secret, which is made if there is none."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        with open(draft, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(secrets.token_hex(32))
+        with contextlib.suppress(FileExistsError):  # another call of this user was first
+            path.hardlink_to(draft)
+        draft.unlink()
+    return _read(path, "this user's secret")
