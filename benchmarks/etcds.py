@@ -6,6 +6,7 @@ Keys are ECDSA P-256, as the operator's. A measurement has its own server, so th
 import asyncio
 import contextlib
 import ipaddress
+import os
 import socket
 import subprocess
 import tempfile
@@ -76,7 +77,7 @@ def _started(folder: Path, *, secure: bool) -> Iterator[Server]:
         with _secure(folder) as server:
             yield server
         return
-    embedded = asyncio.run(EtcdServer.start(folder / "etcd", timeout_s=_START_S))
+    embedded = asyncio.run(EtcdServer.start(folder / "etcd", client_port=0, timeout_s=_START_S))
     try:
         yield Server(embedded.endpoint, embedded.pid, folder)
     finally:
@@ -106,7 +107,12 @@ def _secure(folder: Path) -> Iterator[Server]:
     command = [str(find_binary()), "--unsafe-no-fsync", *(f"--{name}={value}" for name, value in flags.items())]
     authority, certificate, key = (str(folder / name) for name in ("ca.pem", "client.pem", "client.key"))
     endpoint = Endpoint((f"{_HOST}:{port}",), ca_cert=authority, cert=certificate, key=key)
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    # All members have one address here, and in a cluster one each, which adds to a job's allowance.
+    unlimited = {**os.environ, "ELASTICJOB_ETCD_MAX_STREAMS": "100000", "ELASTICJOB_ETCD_MAX_WATCHES": "100000"}
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, env=unlimited, stdout=log, stderr=log) as process,
+    ):
         try:
             asyncio.run(_until_it_answers(endpoint))
             yield Server(endpoint, process.pid, folder)

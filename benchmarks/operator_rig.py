@@ -94,7 +94,9 @@ def _cpu_s(process: psutil.Process) -> float:
 class OperatorProcess:
     """The operator as its Deployment runs it, and what it costs."""
 
-    def __init__(self, server: ApiServer, etcd: str, folder: Path, wrap: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, server: ApiServer, etcd: str, folder: Path, wrap: tuple[str, ...] = (), options: tuple[str, ...] = ()
+    ) -> None:
         self._port = port = _free_port()
         arguments = ["--etcd-endpoints", etcd, "--cluster-id", CLUSTER, "--agent-image", "example/agent:1"]
         liveness = ["--liveness", f"http://127.0.0.1:{port}/healthz"]
@@ -102,7 +104,7 @@ class OperatorProcess:
         program = [*tied, sys.executable, *wrap, "-m", "elasticjob_operator.main"]
         with (folder / "operator.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*program, *arguments, *liveness],
+                [*program, *arguments, *liveness, *options],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
@@ -127,6 +129,12 @@ class OperatorProcess:
             self._get(path)
             return True
         return False
+
+    def role(self) -> str:
+        """As `/readyz` says it; empty while it is not ready."""
+        with contextlib.suppress(OSError):
+            return str(json.loads(self._get("/readyz"))["role"])
+        return ""
 
     def phases(self) -> dict[str, int]:
         """Jobs by phase, as it tells Prometheus."""
@@ -181,7 +189,7 @@ def stage(folder: Path) -> Iterator[tuple[ApiServer, EtcdServer, Cast]]:
         if applied.returncode:
             raise AssertionError(applied.stderr)
         wait_until("the CRD is served", lambda: server.kubectl("get", "ejob").returncode == 0)
-        etcd = asyncio.run(EtcdServer.start(folder / "etcd", timeout_s=30))
+        etcd = asyncio.run(EtcdServer.start(folder / "etcd", client_port=0, timeout_s=30))
         try:
             cast = Cast(server, etcd.endpoint.targets[0])
             try:

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.cluster import ETCD, OPERATOR, SYSTEM
+from e2e.cluster import ETCD, OPERATORS, SYSTEM
 from e2e.programs import ProgramFailed
 from e2e.space import Space
 
@@ -34,7 +34,7 @@ def _questions(space: Space) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "events.txt", (*here, "get", "events", "--sort-by=.metadata.creationTimestamp")
     yield "nodes.txt", ("describe", "nodes")
     yield "system.txt", ("-n", SYSTEM, "get", "all", "-o", "wide")
-    yield "operator.log", ("-n", SYSTEM, "logs", OPERATOR, "--timestamps")
+    yield "operator.log", ("-n", SYSTEM, "logs", *OPERATORS, "--timestamps", "--tail=-1")
     yield "etcd.log", ("-n", SYSTEM, "logs", ETCD, "--timestamps", "--tail=500")
     for pod in space.objects("pods"):
         yield f"{pod.removeprefix('pod/')}.log", (*here, "logs", pod, "--timestamps")

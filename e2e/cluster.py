@@ -2,24 +2,33 @@
 
 A cluster that was there before stays there; so does one that `--keep-cluster` asks for, and docker likewise. What is
 installed is the Helm chart, with the values of e2e/values.yaml: the operator and etcd are on the control plane's node,
-so that the tests may break any of the others.
+so that the tests may break any of the others. Jobs have two workers then. A third is cordoned: it is for the tests of
+the chart's defaults, e2e/default_install.
 """
 
 import json
 import time
-from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.programs import ROOT, ProgramFailed, run, show, succeeds
 from tests.faults.waiting import eventually
 
-OPERATOR_IMAGE, ETCD_IMAGE = SYSTEM_IMAGES = ("elasticjob/operator:dev", "elasticjob/etcd:dev")
-JOB_IMAGES = ("elasticjob/agent:dev", "elasticjob/digits:local", "elasticjob/digits-plain:local")
+OPERATOR_IMAGE, ETCD_IMAGE, AGENT_IMAGE = SYSTEM_IMAGES = (
+    "elasticjob/operator:dev",
+    "elasticjob/etcd:dev",
+    "elasticjob/agent:dev",
+)
+JOB_IMAGES = (AGENT_IMAGE, "elasticjob/digits:local", "elasticjob/digits-plain:local")
 SYSTEM = "elasticjob-system"
 OPERATOR = "deployment/elasticjob-operator"
+OPERATOR_LEASE = "elasticjob-operator"
+OPERATORS = ("--selector=app.kubernetes.io/component=operator", "--prefix")
+"""Of `kubectl logs`: all replicas."""
 ETCD = "statefulset/elasticjob-etcd"
-ETCD_SERVICE = "elasticjob-etcd:2379"
+_PINNED = ("--values", str(ROOT / "e2e" / "values.yaml"))
+_OUR_ETCD = ("--set", "etcd.image.repository=elasticjob/etcd", "--set", "etcd.image.tag=dev")
+"""No registry answers where the tests run."""
 
 CHART = ROOT / "charts" / "elasticjob"
 _COLD_LIMIT_S = 2400.0
@@ -27,6 +36,24 @@ _COLD_LIMIT_S = 2400.0
 _WAIT = ("--wait", "--timeout", "120s")
 RELEASE = "elasticjob"
 _KUBECTL_LIMIT_S = 180.0
+_READ_KEYS = """
+import asyncio, json, pathlib
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Endpoint
+
+given = pathlib.Path("/proc/1/cmdline").read_text().split(chr(0))
+[targets] = [word.partition("=")[2].split(",") for word in given if word.startswith("--etcd-endpoints=")]
+files = pathlib.Path("/run/elasticjob/current")
+tls = {"ca_cert": "ca.crt", "cert": "tls.crt", "key": "tls.key"} if files.exists() else {}
+
+async def main():
+    etcd = EtcdClient(Endpoint(tuple(targets), **{name: str(files / file) for name, file in tls.items()}))
+    print(json.dumps([kv.key for kv in (await etcd.range("/elasticjob/")).kvs]))
+    await etcd.close()
+
+asyncio.run(main())
+"""
+"""Run in the operator's pod."""
 
 
 @dataclass
@@ -53,6 +80,7 @@ class Cluster:
         tools = run("hack/kube-tools", "kubectl", "helm", limit_s=_COLD_LIMIT_S).split()
         self._kubectl, self._helm = (Path(line.partition("=")[2]) for line in tools)
         self._load()
+        self.kubectl("cordon", self.spare())
         self.install()
 
     def down(self) -> None:
@@ -72,20 +100,17 @@ class Cluster:
         return [self._kubectl, "--context", f"kind-{self.name}", *arguments]
 
     def etcd_keys(self, part: str) -> list[str]:
-        """All keys of jobs in etcd that contain `part`."""
-        everything = {"key": _base64("/elasticjob/"), "range_end": _base64("/elasticjob0"), "keys_only": True}
-        path = f"/api/v1/namespaces/{SYSTEM}/services/{ETCD_SERVICE}/proxy/v3/kv/range"
+        """All keys of jobs in etcd that contain `part`, as the operator's own certificate reads them."""
+        ask = ("exec", "-n", SYSTEM, OPERATOR, "--", "python", "-c", _READ_KEYS)
         # The service may name a member whose node has just died.
-        ask = ("create", "--raw", path, "-f", "-")
-        what = "etcd answers"
-        answer = eventually(lambda: self._said(*ask, stdin=json.dumps(everything)), within_s=90, what=what, pause_s=1)
-        keys = [b64decode(kv["key"]).decode() for kv in json.loads(answer).get("kvs", [])]
+        answer = eventually(lambda: self._said(*ask), within_s=90, what="etcd answers", pause_s=1)
+        keys: list[str] = json.loads(answer)
         return [key for key in keys if part in key]
 
-    def _said(self, *arguments: str, stdin: str) -> str:
+    def _said(self, *arguments: str) -> str:
         """The same as `kubectl`; nothing if it fails."""
         try:
-            return self.kubectl(*arguments, stdin=stdin, limit_s=20)
+            return self.kubectl(*arguments, limit_s=20)
         except ProgramFailed as error:
             print(error)
             return ""
@@ -96,29 +121,46 @@ class Cluster:
         return run(*place, *arguments, limit_s=_KUBECTL_LIMIT_S)
 
     def workers(self) -> list[str]:
-        """The nodes that take pods of jobs; docker's containers have the same names."""
+        """The two nodes that take pods of jobs; docker's containers have the same names."""
+        return self.all_workers()[:2]
+
+    def all_workers(self) -> list[str]:
+        """With the third, which takes pods only in the tests of the chart's defaults."""
         return [node for node in self._nodes() if "control-plane" not in node]
+
+    def spare(self) -> str:
+        """The third worker."""
+        found = self.all_workers()
+        assert len(found) == 3, f"the cluster {self.name} is an older one: hack/kind/down {self.name} removes it"
+        return found[2]
 
     def control_plane(self) -> str:
         """The node of the API server, the operator and etcd."""
-        [found] = set(self._nodes()) - set(self.workers())
+        [found] = set(self._nodes()) - set(self.all_workers())
         return found
 
-    def upgrade(self, *values: str, chart: Path = CHART) -> None:
-        """`helm upgrade --install` with more values, as --set takes them; waits until all is ready."""
-        sets = [word for value in values for word in ("--set", value)]
-        files = ("--values", str(ROOT / "e2e" / "values.yaml"), "--take-ownership")
-        self.helm("upgrade", RELEASE, str(chart), "--install", *files, *sets, *_WAIT)
+    def upgrade(self, *values: str, chart: Path = CHART, pinned: bool = True) -> None:
+        """`helm upgrade --install` with more values, as --set takes them; waits until all is ready.
 
-    def install(self, *values: str) -> None:
+        Not `pinned`: with the chart's defaults, but for the name of etcd's image.
+        """
+        sets = [word for value in values for word in ("--set", value)]
+        base = _PINNED if pinned else _OUR_ETCD
+        self.helm("upgrade", RELEASE, str(chart), "--install", *base, "--take-ownership", *sets, *_WAIT)
+
+    def install(self, *values: str, pinned: bool = True) -> None:
         """The release, from nothing or over an older one, with more values, as --set takes them."""
         self.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy" / "00-namespace.yaml"))
         self.was_installed = RELEASE in self.helm("list", "--short").split()
         image = run("docker", "image", "inspect", "--format", "{{.Id}}", OPERATOR_IMAGE).strip()
         start = time.monotonic()
         # The tag is always the same, so the image's id is what tells Kubernetes of another one.
-        self.upgrade(f"operator.podAnnotations.image={image}", *values)
+        self.upgrade(f"operator.podAnnotations.image={image}", *values, pinned=pinned)
         self.installed_s = time.monotonic() - start
+
+    def uninstall(self) -> None:
+        """Jobs, the CRD and the namespace stay."""
+        self.helm("uninstall", RELEASE, "--wait")
 
     def load(self, image: str, *places: str) -> None:
         """Put an image on these nodes; kind leaves out those that have it."""
@@ -126,7 +168,8 @@ class Cluster:
 
     def load_etcd_everywhere(self) -> None:
         """For three members."""
-        self.load(ETCD_IMAGE, *self._nodes())
+        for image in (ETCD_IMAGE, AGENT_IMAGE):
+            self.load(image, *self._nodes())
 
     def _nodes(self) -> list[str]:
         return sorted(self.kubectl("get", "nodes", "-o", "name").replace("node/", "").split())
@@ -140,7 +183,3 @@ class Cluster:
 
 def _clusters() -> list[str]:
     return run("kind", "get", "clusters").split() if succeeds("kind", "version") else []
-
-
-def _base64(text: str) -> str:
-    return b64encode(text.encode()).decode()

@@ -17,7 +17,8 @@ from e2e.space import Space
 
 _CLUSTER = pytest.StashKey[Cluster]()
 _FAULT = pytest.StashKey[str]()
-_MEASURED = pytest.StashKey[list[tuple[str, float]]]()
+_MEASURED = pytest.StashKey[list[latencies.Measurement]]()
+Measured = Callable[[str, float], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,8 +61,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     if not measured:
         return
     terminalreporter.section("measured, s")
-    for what, seconds in measured:
-        terminalreporter.write_line(f"{seconds:7.2f}  {what}")
+    for one in measured:
+        terminalreporter.write_line(f"{one.seconds:7.2f}  {one.what} ({one.install})")
     if config.option.latencies and exitstatus == 0:
         Path(config.option.latencies).write_text(latencies.page(measured))
 
@@ -78,7 +79,7 @@ def cluster(pytestconfig: pytest.Config) -> Cluster:
 def _installation(cluster: Cluster, pytestconfig: pytest.Config) -> None:
     """How long the installation took is measured too."""
     what = "helm upgrade -> ready, over an older one" if cluster.was_installed else "helm install -> ready"
-    pytestconfig.stash[_MEASURED].append((what, cluster.installed_s))
+    pytestconfig.stash[_MEASURED].append(latencies.Measurement(latencies.PINNED, what, cluster.installed_s))
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +109,19 @@ def _namespace(cluster: Cluster, request: pytest.FixtureRequest, name: str) -> I
 
 
 @pytest.fixture(scope="session")
-def measured(pytestconfig: pytest.Config) -> Callable[[str, float], None]:
-    """Tell what took how many seconds, for the summary."""
+def measured_on(pytestconfig: pytest.Config) -> Callable[[str], Measured]:
+    """Give what records measurements on an install of this name."""
 
-    def tell(what: str, seconds: float) -> None:
-        pytestconfig.stash[_MEASURED].append((what, seconds))
+    def on(install: str) -> Measured:
+        def record(what: str, seconds: float) -> None:
+            pytestconfig.stash[_MEASURED].append(latencies.Measurement(install, what, seconds))
 
-    return tell
+        return record
+
+    return on
+
+
+@pytest.fixture(scope="session")
+def measured(measured_on: Callable[[str], Measured]) -> Measured:
+    """Records what took how many seconds, for the summary."""
+    return measured_on(latencies.PINNED)

@@ -4,7 +4,7 @@ A node of kind is a container of docker, named as the node. Nothing here knows w
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from e2e.cluster import Cluster
@@ -49,6 +49,29 @@ def cut_off(cluster: Cluster, node: str) -> AbstractContextManager[float]:
 
 
 @contextmanager
+def closed_to(pods: Mapping[str, str], port: int, verdict: Sequence[str]) -> Iterator[float]:
+    """These pods (their node, by address) cannot speak to this port of others; their node and the rest go on."""
+    moment = time.time()
+    try:
+        _ports(pods, port, "-I", verdict)
+        yield moment
+    finally:
+        _ports(pods, port, "-D", verdict)
+
+
+@contextmanager
+def out_of_service(cluster: Cluster, node: str) -> Iterator[float]:
+    """A person has said that the dead node stays away: Kubernetes deletes its pods; at the end that is taken back."""
+    moment = time.time()
+    taint = "node.kubernetes.io/out-of-service"
+    cluster.kubectl("taint", "node", node, f"{taint}=nodeshutdown:NoExecute")
+    try:
+        yield moment
+    finally:
+        cluster.kubectl("taint", "node", node, f"{taint}-")
+
+
+@contextmanager
 def drained(cluster: Cluster, node: str) -> Iterator[float]:
     """`kubectl drain`, done when it begins; at the end it takes pods again."""
     moment = time.time()
@@ -68,6 +91,13 @@ def cordoned(cluster: Cluster, node: str) -> Iterator[None]:
         yield
     finally:
         cluster.kubectl("uncordon", node)
+
+
+def _ports(pods: Mapping[str, str], port: int, change: str, verdict: Sequence[str]) -> None:
+    for address, node in pods.items():
+        for end, side in (("-s", "--dport"), ("-d", "--sport")):
+            rule = (end, address, "-p", "tcp", side, str(port), "-j", *verdict)
+            run("docker", "exec", node, "iptables", "--wait", change, "FORWARD", *rule)
 
 
 def _wire(node: str, change: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from e2e.cluster import OPERATOR, SYSTEM, Cluster
+from e2e.cluster import OPERATORS, SYSTEM, Cluster
 from e2e.programs import ProgramFailed, lines
 from tests.faults.columns import only_row
 from tests.faults.waiting import eventually
@@ -29,6 +29,7 @@ pid=$(grep -lzx "RANK=$0" /proc/[0-9]*/environ | head -n 1 | cut -d/ -f3)
 date +%s.%N
 kill -9 "$pid"
 """
+_WORKERS = "grep -lz ^RANK= /proc/[0-9]*/environ | cut -d/ -f3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,12 @@ class Space:
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """Standard output of kubectl in this namespace."""
         return self.cluster.kubectl("-n", self.name, *arguments, stdin=stdin)
+
+    def applied(self, manifest: Mapping[str, Any]) -> float:
+        """`kubectl apply` of the job; the moment before."""
+        moment = time.time()
+        self.apply(manifest)
+        return moment
 
     def apply(self, manifest: Mapping[str, Any]) -> None:
         """`kubectl apply` of the job."""
@@ -70,7 +77,7 @@ class Space:
         """What a person would look at first."""
         objects = self.kubectl("get", "ejob,pods", "-o", "wide")
         conditions = self.kubectl("get", "ejob", JOB, "-o", "jsonpath={.status.conditions}")
-        said = self.cluster.kubectl("logs", "-n", SYSTEM, OPERATOR, "--tail=15")
+        said = self.cluster.kubectl("logs", "-n", SYSTEM, *OPERATORS, "--tail=15")
         return f"{objects}\n{conditions}\n{said}"
 
     def row(self, *options: str) -> dict[str, str]:
@@ -151,6 +158,17 @@ class Space:
         self.kubectl("delete", "ejob", JOB)
         self.kubectl("wait", KINDS, _OF_JOB, "--for=delete", f"--timeout={_WAIT_S:g}s")
         eventually(lambda: not self.cluster.etcd_keys(uid), within_s=_WAIT_S, what=f"no key of {uid} in etcd")
+
+    def workers(self) -> dict[str, list[int]]:
+        """The processes of the workers, by pod: those that have a RANK."""
+        return {name: self._workers_of(name) for name in sorted(pod["metadata"]["name"] for pod in self.pods())}
+
+    def _workers_of(self, pod: str) -> list[int]:
+        return sorted(int(pid) for pid in self.kubectl("exec", pod, "--", "sh", "-c", _WORKERS).split())
+
+    def condition(self, type_: str) -> dict[str, Any]:
+        """This condition of the job; empty if it has none of that type."""
+        return next((found for found in self.status().get("conditions", ()) if found["type"] == type_), {})
 
     def counts(self, status: Mapping[str, Any] | None = None) -> tuple[int, int, int]:
         """What was charged: rounds, restarts, losses of nodes."""

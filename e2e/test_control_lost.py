@@ -29,7 +29,7 @@ def test_without_an_operator_a_worker_that_dies_is_recovered_and_told_later(own_
     space.kill_worker(3)
     space.log(master, until="elasticjob-agent: round 2: .* are running")
     assert space.counts() == (1, 0, 0)
-    cluster.kubectl("scale", "-n", SYSTEM, OPERATOR, "--replicas=1")
+    cluster.kubectl("scale", "-n", SYSTEM, OPERATOR, "--replicas=2")
     after = space.wait(rendezvousRound=2, restarts=1, readyReplicas=3)
     assert (after["lastFailure"]["rank"], after["lastFailure"]["signal"]) == (3, "SIGKILL")
     assert len(space.pods()) == 3

@@ -4,13 +4,13 @@ Every job has one pod on each of the two nodes, and can do with one. The node co
 belongs to the past and must not disturb the job.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from e2e import nodes
-from e2e.manifests import ENDLESS, digits, spread
+from e2e.manifests import ENDLESS, digits, patient, spread
 from e2e.space import KINDS, Space, pod_of
 from tests.faults.waiting import eventually
 
@@ -19,10 +19,14 @@ pytestmark = pytest.mark.timeout(300)
 Measured = Callable[[str, float], None]
 
 
-def _start(space: Space) -> dict[str, Any]:
-    """Two pods on two nodes, training. Not always in round 1: the node may have come back a moment ago."""
+def _job() -> dict[str, Any]:
     spec = {"replicas": 2, "minReplicas": 1, "maxReplicas": 2, "lostPodTimeoutSeconds": 10}
-    space.apply(spread(digits(epochs=ENDLESS, **spec)))
+    return spread(digits(epochs=ENDLESS, **spec))
+
+
+def _start(space: Space, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Two pods on two nodes, training. Not always in round 1: the node may have come back a moment ago."""
+    space.apply(job)
     first = space.wait(phase="Running", readyReplicas=2)
     space.reached(30)
     assert len(set(space.nodes(first))) == 2
@@ -30,8 +34,14 @@ def _start(space: Space) -> dict[str, Any]:
 
 
 def _end(space: Space, *gone: str) -> None:
-    """Nothing of the pods that are gone is left, nor of the job when it is deleted."""
-    eventually(lambda: not {pod["metadata"]["name"] for pod in space.pods()} & set(gone), within_s=90, what="no zombie")
+    """Nothing of the pods that are gone runs, and nothing of the job is left when it is deleted."""
+
+    def zombies() -> set[str]:
+        """One that has failed may be there, for its log."""
+        there = [pod for pod in space.pods() if pod["status"].get("phase") != "Failed"]
+        return {pod["metadata"]["name"] for pod in there} & set(gone)
+
+    eventually(lambda: not zombies(), within_s=90, what="no zombie")
     before = space.counts()
     space.reached_more()
     assert space.counts() == before
@@ -41,7 +51,7 @@ def _end(space: Space, *gone: str) -> None:
 
 @pytest.mark.parametrize("fault", [nodes.killed, nodes.frozen, nodes.cut_off], ids=["killed", "frozen", "cut off"])
 def test_a_node_that_is(own_space: Space, measured: Measured, fault: Any) -> None:
-    first = _start(own_space)
+    first = _start(own_space, _job())
     (stays, node), lost = own_space.nodes(first), pod_of(first, 1)
     name, round_ = fault.__name__.replace("_", " "), first["rendezvousRound"]
     with fault(own_space.cluster, node) as moment:
@@ -55,7 +65,7 @@ def test_a_node_that_is(own_space: Space, measured: Measured, fault: Any) -> Non
 
 
 def test_a_node_that_is_drained(own_space: Space, measured: Measured) -> None:
-    first = _start(own_space)
+    first = _start(own_space, patient(_job()))
     (stays, node), lost = own_space.nodes(first), pod_of(first, 1)
     with nodes.drained(own_space.cluster, node) as moment:
         after = own_space.replaced(lost)

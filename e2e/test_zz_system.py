@@ -12,6 +12,6 @@ _OPERATOR = "app.kubernetes.io/component=operator"
 
 def test_the_operator_was_not_restarted(cluster: Cluster) -> None:
     asked = cluster.kubectl("get", "pods", "-n", SYSTEM, "-l", _OPERATOR, "-o", _RESTARTS)
-    [(pod, restarts)] = [line.split() for line in asked.splitlines()]
-    said = "" if restarts == "0" else cluster.kubectl("logs", "-n", SYSTEM, pod, "--previous", "--tail=50")
-    assert said == ""
+    for pod, restarts in (line.split() for line in asked.splitlines()):
+        said = "" if restarts == "0" else cluster.kubectl("logs", "-n", SYSTEM, pod, "--previous", "--tail=50")
+        assert said == ""

@@ -8,12 +8,14 @@ import functools
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.faults.waiting import eventually
 
+_GOAWAY = ("too_many_pings", "ENHANCE_YOUR_CALM")
 _FOLDER = pytest.StashKey[Path]()
 
 
@@ -26,6 +28,18 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = config.stash[_FOLDER] = Path(tempfile.mkdtemp(prefix="ej-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     config.add_cleanup(functools.partial(_remove, folder, usual))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test during which etcd has ended a connection for its pings: something holds one that it does not use."""
+    report = yield
+    if report.passed and any(sign in report.capstderr for sign in _GOAWAY):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"etcd has ended an idle connection of this process, perhaps an earlier test's:\n{report.capstderr}"
+        )
+    return report
 
 
 def _remove(folder: Path, usual: str) -> None:

@@ -8,6 +8,7 @@ import cProfile
 import gc
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.counts.record import Count
@@ -18,28 +19,44 @@ from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.steps import Situation, next_step
 from elasticjob_agent.rendezvous.view import LiveNode, parse_view
 from elasticjob_api import records, world
+from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Node, SlotOwner, Slots
+from elasticjob_api.records import Node, SlotOwner, Slots, WorkerReport, WorkerState
+from elasticjob_api.status import JobStatus
 from elasticjob_api.world import Cause, Member, Membership, State, World
 from elasticjob_etcd.protocol import KeyValue
+from elasticjob_operator.cluster.job_records import JobRecords
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.plan import plan as operator_plan
+from elasticjob_operator.policy.spec_record import spec_record
+from tests.unit.operator import builders
 
 _KEYS = Keys("/elasticjob/bench/default/job/uid")
 NODES = (500, 1000, 2000)
+MORE_NODES = (1000, 2000, 4000)
+"""Of the operator, whose status names some 600 nodes at most: below that it grows with them, and then not any more."""
+_LOCAL = 8
+"""Workers of a node."""
 
 
 def take() -> list[Count]:
-    """The closer's and a member's work."""
+    """The closer's, a member's and the operator's work."""
     acts = {
         "a closer plans": closer_plans,
         "a closer looks at a round that runs": closer_looks,
         "a member takes its place": member_places,
     }
-    return [Count(f"calls when {name}: exponent of nodes", growth(act), slack=0.1) for name, act in acts.items()]
+    operators = {"the operator plans a running job": operator_plans, "the operator views a job": operator_views}
+    grown = {
+        **{name: growth(act) for name, act in acts.items()},
+        **{name: growth(act, MORE_NODES) for name, act in operators.items()},
+    }
+    return [Count(f"calls when {name}: exponent of nodes", value, slack=0.1) for name, value in grown.items()]
 
 
-def growth(act: Callable[[int], Callable[[], Any]]) -> float:
+def growth(act: Callable[[int], Callable[[], Any]], sizes: tuple[int, int, int] = NODES) -> float:
     """The exponent; 0 for what does not grow."""
-    few, some, many = (_calls(act(nodes)) for nodes in NODES)
+    few, some, many = (_calls(act(nodes)) for nodes in sizes)
     return math.log2((many - some) / (some - few)) if some > few and many > some else 0.0
 
 
@@ -87,6 +104,41 @@ def member_places(nodes: int) -> Callable[[], Any]:
         return ranks.assignment(now, step.group_rank)
 
     return run
+
+
+def operator_plans(nodes: int) -> Callable[[], Any]:
+    """One turn of a job all of whose nodes have reported; what is computed once a turn is computed anew."""
+    size = range(nodes)
+    job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes, nproc_per_node=_LOCAL)
+    seen = builders.seen(job, _running(job, size), *[builders.pod(slot) for slot in size])
+    return lambda: operator_plan(replace(seen, view=replace(seen.view)), Ids())
+
+
+def operator_views(nodes: int) -> Callable[[], Any]:
+    """The view of a job that runs, out of its records."""
+    running, keys = _running(builders.job(replicas=nodes), range(nodes)), Keys("/elasticjob/bench/ns/j/uid")
+    values = {
+        keys.spec: records.encode(running.spec),
+        keys.world: world.encode_world(running.active),
+        **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
+        **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
+    }
+    known = JobRecords(keys)
+    for key, value in values.items():
+        known.put(KeyValue(key, value, 1, 1, 1))
+    if unreadable := known.view(1).unreadable:
+        raise AssertionError(f"these records should be as agents write them: {unreadable[:3]}")
+    return lambda: known.view(1)
+
+
+def _running(job: ElasticJob, size: range) -> Any:
+    record = spec_record(job, builders.record(), builders.names(size), suspended=False)
+    workers = tuple(
+        WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=10 + rank, cpu_percent=99.5, memory_bytes=1 << 36)
+        for rank in range(_LOCAL)
+    )
+    reports = {builders.member(slot): replace(builders.report(slot), workers=workers) for slot in size}
+    return builders.running(*size, spec=record, reports=reports)
 
 
 def members_of(count: int) -> tuple[Member, ...]:

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.counts.record import Count
+from elasticjob_operator.cluster.objects import name_of
 from tests.integration.operator.stage import Stage, running, staged
 
 PODS = 10
-_WRITES = ("create", "apply", "delete", "delete_collection", "patch_status")
+_WRITES = ("create", "apply", "delete", "delete_collection", "patch_status", "claim")
 
 
 def take() -> list[Count]:
@@ -22,7 +23,7 @@ def take() -> list[Count]:
     made, replaced = asyncio.run(_life())
     return [
         Count(f"API creates of a job of {PODS} pods", made["create"] + made["apply"]),
-        Count(f"API status writes until a job of {PODS} pods runs", made["patch_status"], slack=10),
+        Count(f"API status writes until a job of {PODS} pods runs", made["patch_status"] + made["claim"], slack=10),
         Count("API creates and deletions for a pod that failed", replaced["create"] + replaced["delete"], slack=1),
         Count("API status writes for a pod that failed", replaced["patch_status"], slack=10),
     ]
@@ -35,7 +36,8 @@ async def _life() -> tuple["Counter[str]", "Counter[str]"]:
         made = writes.copy()
         failed = stage.pod(1)
         await stage.end_pod(failed, exit_code=1)
-        await stage.until("a replacement", lambda: stage.pod(1)["metadata"]["name"] != failed["metadata"]["name"])
+        others = {name_of(pod) for pod in stage.pods()}
+        await stage.until("a replacement", lambda: stage.pod_names() - others)
         return made, writes - made
 
 

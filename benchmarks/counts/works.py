@@ -24,6 +24,7 @@ from elasticjob_operator.policy.spec_record import spec_record
 from elasticjob_operator.render.budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
+from elasticjob_operator.revision import wanted_revision
 from tests.unit.operator import builders
 
 Work = Callable[[], Any]
@@ -102,9 +103,10 @@ def operator_plans(nodes: int) -> Work:
 
 
 def pod_rendered() -> Work:
-    """The manifest of a job's pod."""
+    """The manifest of a job's pod; the hash of the template is made once a turn, not once a pod."""
     job = builders.job(replicas=FEW)
-    return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS)
+    revision = wanted_revision(job, builders.SETTINGS)
+    return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS, revision=revision)
 
 
 def _alive(nodes: int) -> dict[Member, LiveNode]:

@@ -91,7 +91,9 @@ class ApiServer:
     def __enter__(self) -> Self:
         (self._folder / "tokens.csv").write_text(_TOKEN_FILE)
         try:
-            start = EtcdServer.start(self._folder / "etcd", binary=self._programs.etcd, quota_bytes=_QUOTA_BYTES)
+            start = EtcdServer.start(
+                self._folder / "etcd", client_port=0, binary=self._programs.etcd, quota_bytes=_QUOTA_BYTES
+            )
             self._etcd = asyncio.run(start)
             self.start()
         except BaseException:

@@ -50,16 +50,16 @@ def b64(text: str) -> str:
 class OwnEtcd:
     """One server in a folder; it always comes back at the same port."""
 
-    def __init__(self, folder: Path, flags: tuple[str, ...] = ()) -> None:
-        """`flags` go behind those of the embedded server, and win."""
+    def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
+        """`flags` go behind those of the embedded server, and win; the `binary` is pip's unless it is given."""
         self._folder = folder
-        self._binary: Path | None = None
-        if flags:
-            self._binary = folder / "etcd-with-flags"
-            self._binary.write_text(f'#!/bin/sh\nexec {shlex.quote(str(find_binary()))} "$@" {shlex.join(flags)}\n')
-            self._binary.chmod(0o755)
+        found = shlex.quote(str(find_binary(binary)))
+        behind = shlex.join(("--enable-grpc-gateway=true", *flags))
+        self._binary = folder / "etcd-with-flags"
+        self._binary.write_text(f'#!/bin/sh\nexec {found} "$@" {behind}\n')
+        self._binary.chmod(0o755)
         self._server: EtcdServer
-        self.start(port=_free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
+        self.start(port=free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
 
     @property
     def endpoint(self) -> str:
@@ -149,26 +149,38 @@ class OwnEtcd:
 
     def fill(self) -> None:
         """Write until it takes no more."""
-        piece = b64("x" * 500_000)
-        with contextlib.suppress(urllib.error.HTTPError):
-            for number in itertools.count():
-                ask(self.endpoint, "kv/put", key=b64(f"filler/{number}"), value=piece)
-        alarms = ask(self.endpoint, "maintenance/alarm", action="GET")["alarms"]
-        assert [alarm["alarm"] for alarm in alarms] == ["NOSPACE"], "it refused a write for another reason"
+        _fill(self.endpoint)
+
+    def make_room(self) -> None:
+        """Delete what filled it; that ends no alarm."""
+        _make_room(self.endpoint)
 
     def clear(self) -> None:
         """What an administrator does about it: delete, compact, defragment, put the alarm off."""
-        ask(self.endpoint, "kv/deleterange", key=b64("filler/"), range_end=b64("filler0"))
+        self.make_room()
         self.compact()
         ask(self.endpoint, "maintenance/defragment")
         for alarm in ask(self.endpoint, "maintenance/alarm", action="GET")["alarms"]:
             ask(self.endpoint, "maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=alarm["memberID"])
 
 
+def _fill(endpoint: str) -> None:
+    piece = b64("x" * 500_000)
+    with contextlib.suppress(urllib.error.HTTPError):
+        for number in itertools.count():
+            ask(endpoint, "kv/put", key=b64(f"filler/{number}"), value=piece)
+    alarms = ask(endpoint, "maintenance/alarm", action="GET")["alarms"]
+    assert "NOSPACE" in [alarm["alarm"] for alarm in alarms], "it refused a write for another reason"
+
+
+def _make_room(endpoint: str) -> None:
+    ask(endpoint, "kv/deleterange", key=b64("filler/"), range_end=b64("filler0"))
+
+
 @contextlib.contextmanager
-def own_etcd(folder: Path, *flags: str) -> Iterator[OwnEtcd]:
+def own_etcd(folder: Path, *flags: str, binary: str | None = None) -> Iterator[OwnEtcd]:
     """A server that is stopped at the end."""
-    made = OwnEtcd(folder, flags)
+    made = OwnEtcd(folder, flags, binary=binary)
     try:
         yield made
     finally:
@@ -178,8 +190,9 @@ def own_etcd(folder: Path, *flags: str) -> Iterator[OwnEtcd]:
 class ThreeEtcds:
     """A cluster of three on the loopback interface."""
 
-    def __init__(self, folder: Path) -> None:
-        ports = _free_ports(6)
+    def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
+        ports = free_ports(6)
+        self._program, self._flags = str(find_binary(binary)), flags
         self._clients, self._peers = ports[:3], ports[3:]
         self._members = [self._start(folder, number) for number in range(3)]
         eventually(lambda: self.leader is not None, within_s=_PATIENCE_S, what="a leader", pause_s=0.1)
@@ -195,8 +208,8 @@ class ThreeEtcds:
             "initial-advertise-peer-urls": peer,
             "initial-cluster": ",".join(f"m{i}=http://{_HOST}:{port}" for i, port in enumerate(self._peers)),
         }
-        flags = [f"--{name}={value}" for name, value in options.items()]
-        command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), str(find_binary()), *flags]
+        flags = [*(f"--{name}={value}" for name, value in options.items()), *self._flags]
+        command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), self._program, *flags]
         with (folder / f"m{number}.log").open("wb") as log:
             return subprocess.Popen([*command, "--unsafe-no-fsync"], stdout=log, stderr=log, start_new_session=True)
 
@@ -215,6 +228,18 @@ class ThreeEtcds:
         ids = [status["header"]["member_id"] if status else None for status in said]
         (leader,) = leading
         return ids.index(leader) if leader in ids else None
+
+    def status(self, number: int) -> dict[str, Any]:
+        """What one tells of itself; raises as `ask` does."""
+        return ask(self.endpoints[number], "maintenance/status")
+
+    def fill(self) -> None:
+        """Write until they take no more."""
+        _fill(self.endpoints[0])
+
+    def make_room(self) -> None:
+        """Delete what filled them; that ends no alarm."""
+        _make_room(self.endpoints[0])
 
     def kill(self, number: int) -> None:
         """SIGKILL of one."""
@@ -249,7 +274,8 @@ def _status(endpoint: str) -> dict[str, Any] | None:
         return None
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nothing uses now."""
     sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in sockets]
     for each in sockets:
@@ -258,9 +284,9 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def three_etcds(folder: Path) -> Iterator[ThreeEtcds]:
+def three_etcds(folder: Path, *flags: str, binary: str | None = None) -> Iterator[ThreeEtcds]:
     """A cluster that is stopped at the end."""
-    made = ThreeEtcds(folder)
+    made = ThreeEtcds(folder, flags, binary=binary)
     try:
         yield made
     finally:

@@ -14,8 +14,10 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any
+
+import psutil
 
 from elasticjob_agent.serving import stop_serving
 
@@ -35,6 +37,8 @@ class _Ways:
         self._flows.set()
         self._delay_s = 0.0
         self._cuts = False
+        self._refused: Callable[[int], bool] = _nobody
+        """Whether the client at this port of its own is cut off."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,6 +64,13 @@ class _Ways:
             server, self._server = self._server, None
             await stop_serving(server)
 
+    async def refuse_some(self, refused: Callable[[int], bool]) -> None:
+        """Reset the connections of these clients, and each new one as soon as it is made."""
+        self._refused = refused
+        for writer in list(self._writers):
+            if refused(_port_of(writer)):
+                _reset(writer)
+
     async def close(self) -> None:
         """Reset every connection and stop listening."""
         await self.obey(flows=True, cuts=True, listens=False)
@@ -80,7 +91,7 @@ class _Ways:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if self._cuts:
+            if self._cuts or self._refused(_port_of(writer)):
                 _reset(writer)
                 return
             await self._flows.wait()
@@ -110,6 +121,16 @@ class _Ways:
             writer.write(data)
             await writer.drain()
         writer.write_eof()
+
+
+def _nobody(_port: int) -> bool:
+    return False
+
+
+def _port_of(writer: asyncio.StreamWriter) -> int:
+    """The port of the other end; 0 of one that is closed."""
+    peer = writer.get_extra_info("peername")
+    return int(peer[1]) if peer else 0
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
@@ -152,8 +173,24 @@ class Proxy:
         """Every connection is reset, and nobody listens any more."""
         self._do(self._ways.obey(flows=True, cuts=True, listens=False))
 
+    def refuse_processes(self, pids: Collection[int]) -> None:
+        """Cut these processes off and carry all others; `restore` does not end it, an empty collection does."""
+
+        def refused(port: int) -> bool:
+            return bool(pids) and any(
+                found.laddr and found.laddr.port == port for pid in pids for found in _connections(pid)
+            )
+
+        self._do(self._ways.refuse_some(refused))
+
     def _do(self, order: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(order, self._loop).result(_PATIENCE_S)
+
+
+def _connections(pid: int) -> list[Any]:
+    with contextlib.suppress(psutil.Error):  # it has ended
+        return list(psutil.Process(pid).net_connections("tcp"))
+    return []
 
 
 @contextlib.contextmanager

@@ -14,13 +14,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc.aio
 
-from elasticjob_etcd import tether
+from elasticjob_etcd import auth_bootstrap, tether
 from elasticjob_etcd.accounts import ROOT
 from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.client import EtcdClient
@@ -57,6 +57,7 @@ class SecuredEtcd:
     folder: Path
     program: str
     authority: Authority = field(default_factory=lambda: Authority.make(now_s=time.time()))
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         server = self.authority.server([ADDRESS], now_s=time.time(), life_s=3600)
@@ -83,33 +84,60 @@ class SecuredEtcd:
         return Endpoint((f"{ADDRESS}:{self.port}",), ca_cert=ca_cert, cert=cert, key=key)
 
     def start(self) -> None:
-        """Start it, on the data that is there."""
-        url, peer, files = f"https://{ADDRESS}:{self.port}", "http://127.0.0.1:0", self.folder / "server"
+        """Start it as etcd's pod does: authentication is enabled in its data before the port opens."""
+        data = self._data_flags()
+        if not (self.folder / "data").exists():
+            line = [sys.executable, "-m", auth_bootstrap.__name__, "--", self.program, *data]
+            with (self.folder / "log").open("ab") as log:
+                subprocess.run(line, cwd=self.folder, stdout=log, stderr=log, check=True, timeout=_START_S)
+        self._serve([*data, *self._client_flags()])
+
+    def _data_flags(self) -> list[str]:
+        peer = "http://127.0.0.1:0"
         options = {
             "data-dir": self.folder / "data",
-            "listen-client-urls": url,
-            "advertise-client-urls": url,
+            "advertise-client-urls": f"https://{ADDRESS}:{self.port}",
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
             "initial-cluster-token": uuid.uuid4().hex,  # an empty one is another cluster
-            "trusted-ca-file": files / "ca.crt",
-            "cert-file": files / "tls.crt",
-            "key-file": files / "tls.key",
             "heartbeat-interval": 30,
             "election-timeout": 150,
         }
-        flags = [f"--{name}={value}" for name, value in options.items()]
-        flags += ["--client-cert-auth", "--enable-grpc-gateway=false", "--unsafe-no-fsync"]
+        return [*(f"--{name}={value}" for name, value in options.items()), "--unsafe-no-fsync"]
+
+    def _client_flags(self) -> list[str]:
+        files = self.folder / "server"
+        options = {
+            "listen-client-urls": f"https://{ADDRESS}:{self.port}",
+            "trusted-ca-file": files / "ca.crt",
+            "cert-file": files / "tls.crt",
+            "key-file": files / "tls.key",
+        }
+        given = (f"--{name}={value}" for name, value in options.items())
+        return [*given, "--client-cert-auth", "--enable-grpc-gateway=false"]
+
+    def _serve(self, flags: list[str]) -> None:
         command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), self.program, *flags]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**os.environ, **self.environment},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def wipe(self) -> None:
-        """It comes back empty, at the same address: no key, no user, open to whoever has a certificate."""
+        """It comes back empty, at the same address: no key, and no user but root."""
         self.kill()
         shutil.rmtree(self.folder / "data")
         self.start()
+
+    def wait(self, *, within_s: float) -> int:
+        """Its exit code, when it ends by itself."""
+        return self._process.wait(within_s)
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -31,6 +31,6 @@ def torch_python() -> Path:
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
     """A real etcd; `.endpoint` says where."""
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), timeout_s=60))
+    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0, timeout_s=60))
     yield server
     asyncio.run(server.stop())

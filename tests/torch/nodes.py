@@ -133,25 +133,7 @@ class Ddp:
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
         if self.launcher == "elasticjob-agent":
             return {**environment, "PYTHON_EXEC": str(self.python)}
-        return {**environment, "PYTHONPATH": os.pathsep.join([str(self._installation()), *_sources()])}
-
-    def _installation(self) -> Path:
-        """A folder in which this project looks installed: what it needs, and its entry points."""
-        folder = self.folder / "site"
-        if folder.exists():
-            return folder
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        info = folder / "elasticjob-0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elasticjob\nVersion: 0\n")
-        groups = project["entry-points"].items()
-        lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()) for group, entries in groups]
-        (info / "entry_points.txt").write_text("\n".join(lines))
-        installed = Path(psutil.__file__).parents[1]
-        for name in NEEDED:
-            if (installed / name).exists():
-                (folder / name).symlink_to(installed / name)
-        return folder
+        return {**environment, "PYTHONPATH": python_path(self.folder / "site")}
 
     def await_world(self, nodes: list[Node], world: int, *, times: int = 1) -> None:
         """Wait until a worker of each of these nodes has begun so often in a world of this size."""
@@ -181,8 +163,27 @@ class Ddp:
                 node.kill()
 
 
-def _sources() -> list[str]:
-    return [str(ROOT / folder) for folder in ("agent", "api", "etcd")]
+def installation(folder: Path) -> Path:
+    """Make `folder` one in which this project looks installed: what it needs, and its entry points."""
+    if folder.exists():
+        return folder
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    info = folder / "elasticjob-0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elasticjob\nVersion: 0\n")
+    groups = project["entry-points"].items()
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()) for group, entries in groups]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    installed = Path(psutil.__file__).parents[1]
+    for name in NEEDED:
+        if (installed / name).exists():
+            (folder / name).symlink_to(installed / name)
+    return folder
+
+
+def python_path(folder: Path) -> str:
+    """PYTHONPATH for a Python that has torch and not this project; `folder` is made."""
+    return os.pathsep.join([str(installation(folder)), *(str(ROOT / part) for part in ("agent", "api", "etcd"))])
 
 
 @contextlib.contextmanager

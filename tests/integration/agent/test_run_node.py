@@ -5,17 +5,21 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elasticjob_agent.node import NodeSettings, run_node
 from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_api import keys
+from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
+from elasticjob_api.records import Expected, SlotOwner, Slots
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_etcd.server import EtcdServer
+from tests.faults.newer_version import newer_record
 
 pytestmark = pytest.mark.etcd
 
@@ -68,3 +72,20 @@ async def test_the_port_of_rank_0_is_free_for_others_when_the_node_has_ended(
     outcome = await run_node(one_node(etcd_server, tmp_path))
     assert outcome.code == ExitCode.OK
     assert own_marks() == set()
+
+
+async def test_a_node_runs_to_its_end_under_the_records_of_a_newer_operator(
+    etcd_server: EtcdServer, tmp_path: Path
+) -> None:
+    node = one_node(etcd_server, tmp_path)
+    profile = replace(node.profile, own_spec=None, slot=0)
+    spec = Slots(min=1, max=1, desired=1, operator="op", slots={"0000": SlotOwner(profile.pod)})
+    written = {profile.keys.spec: spec, profile.keys.expected: Expected((0,))}
+    client = EtcdClient(etcd_server.endpoint)
+    try:
+        puts = tuple(Put(key, newer_record(records.encode(record))) for key, record in written.items())
+        await client.txn(Txn((), puts))
+        outcome = await run_node(replace(node, profile=profile))
+    finally:
+        await client.close()
+    assert outcome.code == ExitCode.OK

@@ -8,6 +8,7 @@ import yaml
 
 from elasticjob import ElasticJob
 from tests.integration.cli.on_a_cluster import Command
+from tests.integration.kube.namespace import Namespace
 from tests.integration.sdk.conftest import Stage
 from tests.integration.sdk.kubelet import Kubelet
 
@@ -138,3 +139,26 @@ def test_watch_into_a_pipe_writes_lines_and_ends_with_the_job(stage: Stage, two:
     assert "ranks" not in once
     assert "a " in once
     assert "\x1b" not in once
+
+
+def test_a_job_nested_as_deeply_as_an_api_server_stores_hides_no_other(
+    namespace: Namespace, command: Command, job: ElasticJob
+) -> None:
+    trainer = {"name": "trainer", "image": "i", "command": ["true"]}
+    manifest = {
+        "apiVersion": "elasticjob.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": "deep"},
+        "spec": {"template": {"spec": {"containers": [trainer], "hole": "@"}}},
+    }
+    file = command.folder / "deep.json"
+    file.write_text(json.dumps(manifest).replace('"@"', "[" * 9000 + "]" * 9000))
+    path = f"/apis/elasticjob.io/v1alpha1/namespaces/{namespace.name}/elasticjobs"
+    namespace.kubectl("create", "--raw", path, "-f", str(file))
+    assert {row.split()[0] for row in command("get").out.splitlines()[1:]} == {job.name, "deep"}
+    assert command("get", "-A", "-o", "name").out.count("/deep\n") == 1
+    assert command("get", "deep").out.splitlines()[1].startswith("deep ")
+    assert "deep" in command("describe", "deep").out
+    assert "[" * 50 in "".join(command("get", "deep", "-o", "json").out.split())
+    assert len(yaml.safe_load(command("get", "-o", "yaml").out)["items"]) == 2
+    assert "Traceback" not in command("doctor", code=None).err

@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import sys
 
 import yaml
 
-from tests.integration.cli.runs import Cli
+from tests.faults.etcd_ports import etcd_addresses
+from tests.integration.cli.runs import WAIT, Cli
 
 _IMPORTS = """
 import sys
@@ -39,6 +41,15 @@ def test_the_status_tells_the_whole_run(cli: Cli) -> None:
     assert (status["restarts"], status["nodeLosses"], status["workerStates"]["succeeded"]) == (0, 0, 4)
     assert [(node["rank"], node["ranks"]) for node in status["nodes"]] == [(0, "CC"), (1, "CC")]
     assert {c["type"]: c["status"] for c in status["conditions"]}["Complete"] == "True"
+
+
+def test_its_etcd_has_no_port_that_other_users_of_the_machine_could_dial(cli: Cli) -> None:
+    cli.manifest(WAIT)
+    process = cli.begin_run()
+    cli.workers_up()
+    assert etcd_addresses(process.pid) == []
+    process.send_signal(signal.SIGINT)
+    assert cli.end(process).code == 130
 
 
 def test_a_single_worker_of_a_node_is_told_by_its_pod(cli: Cli) -> None:

@@ -123,8 +123,7 @@ def _long(shell: Shell) -> None:
 
 def test_the_chart_brings_up_a_job_and_the_page(cluster: Shell) -> None:
     shell = cluster
-    etcd = f"{HELM} > --set etcd.image.repository=elasticjob/etcd --set etcd.image.tag=dev --wait"
-    assert "STATUS: deployed" in shell.type(etcd, **{" > ": " "})
+    assert "STATUS: deployed" in shell.type(f"{HELM} --wait")
     assert "Succeeded" in shell.type("helm test elasticjob --namespace elasticjob-system")
     shell.type("kubectl apply -f examples/digits/job.yaml")
     shell.type(READY)
@@ -140,6 +139,7 @@ def test_the_chart_brings_up_a_job_and_the_page(cluster: Shell) -> None:
         forward.terminate()
     shell.type("kubectl delete ejob --all --all-namespaces")
     shell.type("helm uninstall elasticjob --namespace elasticjob-system")
+    shell.type("kubectl --namespace elasticjob-system delete secret elasticjob-etcd-ca")
     shell.type("kubectl delete crd elasticjobs.elasticjob.io")
 
 
@@ -154,18 +154,19 @@ def _fetched(port: int) -> bytes:
 
 def test_images_are_pushed_and_the_chart_takes_them_from_there(cluster: Shell, tmp_path: Path) -> None:
     shell = cluster
+    pushed = "for image in operator:dev agent:dev etcd:dev digits:local; do"
     with registry(tmp_path) as host:
         named = f"REGISTRY={host}/team"
         shell.keep("REGISTRY=registry.example.com/team", **{"REGISTRY=registry.example.com/team": named})
         (push,) = (step.command for step in steps(REGISTRY_PART) if "docker push" in step.command)
-        shell.type("for image in operator:dev agent:dev digits:local; do",
-                   **{"for image in operator:dev agent:dev digits:local; do": push})  # fmt: skip
-        assert [tags(host, f"team/{name}") for name in ("operator", "agent", "digits")] == [["dev"], ["dev"], ["local"]]
-    # kind's nodes do not reach the registry, so the images that have its name are loaded, and etcd's official one too.
-    official = "gcr.io/etcd-development/etcd:v3.6.16"
-    shell.look(f"docker tag elasticjob/etcd:dev {official}; kind load docker-image $REGISTRY/operator:dev {official}")
+        shell.type(pushed, **{pushed: push})
+        names = ("operator", "agent", "etcd", "digits")
+        assert [tags(host, f"team/{name}") for name in names] == [["dev"], ["dev"], ["dev"], ["local"]]
+    # kind's nodes do not reach the registry, so the images that have its name are loaded.
+    shell.look("kind load docker-image $REGISTRY/operator:dev $REGISTRY/agent:dev $REGISTRY/etcd:dev")
     command = (
-        f"{HELM} --set operator.image.repository=$REGISTRY/operator --set agent.image.repository=$REGISTRY/agent --wait"
+        f"{HELM} --set operator.image.repository=$REGISTRY/operator --set agent.image.repository=$REGISTRY/agent "
+        "--set etcd.image.repository=$REGISTRY/etcd --wait"
     )
     assert "STATUS: deployed" in shell.type(command)
     images = shell.look("kubectl -n elasticjob-system get pods -o jsonpath='{..image}'")

@@ -85,9 +85,47 @@ def test_the_chart_is_upgraded_with_a_page_and_with_tls_used_and_removed(own_ser
     assert "8081" in own_server.kubectl("get", "deploy", "-o", "yaml", namespace=SYSTEM).stdout
     said(type_(f"{chart} -n {SYSTEM} --reset-then-reuse-values --set etcd.tls.enabled=true"))
     assert "8081" in own_server.kubectl("get", "deploy", "-o", "yaml", namespace=SYSTEM).stdout
-    said(type_("helm upgrade … --set etcd.tls.enabled=true --set etcd.tls.caSecret=elasticjob-ca",
+    said(type_("helm upgrade … --set etcd.tls.caSecret=elasticjob-ca",
                {"helm upgrade …": f"{chart} -n {SYSTEM}"}))  # fmt: skip
     assert "elasticjob.elasticjob.io/digits created" in said(type_("kubectl apply -f examples/digits/job.yaml"))
     assert 'elasticjob.elasticjob.io "digits" deleted' in said(type_("kubectl delete ejob --all --all-namespaces"))
     assert 'release "elasticjob" uninstalled' in said(type_(f"helm uninstall elasticjob --namespace {SYSTEM}"))
     assert f'"{CRD}" deleted' in said(type_(f"kubectl delete crd {CRD}"))
+    said(type_(f"kubectl --namespace {SYSTEM} delete secret elasticjob-etcd-ca"))
+
+
+def etcds_service(server: ApiServer) -> str:
+    """Of the StatefulSet: three members have another one than a single member."""
+    etcd = server.kubectl("get", "sts", "elasticjob-etcd", "-o", "jsonpath={.spec.serviceName}", namespace=SYSTEM)
+    return etcd.stdout
+
+
+def changing_members() -> list[str]:
+    """The commands of the page: of a release two, of what `deploy/` installed two."""
+    page = (ROOT / "docs" / "etcd.md").read_text()
+    return [step.command for step in steps(page)]
+
+
+@pytest.mark.usefixtures("system")
+def test_a_release_gets_three_members_of_etcd_as_the_page_has_it(own_server: ApiServer, type_: Type) -> None:
+    delete, upgrade, _, _ = changing_members()
+    said(type_(upgrade, {"members=auto": "members=1"}))
+    said(type_(upgrade))
+    assert etcds_service(own_server) == "elasticjob-etcd", "an upgrade alone keeps the number"
+    said(type_(delete))
+    said(type_(upgrade))
+    assert etcds_service(own_server) == "elasticjob-etcd-peers"
+
+
+@pytest.mark.usefixtures("system")
+def test_an_installation_of_deploy_gets_three_members_as_the_page_has_it(own_server: ApiServer, type_: Type) -> None:
+    _, upgrade, delete, apply = changing_members()
+    older = "--set etcd.members=1 --show-only templates/etcd/statefulset.yaml | kubectl apply --server-side -f -"
+    said(type_(upgrade, {"upgrade --install": "template", "--reset-then-reuse-values --set etcd.members=auto": older}))
+    refused = said(type_(apply), code=1)
+    assert "updates to statefulset spec for fields other than" in refused
+    assert "service/elasticjob-etcd-peers serverside-applied" in refused
+    assert etcds_service(own_server) == "elasticjob-etcd"
+    said(type_(delete))
+    said(type_(apply))
+    assert etcds_service(own_server) == "elasticjob-etcd-peers"

@@ -61,7 +61,7 @@ def newer_etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd
     binary = newer_binary()
     if binary is None:
         pytest.skip("no etcd >= 3.6 in ${ELASTICJOB_CACHE:-~/.cache/elasticjob}/bin")
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), binary=binary, timeout_s=60))
+    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0, binary=binary, timeout_s=60))
     yield server
     asyncio.run(server.stop())
 

@@ -1,6 +1,7 @@
 """Reads and transactions: what every `Etcd` promises, held against each store."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from elasticjob_etcd.protocol import (
     Get,
     KeyValue,
     Op,
+    PagedEtcd,
     Put,
     Range,
     Target,
@@ -55,6 +57,24 @@ async def test_a_key_created_again_begins_at_version_one(store: Etcd, prefix: st
     await run(store, Delete(prefix + "a"))
     again = await run(store, Put(prefix + "a", b"2"))
     assert await store.get(prefix + "a") == KeyValue(prefix + "a", b"2", again.revision, again.revision, 1)
+
+
+async def test_pages_hold_what_a_list_does_though_keys_change_meanwhile(store: Etcd, prefix: str) -> None:
+    names = [f"{prefix}{number:04d}" for number in range(300)]
+    for first in range(0, len(names), 100):
+        await run(store, *(Put(name, bytes(2000)) for name in names[first : first + 100]))
+    listed = await store.range(prefix)
+    pages = []
+    async for page in cast("PagedEtcd", store).pages(prefix):
+        pages.append(page)
+        await run(store, Put(names[-1], b"changed"), Delete(names[-2]), Put(prefix + "z", b"new"))
+    assert len(pages) > 1
+    assert tuple(kv for page in pages for kv in page.kvs) == listed.kvs
+    assert {page.revision for page in pages} == {listed.revision}
+
+
+async def test_a_list_of_nothing_has_one_page(store: Etcd, prefix: str) -> None:
+    assert [page.kvs async for page in cast("PagedEtcd", store).pages(prefix)] == [()]
 
 
 async def test_a_missing_key_reads_as_none(store: Etcd, prefix: str) -> None:

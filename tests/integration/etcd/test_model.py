@@ -200,7 +200,7 @@ async def async_outcome(work: Awaitable[T]) -> T | type[EtcdError]:
 
 @pytest.fixture
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd")))
+    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0))
     yield server
     asyncio.run(server.stop())
 

@@ -4,8 +4,12 @@ import asyncio
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -16,9 +20,11 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_etcd.server import EtcdServer
+from tests.faults.secured import program
 from tests.faults.waiting import eventually
 
 pytestmark = pytest.mark.etcd
+NOBODY = 65534
 
 
 def is_running(pid: int) -> bool:
@@ -31,16 +37,94 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-async def test_it_listens_on_the_loopback_interface_alone(tmp_path: Path) -> None:
-    server = await EtcdServer.start(tmp_path)
-    listening = [c.laddr.ip for c in psutil.Process(server.pid).net_connections() if c.status == psutil.CONN_LISTEN]
+def listening(server: EtcdServer, kind: str) -> list[str]:
+    """Where it listens: `HOST:PORT` of TCP, or paths of Unix sockets, as the kernel knows them."""
+    found = psutil.Process(server.pid).net_connections(kind)
+    if kind == "unix":
+        return [str(each.laddr) for each in found if each.type == socket.SOCK_STREAM and each.laddr]
+    return [f"{each.laddr.ip}:{each.laddr.port}" for each in found if each.status == psutil.CONN_LISTEN]
+
+
+@pytest.fixture(params=["pip's", "the chart's"])
+def binary(request: pytest.FixtureRequest) -> Path:
+    return find_binary(None if request.param == "pip's" else program())
+
+
+async def test_it_listens_on_sockets_in_a_folder_of_its_user_alone(tmp_path: Path, binary: Path) -> None:
+    server = await EtcdServer.start(tmp_path, binary=binary)
+    folder = Path(server.endpoint.targets[0].removeprefix("unix:")).parent
+    tcp, unix, mode = listening(server, "inet"), listening(server, "unix"), folder.stat().st_mode
+    names = sorted(each.name for each in folder.iterdir())
     await server.stop()
-    assert listening
-    assert all(address.startswith("127.") for address in listening)
+    assert tcp == []
+    assert (sorted(unix), names) == (["client:0", "peer:0"], ["client:0", "peer:0"])
+    assert stat.S_IMODE(mode) == 0o700
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_another_user_of_the_machine_cannot_connect(tmp_path: Path) -> None:
+    server = await EtcdServer.start(tmp_path)
+    path = server.endpoint.targets[0].removeprefix("unix:")
+    said = [await asyncio.to_thread(dialed, path, user) for user in (None, NOBODY)]
+    await server.stop()
+    assert said == ["", "Permission denied"]
+
+
+def dialed(path: str, user: int | None) -> str:
+    """What this user is told who connects to the socket; nothing if it could."""
+    dial = "import os, socket, sys; print(os.strerror(socket.socket(socket.AF_UNIX).connect_ex(sys.argv[1])))"
+    command = ["/usr/bin/env", "python3", "-c", dial, path]
+    done = subprocess.run(command, user=user, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip().removeprefix("Success")
+
+
+async def test_with_a_port_it_listens_on_the_loopback_interface_and_its_peers_have_none(
+    tmp_path: Path, binary: Path
+) -> None:
+    server = await EtcdServer.start(tmp_path, client_port=0, binary=binary)
+    tcp, endpoint = listening(server, "inet"), server.endpoint
+    await server.stop()
+    assert tcp == [f"127.0.0.1:{server.port}"] == list(endpoint.targets)
+
+
+@pytest.mark.parametrize("name", ["x" * 90, "a folder, with signs"])
+async def test_where_no_socket_can_be_below_the_temporary_folder_it_is_elsewhere(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+    server = await EtcdServer.start(tmp_path / "data")
+    await server.stop()
+    assert server.endpoint.targets[0].startswith("unix:/tmp/elasticjob-")
+
+
+async def test_a_start_that_fails_leaves_no_folder_of_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="e-", dir="/tmp") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        with pytest.raises(ServerError):
+            await EtcdServer.start(tmp_path, binary=script(tmp_path / "etcd", "exit 3"))
+        assert os.listdir(short) == []  # noqa: PTH208  # blocks for no time
+
+
+async def test_no_web_page_can_write_into_it(tmp_path: Path) -> None:
+    """Etcd's HTTP gateway answers any page in a browser of this machine, with CORS for all origins."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = await EtcdServer.start(tmp_path, client_port=port)  # at port 0 the gateway does not answer anyway
+    body = b'{"key": "YQ==", "value": "YQ=="}'
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v3/kv/put", body)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        await asyncio.to_thread(urllib.request.urlopen, request, timeout=10)
+    client = EtcdClient(server.endpoint)
+    found = await client.get("a")
+    await client.close()
+    await server.stop()
+    assert found is None
 
 
 async def test_it_keeps_everything_in_its_folder_over_a_restart(tmp_path: Path) -> None:
-    first = await EtcdServer.start(tmp_path / "new" / "folder")
+    first = await EtcdServer.start(tmp_path / "new" / "folder", client_port=0)
     client = EtcdClient(first.endpoint)
     await client.txn(Txn((), (Put("a", b"kept"),)))
     first.kill()
@@ -90,7 +174,7 @@ async def test_several_start_at_once_and_keep_apart(tmp_path: Path) -> None:
     servers = await asyncio.gather(*(EtcdServer.start(tmp_path / str(i)) for i in range(3)))
     for server in servers:
         await server.stop()
-    assert len({server.port for server in servers}) == 3
+    assert len({server.endpoint for server in servers}) == 3
 
 
 async def test_a_port_in_use_is_said_in_one_sentence(tmp_path: Path) -> None:
@@ -101,7 +185,7 @@ async def test_a_port_in_use_is_said_in_one_sentence(tmp_path: Path) -> None:
 
 
 async def test_the_port_of_another_etcd_is_never_taken_for_ones_own(tmp_path: Path) -> None:
-    first = await EtcdServer.start(tmp_path / "first")
+    first = await EtcdServer.start(tmp_path / "first", client_port=0)
     with pytest.raises(ServerError, match=f"cannot listen on port {first.port}"):
         await EtcdServer.start(tmp_path / "second", client_port=first.port)
     await first.stop()

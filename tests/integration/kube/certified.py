@@ -55,7 +55,7 @@ class Release:
     def _rendered(self) -> list[dict[str, Any]]:
         tool = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)
         helm = tool.stdout.strip().removeprefix("HELM=")
-        parts = ["operator/rbac.yaml"]
+        parts = ["operator/rbac.yaml", "operator/installation.yaml"]
         if not self._brought >= {self.authority, self.server}:
             parts += ["etcd/secrets.yaml"]
         shown = [f"--show-only=templates/{part}" for part in parts]
@@ -72,6 +72,7 @@ class Release:
             *("--etcd-ca-secret", self.authority, "--secrets-namespace", SYSTEM),
             *(() if self.server in self._brought else server),
             *("--certificates-folder", str(self.rig.folder / "certificates")),
+            *("--installation-config-map", f"{SYSTEM}/{self.name}-elasticjob-installation"),
         )
 
     def start_operator(self, *options: str) -> None:

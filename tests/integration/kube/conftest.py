@@ -1,9 +1,20 @@
-"""The CRD of the repository, and when an API server serves one. The fixtures are those of all integration tests."""
+"""The CRD of the repository, when an API server serves one, and the chart tried on one. Others are of all tests."""
 
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.faults.apiserver import ApiServer
+import pytest
+import yaml
+
+from tests.faults.apiserver import ROOT, ApiServer
 from tests.faults.waiting import eventually
+
+_BUILD_S = 900.0
+"""Helm may have to be built from its source, once."""
+
+Helm = Callable[..., str]
 
 CRD = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 
@@ -12,3 +23,36 @@ def await_crd(server: ApiServer, name: str) -> None:
     """Wait until it is served; in its first moment it has no conditions at all, and `kubectl wait` fails on that."""
     wait = ("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
     eventually(lambda: server.kubectl(*wait).returncode == 0, within_s=30, what=f"CRD {name} established", pause_s=0.2)
+
+
+@pytest.fixture
+def chart_namespace(crd: ApiServer) -> Iterator[str]:
+    """A namespace for a release of the test's own."""
+    name = f"charted-{secrets.token_hex(4)}"
+    crd.kubectl("create", "namespace", name)
+    yield name
+    crd.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def helm(crd: ApiServer, chart_namespace: str) -> Helm:
+    """Run helm for the release x there, with server-side dry runs; returns what it printed."""
+    found = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, timeout=_BUILD_S)
+    program = found.stdout.decode().strip().removeprefix("HELM=")
+
+    def run(verb: str, *values: str) -> str:
+        sets = [word for value in ("crds.install=false", *values) for word in ("--set", value)]
+        where = ("--namespace", chart_namespace, "--kubeconfig", str(crd.kubeconfig()))
+        tries = () if verb == "template" else ("--dry-run=server", "--take-ownership")
+        command = [program, verb, "x", str(ROOT / "charts" / "elasticjob"), *where, *tries, *sets]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    return run
+
+
+def install_rendered(server: ApiServer, namespace: str, rendered: str, *kinds: str) -> None:
+    """Create what the chart rendered of these kinds; without any, the StatefulSet."""
+    for found in yaml.safe_load_all(rendered):
+        if found and found["kind"] in (kinds or ("StatefulSet",)):
+            done = server.kubectl("apply", "-f", "-", namespace=namespace, stdin=found)
+            assert done.returncode == 0, done.stderr

@@ -63,17 +63,18 @@ class History:
     def expected(self) -> dict[str, Any]:
         """How it must stand at rest."""
         slots = 0 if self.suspended else self.replicas
-        return {"pods": slots, "dead": 0, "slots": Counter(map(str, range(slots))), "counted": self.failed}
+        return {"pods": slots, "terminating": 0, "slots": Counter(map(str, range(slots))), "counted": True}
 
     def standing(self) -> dict[str, Any]:
-        """How it stands."""
+        """How it stands; a failed pod may be kept for its log, and pods that fail together count once."""
         pods = self.pods()
         live = [pod for pod in pods if is_live(pod)]
+        counted = self.rig.status(self.name).get("podReplacements", 0)
         return {
             "pods": len(live),
-            "dead": len(pods) - len(live),
+            "terminating": sum("deletionTimestamp" in pod["metadata"] for pod in pods),
             "slots": Counter(pod["metadata"]["labels"]["elasticjob.io/slot"] for pod in live),
-            "counted": self.rig.status(self.name).get("podReplacements", 0),
+            "counted": bool(self.failed) <= counted <= self.failed,
         }
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Report, Slots, decode
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Range
+from elasticjob_etcd.protocol import Endpoint, Put, Range, Txn
 from tests.faults.apiserver import ApiServer
 from tests.faults.waiting import eventually
 from tests.integration.kube.namespace import Namespace
@@ -133,8 +133,9 @@ class Rig:
         return found
 
     def pod_names(self) -> list[str]:
-        """Names of all pods that do not terminate."""
-        return sorted(p["metadata"]["name"] for p in self.pods() if "deletionTimestamp" not in p["metadata"])
+        """Names of all pods that neither terminate nor have failed."""
+        there = [pod for pod in self.pods() if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(pod["metadata"]["name"] for pod in there if pod["status"].get("phase") != "Failed")
 
     def scale(self, name: str = "j") -> dict[str, Any]:
         """Its `/scale`, as an autoscaler reads it."""
@@ -167,6 +168,18 @@ class Rig:
                 await client.close()
 
         return asyncio.run(read())
+
+    def etcd_put(self, values: Mapping[str, bytes]) -> None:
+        """Write these keys, as any program with the job's certificate can."""
+
+        async def write() -> None:
+            client = EtcdClient(self.etcd)
+            try:
+                await client.txn(Txn((), tuple(Put(key, value) for key, value in values.items())))
+            finally:
+                await client.close()
+
+        asyncio.run(write())
 
     def etcd_keys(self) -> list[str]:
         """Every key of this cluster's jobs."""

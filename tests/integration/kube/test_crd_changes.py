@@ -73,19 +73,52 @@ def test_the_update_that_resumes_a_job_may_change_its_template_as_a_queueing_sys
         pytest.param({"spec.trainerContainer": "trainer"}, f"spec.trainerContainer {WHILE_SUSPENDED}", id="trainer"),
         pytest.param({"spec.managedBy": REMOVED}, "spec.managedBy cannot be changed", id="managed-by-removed"),
         pytest.param({"spec.managedBy": "example.com/other"}, "spec.managedBy cannot be changed", id="managed-by"),
-        pytest.param({"spec.activeDeadlineSeconds": 61}, "spec.activeDeadlineSeconds cannot be changed", id="deadline"),
     ],
 )
 def test_an_immutable_field_cannot_change(namespace: Namespace, changes: dict[str, Any], sentence: str) -> None:
-    job = changed(ELASTIC, {"spec.managedBy": "elasticjob.io/operator", "spec.activeDeadlineSeconds": 60})
+    job = changed(ELASTIC, {"spec.managedBy": "elasticjob.io/operator"})
     namespace.apply(job)
     assert sentence in namespace.refused("apply", "-f", "-", stdin=changed(job, changes))
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param({"mode": "Provided"}, id="mode"),
+        pytest.param({"image": "agent:2"}, id="image"),
+        pytest.param({"interface": "net1"}, id="interface"),
+        pytest.param({"shmSizeLimit": "1Gi"}, id="shm"),
+        pytest.param({"logSizeLimit": "1Gi"}, id="logs"),
+    ],
+)
+def test_what_of_the_agent_is_in_a_pod_may_change_only_while_the_job_is_suspended(
+    namespace: Namespace, agent: dict[str, Any]
+) -> None:
+    namespace.apply(ELASTIC)
+    after = changed(ELASTIC, {"spec.agent": {**ELASTIC["spec"].get("agent", {}), **agent}})
+    assert f"of spec.agent {WHILE_SUSPENDED}" in namespace.refused("apply", "-f", "-", stdin=after)
+    namespace.apply(changed(ELASTIC, {"spec.suspend": True}))
+    stored = namespace.apply(changed(after, {"spec.suspend": False}))
+    assert stored["spec"]["agent"].items() >= agent.items()
+
+
+def test_how_often_the_agent_reports_may_change_while_the_job_runs(namespace: Namespace) -> None:
+    namespace.apply(ELASTIC)
+    stored = namespace.apply(changed(ELASTIC, {"spec.agent": {"reportPeriodSeconds": 7}}))
+    assert stored["spec"]["agent"]["reportPeriodSeconds"] == 7
 
 
 def test_policies_of_a_running_job_may_change(namespace: Namespace) -> None:
     namespace.apply(ELASTIC)
     stored = namespace.apply(changed(ELASTIC, {"spec.maxRestarts": 9, "spec.scaling": {"scaleUpDelaySeconds": 0}}))
     assert (stored["spec"]["maxRestarts"], stored["spec"]["scaling"]) == (9, {"scaleUpDelaySeconds": 0})
+
+
+@pytest.mark.parametrize("later", [{"spec.activeDeadlineSeconds": 120}, {}], ids=["extended", "removed"])
+def test_the_deadline_of_a_running_job_may_change_as_in_a_job(namespace: Namespace, later: dict[str, Any]) -> None:
+    namespace.apply(changed(ELASTIC, {"spec.activeDeadlineSeconds": 60}))
+    stored = namespace.apply(changed(ELASTIC, later))
+    assert stored["spec"].get("activeDeadlineSeconds") == later.get("spec.activeDeadlineSeconds")
 
 
 def test_kubectl_scale_changes_replicas(namespace: Namespace) -> None:

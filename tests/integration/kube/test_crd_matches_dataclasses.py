@@ -93,7 +93,7 @@ def type_of(hint: Any) -> dict[str, Any]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {"type": "string", "enum": [member.value for member in hint]}
     if typing.get_origin(hint) in {types.UnionType, typing.Union}:
-        return {_INT_OR_STRING: True}
+        return {_INT_OR_STRING: True} if int in typing.get_args(hint) else {"type": "string"}
     if typing.get_origin(hint) is tuple:
         return {"type": "array"}
     return {"type": "integer" if hint is float else _SCALARS.get(hint, "object")}
@@ -117,6 +117,46 @@ def test_every_field_has_the_same_type_in_both() -> None:
 def test_the_same_fields_are_required_in_both() -> None:
     required = {field.path for field in FIELDS if field.required}
     assert {field.path for field in FIELDS if field.listed_as_required} == required | CRD_ONLY_REQUIRED
+
+
+def choices(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The path of everything that may have some values only."""
+    if "enum" in schema or "pattern" in schema:
+        yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from choices(inner.get("items", inner), f"{path}.{name}")
+
+
+def test_no_word_of_a_status_is_limited() -> None:
+    """An older CRD must accept the words of a newer operator: it refuses the whole status for one that it does not."""
+    assert list(choices(SCHEMA["status"], "status")) == []
+
+
+DEFAULTS = {
+    "spec.agent", "spec.agent.logSizeLimit", "spec.agent.mode", "spec.agent.reportPeriodSeconds", "spec.backoffLimit",
+    "spec.cleanPodPolicy", "spec.failureGraceSeconds", "spec.failurePolicy.rules.onExitCodes.operator",
+    "spec.failurePolicy.rules.onPodConditions.status", "spec.gracefulShutdown", "spec.gracefulShutdown.seconds",
+    "spec.gracefulShutdown.signal", "spec.lostPodTimeoutSeconds", "spec.maxRestarts", "spec.nprocPerNode",
+    "spec.podReplacementPolicy", "spec.rendezvous", "spec.rendezvous.joinTimeoutSeconds",
+    "spec.rendezvous.keepAliveSeconds", "spec.rendezvous.lastCallTimeoutSeconds", "spec.replicas",
+    "spec.restartBackoff", "spec.restartBackoff.initialSeconds", "spec.restartBackoff.maxSeconds",
+    "spec.restartWindowSeconds", "spec.scaling", "spec.scaling.scaleUpDelaySeconds", "spec.scheduling",
+    "spec.scheduling.gang", "spec.stuckPodTimeoutSeconds", "spec.successPolicy", "spec.suspend",
+}  # fmt: skip
+"""The fields of `spec` with a schema default. Do not add one: the API server writes a default into every stored job,
+and an older operator does not know it. A new field that is absent means what the installation has as its default."""
+
+
+def defaults(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The path of everything that the API server fills in."""
+    if "default" in schema:
+        yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from defaults(inner.get("items", inner), f"{path}.{name}")
+
+
+def test_no_new_field_of_a_spec_has_a_default() -> None:
+    assert set(defaults(SCHEMA["spec"], "spec")) == DEFAULTS
 
 
 def test_every_field_has_a_description() -> None:

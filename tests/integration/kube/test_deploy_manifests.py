@@ -68,6 +68,7 @@ def test_a_pod_that_is_not_restricted_is_kept_out(applied: ApiServer) -> None:
         pytest.param("patch", "elasticjobs.elasticjob.io", False, id="patch no job"),
         pytest.param("update", "pods", False, id="update no pod"),
         pytest.param("get", "secrets", False, id="get no secret"),
+        pytest.param("update", "leases.coordination.k8s.io", False, id="update no lease but its own"),
         pytest.param("create", "pods/exec", False, id="exec into no pod"),
         pytest.param("list", "namespaces", False, id="list no namespace"),
         pytest.param("list", "nodes", False, id="list no node"),
@@ -92,10 +93,10 @@ def test_the_operators_flags_are_those_it_knows_and_its_probe_answers(rig: Rig) 
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     port = free_port()
     options = [flag.replace(":8080/", f":{port}/") for flag in container["args"] if "etcd" not in flag]
-    rig.start_operator(*options)
+    rig.start_operator(*options, "--lease-namespace", SYSTEM)
     path = container["livenessProbe"]["httpGet"]["path"]
     rig.until("an answer", lambda: answer(f"http://127.0.0.1:{port}{path}") == {"operator": "running"})
-    rig.until("ready", lambda: answer(f"http://127.0.0.1:{port}/readyz") == {"ready": True})
+    rig.until("ready", lambda: answer(f"http://127.0.0.1:{port}/readyz") == {"ready": True, "role": "leader"})
 
 
 def free_port() -> int:

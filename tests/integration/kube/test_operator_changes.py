@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from elasticjob_api import names
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
 
@@ -162,9 +163,9 @@ def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: Rig) ->
     job = rig.job()
     assert "finalizers" not in job["metadata"]
     assert set(job["metadata"]["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
-    assert managers(job) == {"kubectl-client-side-apply", "elasticjob-operator"}
+    assert managers(job) == {"kubectl-client-side-apply", "elasticjob-operator", "elasticjob-operator-claim"}
     for pod in rig.pods():
-        assert "annotations" not in pod["metadata"]
+        assert set(pod["metadata"]["annotations"]) == {names.ANNOTATION_INSTALLATION}
         assert "finalizers" not in pod["metadata"]
     events = json.loads(rig.namespace.kubectl("get", "events", "-o", "json"))["items"]
     assert {event["source"]["component"] for event in events} == {"elasticjob-operator"}

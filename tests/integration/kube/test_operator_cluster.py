@@ -96,9 +96,77 @@ async def test_a_status_replaces_what_was_said_before(cluster: KubeCluster, name
     assert (job["status"], job["metadata"]["generation"]) == ({"phase": "Suspended"}, 1)
 
 
+async def version(cluster: KubeCluster, namespace: Namespace) -> str:
+    job = await cluster.get(Resource.JOB, namespace.name, "digits")
+    assert job is not None
+    return str(job["metadata"]["resourceVersion"])
+
+
+async def test_of_two_that_claim_a_job_one_succeeds_and_no_status_takes_it_away(
+    cluster: KubeCluster, namespace: Namespace
+) -> None:
+    namespace.apply(MINIMAL)
+    seen = await version(cluster, namespace)
+    await cluster.claim(Resource.JOB, namespace.name, "digits", {"installation": "here"}, seen)
+    with pytest.raises(Conflict):
+        await cluster.claim(Resource.JOB, namespace.name, "digits", {"installation": "there"}, seen)
+    await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Running", "masterPod": "m"})
+    await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Suspended"})
+    job = await cluster.get(Resource.JOB, namespace.name, "digits")
+    assert job is not None
+    assert job["status"] == {"phase": "Suspended", "installation": "here"}
+
+
+async def test_a_claim_of_what_is_gone_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
+    await cluster.claim(Resource.JOB, namespace.name, "digits", {"installation": "here"}, "1")
+    assert await cluster.get(Resource.JOB, namespace.name, "digits") is None
+
+
+async def test_an_object_is_deleted_in_the_version_that_was_seen_or_not_at_all(
+    cluster: KubeCluster, namespace: Namespace
+) -> None:
+    made = await cluster.create(Resource.POD, pod(namespace, "a"))
+    uid, seen = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+    namespace.kubectl("annotate", "pod", "a", "x=y")
+    with pytest.raises(Conflict):
+        await cluster.delete(Resource.POD, namespace.name, "a", uid=uid, version=seen)
+    now = await cluster.get(Resource.POD, namespace.name, "a")
+    assert now is not None
+    await cluster.delete(Resource.POD, namespace.name, "a", uid=uid, version=now["metadata"]["resourceVersion"])
+    assert await cluster.get(Resource.POD, namespace.name, "a") is None
+
+
 async def test_a_status_of_what_is_gone_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
     await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Running"})
     assert await cluster.get(Resource.JOB, namespace.name, "digits") is None
+
+
+async def test_a_status_of_a_job_that_another_of_its_name_has_followed_is_not_written(
+    cluster: KubeCluster, namespace: Namespace
+) -> None:
+    metas = []
+    for _ in range(2):
+        namespace.apply(MINIMAL)
+        job = await cluster.get(Resource.JOB, namespace.name, "digits")
+        assert job is not None
+        metas.append(job["metadata"])
+        if len(metas) == 1:
+            namespace.kubectl("delete", "ejob", "digits", "--wait=true")
+    old, new = metas
+    for version in (old["resourceVersion"], None):
+        said = {"phase": "Succeeded"}
+        await cluster.patch_status(Resource.JOB, namespace.name, "digits", said, uid=old["uid"], version=version)
+    job = await cluster.get(Resource.JOB, namespace.name, "digits")
+    assert job is not None
+    assert "status" not in job
+    namespace.kubectl("annotate", "ejob", "digits", "x=y")  # the version known is not the last one
+    version = new["resourceVersion"]
+    for phase in ("Running", "Suspended"):
+        said = {"phase": phase}
+        await cluster.patch_status(Resource.JOB, namespace.name, "digits", said, uid=new["uid"], version=version)
+        job = await cluster.get(Resource.JOB, namespace.name, "digits")
+        assert job is not None
+        assert job["status"] == said
 
 
 async def test_a_broken_object_is_refused_in_the_api_servers_words(cluster: KubeCluster, namespace: Namespace) -> None:

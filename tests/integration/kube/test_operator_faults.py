@@ -1,6 +1,9 @@
 """Bad input and faults around a job: each is said in one sentence, where a user looks first, and heals by itself."""
 
 import asyncio
+import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 from elasticjob_etcd.server import EtcdServer
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.manifests import changed
+from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.rig import Rig
 
 pytestmark = pytest.mark.kube
@@ -56,6 +60,19 @@ def test_a_spec_that_is_corrected_while_suspended_goes_on(rig: Rig) -> None:
     rig.until("a pod", rig.pods)
 
 
+def test_a_field_of_the_template_that_kubernetes_does_not_know_is_named_and_no_pod_is_made(rig: Rig) -> None:
+    rig.start_operator()
+    rig.namespace.apply(changed(waiting_job(rig, replicas=2), {f"{TRAINER}.resource": {"limits": {"cpu": "1"}}}))
+    condition = says(rig, "Accepted", "False", 'unknown field "spec.containers[0].resource"')
+    assert (condition["reason"], rig.pods()) == ("InvalidTemplate", [])
+    rig.namespace.patch("j", {"spec": {"suspend": True}})
+    rig.until("it is suspended", lambda: rig.condition("Suspended").get("status") == "True")
+    rig.namespace.apply(waiting_job(rig, replicas=2, suspend=True))
+    rig.namespace.patch("j", {"spec": {"suspend": False}})
+    rig.until("its pods", lambda: len(rig.pod_names()) == 2)
+    says(rig, "Accepted", "True", "")
+
+
 def test_an_image_that_does_not_exist_is_told_by_the_job(rig: Rig) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
@@ -69,13 +86,110 @@ def test_an_image_that_does_not_exist_is_told_by_the_job(rig: Rig) -> None:
     assert f"ImagePullBackOff: {message}" in described(rig)
 
 
+def webhook(namespace: str, port: int = 1) -> dict[str, Any]:
+    """A webhook for the pods of a namespace, at a port of this machine; at port 1 nothing listens."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    hook = {
+        "name": "mutate.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/mutate"},
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 30,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    return {**kind, "metadata": {"name": f"webhook-{namespace}"}, "webhooks": [hook]}
+
+
+def test_a_webhook_that_is_down_is_named_by_the_job_and_no_pod_is_given_up_for_it(rig: Rig) -> None:
+    hook = webhook(rig.namespace.name)
+    rig.namespace.kubectl("create", "-f", "-", stdin=hook)
+    try:
+        probe: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "probe-"}}
+        probe["spec"] = {"containers": [{"name": "c", "image": "i"}]}
+        rig.until("the webhook to be asked", lambda: _is_refused(rig, probe))
+        operator = rig.start_operator()
+        rig.namespace.apply(waiting_job(rig, replicas=4))
+        says(rig, "Running", "False", 'failed calling webhook "mutate.example.com"')
+        slots = rig.slots(rig.keys())
+        assert slots is not None
+        rig.until("a second attempt", lambda: operator.text().count("failed calling webhook") > 2)
+    finally:
+        rig.namespace.kubectl("delete", hook["kind"], hook["metadata"]["name"])
+    rig.until("the pods", lambda: len(rig.pod_names()) == 4, within_s=60.0)
+    assert set(rig.pod_names()) == {owner.pod for owner in slots.slots.values()}
+    assert not [event for event in rig.events() if event[0] == "PodReplaced"]
+
+
+class SilentServer:
+    """Accepts connections and never answers; each creation of a pod is one of them."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port: int = self._socket.getsockname()[1]
+        self._accepted: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                self._accepted.append(self._socket.accept()[0])
+
+    def asked(self) -> int:
+        """How many connections there were so far."""
+        return len(self._accepted)
+
+    def close(self) -> None:
+        """End all connections."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+        for accepted in self._accepted:
+            accepted.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[SilentServer]:
+    server = SilentServer()
+    yield server
+    server.close()
+
+
+def test_a_webhook_of_one_namespace_that_hangs_does_not_stop_another_namespace(rig: Rig, silent: SilentServer) -> None:
+    jobs = 80
+    stuck = Namespace(rig.namespace.server, f"{rig.namespace.name}-stuck")
+    stuck.kubectl("create", "namespace", stuck.name)
+    hook = webhook(stuck.name, silent.port)
+    rig.namespace.kubectl("create", "-f", "-", stdin=hook)
+    try:
+        items = [waiting_job(rig, f"j{n}") for n in range(jobs)]
+        stuck.kubectl("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
+        rig.start_operator("--namespace", stuck.name)
+        rig.until("creations that hang", lambda: silent.asked() > 9)
+        rig.namespace.apply(waiting_job(rig))
+        rig.until("the pod", rig.pod_names)
+        assert silent.asked() < jobs / 2, "the other namespace had to wait for time-outs"
+    finally:
+        rig.namespace.kubectl("delete", hook["kind"], hook["metadata"]["name"])
+        rig.namespace.kubectl("delete", "namespace", stuck.name, "--wait=false")
+
+
+def _is_refused(rig: Rig, pod: dict[str, Any]) -> bool:
+    arguments = ("create", "--dry-run=server", "-f", "-")
+    done = rig.namespace.server.kubectl(*arguments, namespace=rig.namespace.name, stdin=pod)
+    return "failed calling webhook" in done.stderr
+
+
 # etcd.
 
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
     """An etcd that the test may stop; the one that follows it is not this fixture's."""
-    server = asyncio.run(EtcdServer.start(tmp_path / "etcd"))
+    server = asyncio.run(EtcdServer.start(tmp_path / "etcd", client_port=0))
     yield server
     server.kill()
 

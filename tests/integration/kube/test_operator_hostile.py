@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.faults.hostile_keys import HOSTILE_KEYS
 from tests.faults.mutations import mutated
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
@@ -147,4 +148,46 @@ def test_a_job_as_large_as_etcd_takes_hurts_no_other(rig: Rig) -> None:
     trainer["env"] = [{"name": f"V{n}", "value": "x" * 100_000} for n in range(14)]
     assert accepted(rig, large)
     rig.until("pods of the large job", lambda: any(pod.startswith("large-") for pod in rig.pod_names()))
+    require_service(rig, "good")
+
+
+def test_hostile_keys_of_a_job_stop_neither_a_running_operator_nor_the_next_one(rig: Rig) -> None:
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, "hostile"))
+    rig.until("its map", lambda: rig.slots(rig.keys("hostile")))
+    rig.etcd_put({f"{rig.keys('hostile').prefix}{key}": b"x" for key in HOSTILE_KEYS})
+    require_service(rig, "good")
+    rig.kill_operator()
+    rig.start_operator()
+    require_service(rig, "better")
+
+
+def create_text(rig: Rig, manifest: dict[str, Any], hole: str) -> None:
+    """Create a job whose template has the JSON text `hole`, which Python could not write."""
+    manifest["spec"]["template"]["spec"]["hole"] = "@"
+    text = json.dumps(manifest).replace('"@"', hole)
+    file = rig.folder / "manifest.json"
+    file.write_text(text)
+    path = f"/apis/elasticjob.io/v1alpha1/namespaces/{rig.namespace.name}/elasticjobs"
+    rig.namespace.kubectl("create", "--raw", path, "-f", str(file))
+
+
+@pytest.mark.parametrize("levels", [200, 9000])
+def test_a_job_nested_as_deeply_as_an_api_server_stores_stops_no_operator(rig: Rig, levels: int) -> None:
+    rig.start_operator()
+    create_text(rig, waiting_job(rig, "deep"), "[" * levels + "]" * levels)
+    require_service(rig, "good")
+    rig.kill_operator()
+    rig.start_operator()
+    require_service(rig, "better")
+    assert "make it flatter" in rig.namespace.kubectl("get", "ejob", "deep", "-o", "jsonpath={.status.message}")
+
+
+def test_a_job_with_a_million_million_gpus_stops_no_operator(rig: Rig) -> None:
+    rig.start_operator()
+    greedy = waiting_job(rig, "greedy")
+    del greedy["spec"]["nprocPerNode"]
+    greedy["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1" + 12 * "0"}}
+    rig.create_job(greedy)
+    rig.until("a sentence", lambda: "more than 1024 GPUs" in rig.status("greedy").get("message", ""))
     require_service(rig, "good")

@@ -32,7 +32,7 @@ NAME = "team"
 
 @pytest.fixture(scope="module")
 def own_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server with the operator's role and a namespace, and at first without the CRD."""
+    """An API server with the operator's role and a namespace. Each test installs the CRD, or removes it."""
     with ApiServer(programs, tmp_path_factory.mktemp("own-kube")) as server:
         for arguments in (["apply", *(f"--filename={path}" for path in RBAC)], ["create", "namespace", NAME]):
             done = server.kubectl(*arguments)
@@ -61,6 +61,8 @@ def own_rig(own_server: ApiServer, etcd_server: EtcdServer, tmp_path: Path) -> I
 
 
 def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: Rig, own_server: ApiServer) -> None:
+    # Other tests of this module may run first: xdist moves tests from one worker to another.
+    own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
     operator = own_rig.start_operator()
     operator.says("the CRD elasticjobs.elasticjob.io is not installed; kubectl apply -f crds/elasticjob.yaml")
     install_crd(own_server)
@@ -69,10 +71,10 @@ def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: Rig, own_
 
 
 def older_crd() -> dict[str, Any]:
-    """This version's, without three fields of the status that were added late."""
+    """This version's, without four fields of the status that were added late."""
     crd: dict[str, Any] = yaml.safe_load(CRD.read_text())
     status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
-    del status["message"]
+    del status["message"], status["installation"]
     del status["lastFailure"]["properties"]["stderrTail"]
     del status["nodes"]["items"]["properties"]["cpuPercent"]
     return crd
@@ -96,6 +98,30 @@ async def test_of_a_status_only_what_an_older_crd_does_not_know_is_left_out(
         await cluster.close()
     assert namespace.get("digits")["status"] == {"phase": "Running", "lastFailure": failure, "nodes": [node]}
     assert "this cluster's CRD has no status.lastFailure.stderrTail" in caplog.text
+
+
+async def test_jobs_that_meet_an_older_crd_together_are_all_written_and_it_is_logged_once(
+    own_server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
+    install_crd(own_server, older_crd())
+    monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
+    namespace = Namespace(own_server, NAME)
+    names = [f"together-{number}" for number in range(4)]
+    for name in names:
+        namespace.apply({**MINIMAL, "metadata": {"name": name}})
+    versions = {name: namespace.get(name)["metadata"]["resourceVersion"] for name in names}
+    cluster = await KubeCluster.connect(Feed())
+    try:
+        own = {"installation": "a"}
+        await asyncio.gather(*(cluster.claim(Resource.JOB, NAME, name, own, versions[name]) for name in names))
+        status = {"phase": "Running", "message": "m"}
+        await asyncio.gather(*(cluster.patch_status(Resource.JOB, NAME, name, status) for name in names))
+    finally:
+        await cluster.close()
+    assert {namespace.get(name)["status"]["phase"] for name in names} == {"Running"}
+    for field in ("installation", "message"):
+        assert caplog.text.count(f"this cluster's CRD has no status.{field}:") == 1
 
 
 async def test_a_missing_crd_is_no_proof_that_a_job_is_gone(
@@ -240,7 +266,7 @@ def require_a_password(port: int) -> None:
 
 def test_an_operator_that_etcd_refuses_ends_and_says_so(own_rig: Rig, own_server: ApiServer, tmp_path: Path) -> None:
     install_crd(own_server)
-    server = asyncio.run(EtcdServer.start(tmp_path / "etcd"))
+    server = asyncio.run(EtcdServer.start(tmp_path / "etcd", client_port=0))
     try:
         require_a_password(server.port)
         operator = own_rig.start_operator(etcd=server.endpoint.targets[0])

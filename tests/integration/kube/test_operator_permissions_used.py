@@ -61,7 +61,8 @@ def release(rig: Rig) -> Iterator[Release]:
 def start_operator(release: Release) -> Process:
     """Without a namespace and a cluster id: it has to find out."""
     rig = release.rig
-    options = (*release.options, "--etcd-endpoints", f"127.0.0.1:{release.etcd.port}")
+    lease = ("--leader-elect", "--lease-namespace", SYSTEM, "--lease-name", f"{release.name}-elasticjob-operator")
+    options = (*release.options, *lease, "--etcd-endpoints", f"127.0.0.1:{release.etcd.port}")
     environ = {"KUBECONFIG": str(release.kubeconfig)}
     rig.operator = Process("elasticjob_operator.main", *options, log=rig.folder / "operator.log", environ=environ)
     rig._processes.append(rig.operator)
@@ -99,7 +100,7 @@ def a_job_is_suspended_twice(rig: Rig) -> None:
     for _ in range(2):
         rig.patch_job("j", {"suspend": True})
         rig.until("no pods", lambda: not rig.pod_names())
-        rig.patch_job("j", {"suspend": False})
+        rig.patch_job("j", {"suspend": False, "podDisruptionBudget": "None"})
         rig.until("two pods", lambda: len(rig.pod_names()) == 2)
 
 

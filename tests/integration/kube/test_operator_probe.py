@@ -56,6 +56,7 @@ async def operating(cluster: KubeCluster, feed: Feed, url: str) -> AsyncIterator
     vitals = Vitals(
         running=lambda: running.alive,
         ready=lambda: operator.ready,
+        leads=lambda: operator.is_leader,
         ages=meter.ages,
         metrics=meter.text,
         metrics_type=CONTENT_TYPE,

@@ -1,6 +1,7 @@
 """Certificates and users of jobs, by a real operator with the release's permissions, on a real API server and etcd."""
 
 import asyncio
+import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
@@ -118,6 +119,35 @@ def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
     rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
     rig.until("no user", lambda: not users(release))
     assert not rig.etcd_keys()
+
+
+def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: Release, rig: Rig) -> None:
+    release.start_operator()
+    rig.namespace.apply(waiting_job(rig))
+    [pod] = rig.until("a pod", rig.pod_names)
+    hold = json.dumps({"metadata": {"finalizers": ["example.com/for-ever"]}})
+    rig.namespace.kubectl("patch", "pod", pod, "--type=merge", "-p", hold)
+    try:
+        rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
+        rig.until("no user", lambda: not users(release), within_s=60)
+        assert pod in rig.namespace.kubectl("get", "pods", "-o", "name")
+        assert not rig.etcd_keys()
+    finally:
+        rig.namespace.kubectl("patch", "pod", pod, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
+def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Release, rig: Rig) -> None:
+    """It gets its certificate, and then a template that nobody can act on."""
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
+    rig.until("a pod", rig.pods)
+    keys = rig.keys()
+    bad = {"name": "trainer", "image": "i", "command": ["x"], "env": [{"name": "ELASTICJOB_SLOT", "value": "0"}]}
+    rig.patch_job("j", {"suspend": True, "template": {"spec": {"containers": [bad]}}})
+    rig.until("it is refused", lambda: rig.condition("Accepted").get("status") == "False")
+    as_the_job(release, uid, lambda etcd: fill(etcd, keys.all))
+    rig.until("no user", lambda: not users(release))
+    rig.until("no key", lambda: not rig.etcd_range(keys.all).kvs)
 
 
 async def fill(etcd: EtcdClient, prefix: str) -> None:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,13 @@ def echo(*values: Any) -> Any:
 
 def big(size: int) -> bytes:
     return b"x" * size
+
+
+def opens_pipe() -> Connection:
+    """Its value is a descriptor, which only a process that lives can hand over; a tensor is one, too."""
+    reader, writer = Pipe(duplex=False)
+    writer.send("in a pipe of the worker")
+    return reader
 
 
 def nothing() -> None:

@@ -43,6 +43,13 @@ def test_b_000_13_large_values_pass(start: Start, sizes: list[int]) -> None:
 SUCCESS = [("sys.exit", None), ("sys.exit", 0), ("sys.exit", 256), ("os._exit", 0), ("value", None)]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_value_may_need_its_worker_until_it_is_taken(start: Start, method: str) -> None:
+    result = _wait(start(functions.opens_pipe, {0: (), 1: ()}, start_method=method))
+    assert not result.is_failed(), result.failures
+    assert [result.return_values[rank].recv() for rank in (0, 1)] == ["in a pipe of the worker"] * 2
+
+
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_b_000_14_and_k_000_05_every_exit_with_0_is_a_success(start: Start, method: str) -> None:
     result = _wait(start(functions.end, dict(enumerate(SUCCESS)), start_method=method))
@@ -187,6 +194,10 @@ def test_b_001_23_all_kinds_of_callables(start: Start, method: str) -> None:
     assert [
         _wait(start(entrypoint, {0: args}, start_method=method)).return_values[0] for entrypoint, args in kinds
     ] == [8, 8, 2]
+
+
+def test_no_start_method_is_the_default_of_multiprocessing(start: Start) -> None:
+    assert _wait(start(functions.echo, {0: (1,)}, start_method=None)).return_values == {0: 1}
 
 
 def test_b_001_22_an_unknown_start_method(start: Start) -> None:

@@ -7,7 +7,7 @@ Nothing waits for time: `until` waits for a condition with a deadline.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from elasticjob_api.world import Cause, Member, Membership, State, World, decode
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Delete, Op, Put, Txn
 from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
+from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.operator import Operator
 from elasticjob_operator.settings import Settings
@@ -37,7 +37,12 @@ from tests.faults.waiting import aeventually
 
 NAMESPACE = "default"
 SETTINGS = Settings(
-    cluster_id="c1", operator_id="op1", etcd_endpoints=("etcd:2379",), status_period_s=0.01, soft_status_period_s=0.02
+    cluster_id="c1",
+    operator_id="op1",
+    installation="here",
+    etcd_endpoints=("etcd:2379",),
+    status_period_s=0.01,
+    soft_status_period_s=0.02,
 )
 LEASE_S = 600.0
 
@@ -55,19 +60,20 @@ def manifest(name: str = "digits", **spec: Any) -> Object:
 class Stage:
     """One job on a stage; everything that is not the operator is done by the test through it."""
 
-    def __init__(self) -> None:
-        self.cluster = MemoryCluster()
+    def __init__(self, cluster: MemoryCluster | None = None) -> None:
+        self.cluster = cluster or MemoryCluster()
         self.etcd = MemoryEtcd(MemoryStore())
         self.job: Object = {}
         self._incarnations = (f"{n:08x}" for n in itertools.count(1))
         self._nonces = (f"n{n}" for n in itertools.count(1))
         self._leases: dict[str, int] = {}
+        self._node_keys: dict[str, str] = {}
         self._operator: asyncio.Task[None] | None = None
 
     # The operator and the user.
 
-    def start_operator(self) -> None:
-        operator = Operator(self.cluster, self.etcd, SETTINGS)
+    def start_operator(self, settings: Settings = SETTINGS) -> None:
+        operator = Operator(self.cluster, self.etcd, settings)
         self._operator = asyncio.create_task(operator.run())
 
     async def stop_operator(self) -> None:
@@ -75,6 +81,12 @@ class Stage:
             self._operator.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._operator
+
+    def beside(self) -> "Stage":
+        """The stage of another job of the same operator."""
+        other = Stage()
+        other.cluster, other.etcd = self.cluster, self.etcd
+        return other
 
     async def apply(self, body: Object) -> None:
         self.job = await self.cluster.create(Resource.JOB, body)
@@ -90,7 +102,25 @@ class Stage:
     # What is there.
 
     def pods(self) -> list[Object]:
-        return [pod for pod in self.cluster.objects(Resource.POD) if not is_terminating(pod)]
+        """Of this job, without those that terminate, and without failed ones that are kept for their logs."""
+        kept = self.kept_pods()
+        return [pod for pod in self._all_pods() if not is_terminating(pod) and pod not in kept]
+
+    def kept_pods(self) -> list[Object]:
+        """Failed pods whose slot has another pod."""
+        spec = self.spec()
+        named = {owner.pod for owner in spec.slots.values()} if spec else set()
+        failed = [pod for pod in self._all_pods() if pod_phase(pod) == "Failed" and not is_terminating(pod)]
+        return [pod for pod in failed if named and name_of(pod) not in named]
+
+    def _all_pods(self) -> list[Object]:
+        uid = uid_of(self.job)
+        found = self.cluster.objects(Resource.POD)
+        return [pod for pod in found if pod["metadata"]["labels"].get(names.LABEL_JOB_UID) == uid]
+
+    def unended_pods(self) -> list[Object]:
+        """Of this job, those that may run: the ones that terminate too."""
+        return [pod for pod in self._all_pods() if pod["status"].get("phase") in {"Pending", "Running"}]
 
     def pod_names(self) -> set[str]:
         return {name_of(pod) for pod in self.pods()}
@@ -117,6 +147,11 @@ class Stage:
         kv = self.etcd.store.get(self.keys.spec)
         return decode(Slots, kv.value) if kv else None
 
+    def owners(self) -> set[str]:
+        """Names of the pods that the map names."""
+        spec = self.spec()
+        return {owner.pod for owner in spec.slots.values()} if spec else set()
+
     def etcd_keys(self) -> list[str]:
         return [kv.key for kv in self.etcd.store.range("/elasticjob/").kvs]
 
@@ -142,7 +177,7 @@ class Stage:
         lease = (await self.etcd.lease_grant(LEASE_S)).id
         self._leases[uid_of(pod)] = lease
         node = Node(pod=name_of(pod), pod_uid=uid_of(pod), lease=lease, host=name_of(pod), address="127.0.0.1", nproc=2)
-        key = self.keys.node(self.slot_of(pod), next(self._incarnations))
+        key = self._node_keys.setdefault(uid_of(pod), self.keys.node(self.slot_of(pod), next(self._incarnations)))
         await self._put(Put(key, encode(node), lease))
 
     async def end_pod(self, pod: Object, *, exit_code: int) -> None:
@@ -155,10 +190,15 @@ class Stage:
 
     async def confirm_deletions(self) -> None:
         """Kubelets stop all Terminating pods; their agents leave."""
-        for pod in self.cluster.objects(Resource.POD):
+        for pod in self._all_pods():
             if is_terminating(pod):
                 await self.leave(pod)
                 await self.cluster.remove_pod(NAMESPACE, name_of(pod), uid_of(pod))
+
+    async def relabel(self, pod: Object, labels: Mapping[str, str]) -> None:
+        """Somebody, as another operator, sets labels of a pod."""
+        metadata = {"name": name_of(pod), "namespace": NAMESPACE, "labels": {**pod["metadata"]["labels"], **labels}}
+        await self.cluster.apply(Resource.POD, {**pod, "metadata": {**pod["metadata"], **metadata}})
 
     async def leave(self, pod: Object) -> None:
         if (lease := self._leases.pop(uid_of(pod), None)) is not None:
@@ -255,9 +295,9 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(**spec: Any) -> AsyncIterator[Stage]:
+async def staged(cluster: MemoryCluster | None = None, /, **spec: Any) -> AsyncIterator[Stage]:
     """A job with this spec on a stage whose operator runs."""
-    stage = Stage()
+    stage = Stage(cluster)
     stage.start_operator()
     try:
         await stage.apply(manifest(**spec))

@@ -112,9 +112,52 @@ async def test_a_status_write_replaces_what_was_said_before(cluster: MemoryClust
     assert job["status"] == {"phase": "Suspended"}
 
 
+async def test_of_two_that_claim_an_object_one_succeeds_and_no_status_takes_it_away(cluster: MemoryCluster) -> None:
+    body = {"metadata": {"name": "j", "namespace": NAMESPACE}, "spec": {"replicas": 1}}
+    seen = (await cluster.create(Resource.JOB, body))["metadata"]["resourceVersion"]
+    await cluster.claim(Resource.JOB, NAMESPACE, "j", {"installation": "here"}, seen)
+    with pytest.raises(Conflict, match="jobs/j: it has changed"):
+        await cluster.claim(Resource.JOB, NAMESPACE, "j", {"installation": "there"}, seen)
+    await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Running", "masterPod": "m"})
+    await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Suspended"})
+    job = await cluster.get(Resource.JOB, NAMESPACE, "j")
+    assert job is not None
+    assert job["status"] == {"installation": "here", "phase": "Suspended"}
+
+
+async def test_a_claim_of_a_gone_object_is_no_error(cluster: MemoryCluster) -> None:
+    await cluster.claim(Resource.JOB, NAMESPACE, "j", {"installation": "here"}, "1")
+
+
+async def test_an_object_is_deleted_in_the_version_that_was_seen_or_not_at_all(cluster: MemoryCluster) -> None:
+    made = await cluster.create(Resource.POD, pod("a"))
+    seen = made["metadata"]["resourceVersion"]
+    await cluster.annotate(Resource.POD, NAMESPACE, "a", {"x": "y"})
+    with pytest.raises(Conflict, match="pods/a: it has changed"):
+        await cluster.delete(Resource.POD, NAMESPACE, "a", uid=uid_of(made), version=seen)
+    now = (await cluster.get(Resource.POD, NAMESPACE, "a") or {})["metadata"]["resourceVersion"]
+    await cluster.delete(Resource.POD, NAMESPACE, "a", uid=uid_of(made), version=now)
+    assert await cluster.get(Resource.POD, NAMESPACE, "a") is None
+
+
 async def test_a_status_write_to_a_gone_object_is_no_error(cluster: MemoryCluster) -> None:
     await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Running"})
     assert await cluster.get(Resource.JOB, NAMESPACE, "j") is None
+
+
+async def test_a_status_of_an_object_that_another_of_its_name_has_followed_is_not_written(
+    cluster: MemoryCluster,
+) -> None:
+    body = {"metadata": {"name": "j", "namespace": NAMESPACE}, "spec": {"replicas": 1}}
+    before = (await cluster.create(Resource.JOB, body))["metadata"]
+    await cluster.delete(Resource.JOB, NAMESPACE, "j")
+    after = (await cluster.create(Resource.JOB, body))["metadata"]
+    for uid in (before["uid"], after["uid"]):
+        version = before["resourceVersion"]
+        await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": uid}, uid=uid, version=version)
+    job = await cluster.get(Resource.JOB, NAMESPACE, "j")
+    assert job is not None
+    assert job["status"] == {"phase": after["uid"]}
 
 
 async def test_a_spec_patch_counts_a_generation(cluster: MemoryCluster) -> None:

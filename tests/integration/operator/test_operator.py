@@ -74,6 +74,7 @@ async def test_a_failed_pod_is_replaced_under_a_new_name_and_counted_once() -> N
         await stage.until("another pod", lambda: name_of(failed) not in stage.pod_names() and len(stage.pods()) == 2)
         await stage.until("the count", lambda: stage.status()["podReplacements"] == 1)
         assert stage.slot_of(stage.pod(1)) == 1
+        assert [name_of(pod) for pod in stage.kept_pods()] == [name_of(failed)]
 
 
 async def test_the_agent_of_a_failed_pod_is_evicted() -> None:
@@ -221,13 +222,14 @@ async def test_a_recreated_job_starts_beside_its_terminating_predecessor() -> No
     async with staged(replicas=2) as stage:
         await running(stage, 2)
         await stage.cluster.delete(Resource.JOB, NAMESPACE, "digits")
+        new = stage.beside()
+        await new.apply(manifest(replicas=1))
+        await new.until("one new pod", lambda: len(new.pods()) == 1)
         old = uid_of(stage.job)
-        await stage.apply(manifest(replicas=1))
-        await stage.until("one new pod", lambda: len(stage.pods()) == 1)
-        assert uid_of(stage.job) != old
+        assert uid_of(new.job) != old
         await stage.confirm_deletions()
         await stage.until("old keys gone", lambda: not [key for key in stage.etcd_keys() if old in key])
-        assert stage.spec() is not None
+        assert new.spec() is not None
 
 
 async def test_after_a_wipe_living_pods_are_adopted_and_rounds_go_on_far_beyond() -> None:
@@ -278,9 +280,10 @@ async def test_an_invalid_spec_is_refused_with_a_sentence_and_a_corrected_one_go
 
 async def test_a_job_that_another_controller_manages_is_left_alone() -> None:
     async with staged(replicas=2, managedBy="example.com/other") as stage:
-        await stage.cluster.create(Resource.JOB, manifest("ours", replicas=1))
-        await stage.until("the other job's pod", stage.pods)
-        assert all(name_of(pod).startswith("ours-") for pod in stage.pods())
+        ours = stage.beside()
+        await ours.apply(manifest("ours", replicas=1))
+        await ours.until("the other job's pod", ours.pods)
+        assert not stage.pods()
         assert not stage.status()
 
 
@@ -324,3 +327,47 @@ def _tells_cpu(stage: Stage, cpu: list[int]) -> bool:
 def _tells_step(stage: Stage, step: int) -> bool:
     found = stage.status().get("progress", {})
     return (found.get("step"), found.get("percentage")) == (step, 10 * step)
+
+
+def _slots_that_may_run(stage: Stage) -> list[int]:
+    """Of pods that terminate too."""
+    return sorted(map(stage.slot_of, stage.unended_pods()))
+
+
+async def test_with_policy_failed_a_resumed_job_waits_for_the_pods_of_the_life_before() -> None:
+    async with staged(replicas=2, podReplacementPolicy="Failed") as stage:
+        await running(stage, 2)
+        await stage.scale(suspend=True)
+        await stage.until("all terminate", lambda: not stage.pods())
+        await stage.scale(suspend=False)
+        await stage.until("a reason", lambda: stage.status().get("reason") == "PredecessorRuns")
+        assert _slots_that_may_run(stage) == [0, 1]
+        await stage.confirm_deletions()
+        await stage.run_pods(2)
+
+
+async def test_with_policy_failed_a_lost_pod_ends_before_its_replacement_is_created() -> None:
+    async with staged(replicas=3, minReplicas=1, podReplacementPolicy="Failed", lostPodTimeoutSeconds=1) as stage:
+        await running(stage, 3)
+        lost = name_of(stage.pod(0))
+        await stage.leave(stage.pod(0))
+        await stage.until("its deletion", lambda: lost not in stage.pod_names())
+        await stage.until("a reason", lambda: lost in stage.status().get("message", ""))
+        assert _slots_that_may_run(stage) == [0, 1, 2]
+        await stage.confirm_deletions()
+        await stage.until("its replacement", lambda: len(stage.pods()) == 3)
+
+
+async def test_with_policy_failed_a_slot_that_was_scaled_away_comes_back_when_its_pod_has_ended() -> None:
+    async with staged(replicas=3, minReplicas=1, podReplacementPolicy="Failed") as stage:
+        await running(stage, 3)
+        await stage.scale(replicas=2)
+        await stage.until("the third goes", lambda: len(stage.pods()) == 2)
+        await stage.scale(replicas=3)
+        await stage.until("a map of three", lambda: len(stage.owners()) == 3)
+        other = stage.beside()
+        await other.apply(manifest("other", replicas=1))
+        await other.until("a pod of a job that came later", other.pods)
+        assert _slots_that_may_run(stage) == [0, 1, 2]
+        await stage.confirm_deletions()
+        await stage.until("the third is back", lambda: len(stage.pods()) == 3)

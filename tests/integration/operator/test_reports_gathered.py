@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from elasticjob_api.records import Report, WorkerReport, WorkerState, encode
-from elasticjob_etcd.protocol import Etcd, Put, Txn
+from elasticjob_etcd.protocol import PagedEtcd, Put, Txn
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.jobkey import JobKey
 from tests.faults.waiting import aeventually
@@ -24,7 +24,7 @@ AGENTS = 10
 class Told:
     """A rendezvous of a cluster of its own, with one job of ten agents, and what it told of when."""
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(self, etcd: PagedEtcd) -> None:
         self._etcd = etcd
         self._time_ns = itertools.count(1)
         self.key = JobKey("n", "j", "uid")
@@ -64,7 +64,7 @@ class Told:
 
 
 @pytest.fixture
-async def told(etcd: Etcd) -> AsyncIterator[Told]:
+async def told(etcd: PagedEtcd) -> AsyncIterator[Told]:
     """It follows."""
     told = Told(etcd)
     task = asyncio.create_task(told.rendezvous.run())

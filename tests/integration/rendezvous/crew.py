@@ -8,6 +8,7 @@ from typing import Any
 
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.member import RendezvousMember
+from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.rendezvous.ports import Outcome
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
@@ -123,6 +124,7 @@ class Crew:
     mates: list[Mate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.spec = replace(self.spec, last_call_s=LAST_CALL_S)
         self.keys = Keys(self.prefix.rstrip("/"))
         self.observer = self.connect()
 

@@ -52,6 +52,29 @@ async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_out
     assert [mate.workers.rounds for mate in mates] == [[1], [1]]
 
 
+async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_nothing() -> None:
+    """Leases are refreshed at different moments: a stall a little shorter than a lease ends some and not others."""
+    store = MemoryStore(min_ttl_s=60.0)
+    crew = Crew(lambda: MemoryEtcd(store), "/test/stalled/", Slots(min=1, max=2, desired=2), lease_ttl_s=4.0)
+    mates = crew.join(2)
+    await crew.running(1)
+    closer = await crew.closer()
+    (other,) = [mate for mate in mates if mate is not closer]
+    cut_off(*mates)
+    assert closer.member.stay is not None
+    keeper = closer.member.stay.keeper
+    await aeventually(lambda: keeper.stalled_at_s > 0.0, what="the closer notices that etcd stalls")
+    ended = other.lease
+    store.revoke(ended)
+    connect(*mates)
+    await aeventually(lambda: other.lease != ended and not is_lost(other), what="the other is back")
+    assert not is_lost(closer)
+    assert [mate.workers.stops for mate in mates] == [0, 0]
+    assert await crew.finish(*mates) == [0, 0]
+    assert [(mate.workers.rounds, mate.workers.stops) for mate in mates] == [([1], 0), ([1], 0)]
+    await crew.close()
+
+
 async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> None:
     mates = patient.join(2)
     await patient.running(1)

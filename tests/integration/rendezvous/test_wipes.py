@@ -61,7 +61,7 @@ class Site:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """Both run round 1."""
-    made = Site(tmp_path, await EtcdServer.start(tmp_path / "one"))
+    made = Site(tmp_path, await EtcdServer.start(tmp_path / "one", client_port=0))
     made.crew.join(2)
     await made.crew.running(1)
     yield made

@@ -51,3 +51,11 @@ def waits_for(folder: Path, nodes: int) -> tuple[int, int]:
     while group != nodes:
         time.sleep(60)  # until a new round stops it
     return int(os.environ["RANK"]), world
+
+
+def waits_for_file(folder: Path) -> int:
+    """Say that this rank of this round is there; return when there is a file `go`."""
+    (folder / f"{os.environ['ELASTICJOB_ROUND']}.{os.environ['RANK']}.{os.getpid()}").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.02)
+    return int(os.environ["RANK"])

@@ -1,16 +1,41 @@
 """`launch_nodes` on this machine alone: no endpoint, an etcd of its own; and how functions may end."""
 
 import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from elasticjob.errors import CallFailed
 from elasticjob.nodes.launcher import launch_nodes
+from tests.faults.etcd_ports import etcd_addresses, etcds_below
+from tests.faults.waiting import eventually
 from tests.integration.sdk import functions
 
 
 def test_one_node_needs_no_endpoint() -> None:
     assert launch_nodes(functions.place, nprocs=2) == {0: (0, 2, 0), 1: (1, 2, 0)}
+
+
+@pytest.mark.parametrize("endpoint", ["", "localhost:29400"])
+def test_the_etcd_of_one_node_has_no_port(endpoint: str, tmp_path: Path) -> None:
+    """Whoever reads it finds what lets him deliver a result, which is unpickled here."""
+    seen = []
+    others = etcds_below(os.getpid())  # the session's
+
+    def look() -> None:
+        try:
+            eventually(lambda: list(tmp_path.glob("1.0.*")), within_s=60, what="the rank runs")
+            seen.append(etcd_addresses(os.getpid(), besides=others))
+        finally:
+            (tmp_path / "go").touch()
+
+    with ThreadPoolExecutor() as pool:
+        looking = pool.submit(look)
+        launch_nodes(functions.waits_for_file, (tmp_path,), rdzv_endpoint=endpoint)
+        looking.result()
+    assert seen == [[]]
 
 
 def test_a_result_beyond_the_bound_is_a_failure_that_names_it() -> None:

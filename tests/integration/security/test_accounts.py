@@ -8,6 +8,7 @@ import pytest
 from elasticjob_etcd.accounts import ROOT, Accounts
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.memory_accounts import MemoryAccounts
+from elasticjob_etcd.permissions import of_folder
 from tests.faults.secured import SecuredEtcd, administrator
 
 
@@ -60,3 +61,38 @@ async def test_a_role_is_given_to_who_is_there(accounts: Accounts, user: str) ->
 async def test_the_administrator_is_one_of_the_users(accounts: Accounts) -> None:
     assert ROOT in await accounts.users()
     assert ROOT in await accounts.roles()
+
+
+async def test_what_a_user_has_and_a_role_permits_can_be_read_and_taken(accounts: Accounts, user: str) -> None:
+    role = f"r/{user}"
+    await accounts.add(user, role=role, prefix="/p/")
+    assert await accounts.roles_of(user) == {role}
+    assert await accounts.permissions_of(role) == {of_folder("/p/")}
+    for _ in range(2):
+        await accounts.revoke_permission(role, of_folder("/p/"))
+        await accounts.revoke_role(user, role)
+    assert await accounts.permissions_of(role) == frozenset()
+    assert await accounts.roles_of(user) == frozenset()
+
+
+async def test_a_role_that_is_deleted_is_nobodys(accounts: Accounts, user: str) -> None:
+    await accounts.add(user, role=f"r/{user}", prefix="/p/")
+    for _ in range(2):
+        await accounts.delete_role(f"r/{user}")
+    assert await accounts.roles_of(user) == frozenset()
+    for _ in range(2):
+        await accounts.delete_user(user)
+
+
+async def test_who_is_not_there_has_nothing(accounts: Accounts, user: str) -> None:
+    assert await accounts.roles_of(user) == frozenset()
+    assert await accounts.permissions_of(user) == frozenset()
+    assert not await accounts.has_password(user)
+    await accounts.change_password(user, "secret")
+
+
+async def test_our_users_have_no_password(accounts: Accounts, user: str) -> None:
+    await accounts.add(user, role=f"r/{user}", prefix="/p/")
+    assert not await accounts.has_password(user)
+    await accounts.change_password(user, "secret")
+    assert not await accounts.has_password(user)

@@ -128,6 +128,27 @@ async def test_a_job_cannot_watch(where: str, attacker: Job, victim: Job) -> Non
         stream.cancel()
 
 
+IN_PROCESS = {
+    "take a lock": "/v3lockpb.Lock/Lock",
+    "campaign in an election": "/v3electionpb.Election/Campaign",
+    "ask for an election's leader": "/v3electionpb.Election/Leader",
+}
+"""Services of etcd that read and write keys as a client of their own, inside of its process."""
+
+
+@pytest.mark.parametrize("attack", IN_PROCESS)
+async def test_a_job_cannot_reach_keys_by_etcds_own_clients(
+    attack: str, attacker: Job, victim: Job, root: EtcdClient
+) -> None:
+    await victim.etcd.txn(Txn((), (Put(victim.keys.spec, b"of B"),)))
+    name = victim.keys.spec.encode()
+    request = b"\x0a" + _varint(len(name)) + name
+    async with bare_channel(attacker.endpoint) as channel:
+        with pytest.raises(grpc.RpcError, match=r"PERMISSION_DENIED|permission denied"):
+            await channel.unary_unary(IN_PROCESS[attack], bytes, bytes)(request, timeout=10)
+    assert [kv.key for kv in (await root.range(victim.keys.all)).kvs] == [victim.keys.spec]
+
+
 async def test_a_job_cannot_touch_the_lease_of_another(attacker: Job, victim: Job, root: EtcdClient) -> None:
     lease = await victim.etcd.lease_grant(60)
     await victim.etcd.txn(Txn((), (Put(victim.keys.closer, b"of B", lease=lease.id),)))

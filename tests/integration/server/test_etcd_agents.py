@@ -4,6 +4,8 @@ import contextlib
 import itertools
 import random
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -49,7 +51,7 @@ def start(
         "max_nodes": high,
         "local_addr": "127.0.0.1",
         "keep_alive": 2,
-        "last_call_timeout": 0.2,
+        "last_call_timeout": 1,
     }
     return agents.start(entrypoint, rendezvous=rendezvous, **more)
 
@@ -67,6 +69,37 @@ def test_b_004_06_agents_of_two_roles_have_contiguous_ranks_and_end_together(
     results = [agent.result() for agent in made]
     assert [result["state"] for result in results] == ["SUCCEEDED"] * 2
     assert sorted(value for result in results for value in result["values"].values()) == ["0", "1", "2"]
+
+
+FORK = """
+import multiprocessing, sys
+from elasticjob_agent.rendezvous import RendezvousParameters
+from elasticjob_agent.rendezvous.registry import get_rendezvous_handler
+from elasticjob_agent.server import WorkerSpec
+from elasticjob_agent.server.local_elastic_agent import LocalElasticAgent
+
+def run(name):
+    parameters = RendezvousParameters("etcd", sys.argv[1], name, 1, 1, local_addr="127.0.0.1")
+    handler = get_rendezvous_handler(parameters)
+    spec = WorkerSpec(role="r", local_world_size=1, entrypoint="true", rdzv_handler=handler, monitor_interval=1)
+    print(LocalElasticAgent(spec).run().state.name, flush=True)
+
+run(sys.argv[2])
+child = multiprocessing.get_context("fork").Process(target=run, args=(sys.argv[2] + "-2",))
+child.start()
+child.join()
+print(child.exitcode)
+"""
+
+
+def test_an_agent_in_a_fork_of_a_process_that_ran_one_ends_at_once_with_the_cure(
+    etcd_server: EtcdServer, run_id: str
+) -> None:
+    command = [sys.executable, "-c", FORK, etcd_server.endpoint.targets[0], run_id]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    assert ended.stdout.split() == ["SUCCEEDED", "1"]
+    assert "RendezvousConnectionError: the rendezvous ended: this process cannot speak to etcd" in ended.stderr
+    assert "start it by the method 'spawn' or 'forkserver'" in ended.stderr
 
 
 def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(

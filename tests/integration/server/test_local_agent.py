@@ -247,13 +247,15 @@ class Closed:
         monkeypatch.setattr(local_elastic_agent, "start_processes", spied)
 
 
-def test_b_004_43_shutdown_time_out_reaches_the_context_unchanged(
+def test_b_004_43_shutdown_time_out_reaches_the_context_unchanged_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = Closed(monkeypatch)
     made = agent(tmp_path, entrypoints.environment, limits={"shutdown_timeout": 17})
+    before = signal.getsignal(signal.SIGTERM)
     made.run()
-    assert (signal.SIGTERM, 17) in closed.calls
+    assert [call for call in closed.calls if call] == [(signal.SIGTERM, 17)]  # the context closes itself, too
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_b_004_44_worker_that_hangs_in_the_kernel_ends_the_agent_without_a_restart(tmp_path: Path) -> None:

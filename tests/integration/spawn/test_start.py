@@ -1,6 +1,8 @@
 """Starting: what cannot be started, and that then nothing is left."""
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -88,6 +90,24 @@ def test_b_003_23_a_failed_start_in_parallel_leaves_none_of_the_others(monkeypat
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_function_returns_is_nobody_s_concern_and_need_not_be_picklable(method: str) -> None:
     start_processes(functions.return_what_cannot_be_pickled, start_method=method)
+
+
+def test_no_start_method_is_the_default_of_multiprocessing(tmp_path: Path) -> None:
+    context = start_processes(functions.note_pid, args=(tmp_path,), nprocs=1, join=False, start_method=None)
+    assert context is not None
+    while not context.join():
+        pass
+    assert int((tmp_path / "pid of 0").read_text()) == context.pids()[0]
+
+
+@pytest.mark.parametrize("default", METHODS)
+def test_the_default_of_multiprocessing_is_what_was_set_there(default: str) -> None:
+    program = (
+        "import multiprocessing; from elasticjob_agent.supervisor import resolve_method\n"
+        f"multiprocessing.set_start_method({default!r}); print(resolve_method(None), resolve_method('spawn'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == [default, "spawn"]
 
 
 def test_an_unknown_start_method_is_a_value_error_naming_those_there_are() -> None:

@@ -106,9 +106,9 @@ def test_workers_of_this_node(text: str, environment: dict[str, str], count: int
     assert arguments.parse_nproc(text, environment, two_gpus) == count
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", ""])
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "", "1025", "1" * 5000])
 def test_workers_that_are_no_number(text: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="it must be a number from 1, auto, gpu, cpu or xpu"):
+    with pytest.raises(UsageError, match="it must be a number from 1 to 1024, auto, gpu, cpu or xpu"):
         arguments.parse_nproc(text, {}, tmp_path)
 
 

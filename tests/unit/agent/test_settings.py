@@ -64,6 +64,20 @@ def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
     assert settings.from_pod(namespace, POD, LOGS).profile.brief is None
 
 
+@pytest.mark.parametrize(("text", "seconds"), [(None, 600.0), ("", 600.0), ("5", 5.0), ("1.5", 1.5)])
+def test_in_a_pod_etcd_is_tried_for_as_long_as_the_manifest_says(text: str | None, seconds: float) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    told = {} if text is None else {names.ENV_JOIN_TIMEOUT: text}
+    assert settings.from_pod(namespace, {**POD, **told}, LOGS).join_timeout_s == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_in_a_pod_a_join_timeout_that_is_no_time_is_refused(text: str) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    with pytest.raises(UsageError, match="must be a number of seconds above 0"):
+        settings.from_pod(namespace, {**POD, names.ENV_JOIN_TIMEOUT: text}, LOGS)
+
+
 def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     assert settings.from_pod(namespace, {**POD, names.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.brief is None
@@ -77,6 +91,15 @@ def test_an_elastic_job() -> None:
     spec = made(f"{ETCD} --nnodes 2:4 --max-restarts 3 --rdzv-conf join_timeout=9").profile.own_spec
     assert spec is not None
     assert (spec.min, spec.max, spec.desired, spec.max_restarts, spec.join_timeout_s) == (2, 4, 4, 3, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("conf", "last_call_s"), [("join_timeout=9", 1.0), ("last_call_timeout=7", 7.0), ("last_call_timeout=0", 0.0)]
+)
+def test_how_long_more_nodes_are_waited_for_can_be_chosen(conf: str, last_call_s: float) -> None:
+    spec = made(f"{ETCD} --rdzv-conf {conf}").profile.own_spec
+    assert spec is not None
+    assert spec.last_call_s == last_call_s
 
 
 def test_how_restarts_are_counted_and_delayed_can_be_said() -> None:
@@ -140,7 +163,7 @@ def test_which_signals_and_which_python() -> None:
     ("line", "environment", "why"),
     [
         ("--logs-specs mine", {}, "--logs-specs mine: such classes need torch"),
-        ("--numa-binding exclusive --nproc-per-node 5000", {}, "--numa-binding exclusive: workers cannot be bound"),
+        ("--numa-binding exclusive --nproc-per-node 1024", {}, "--numa-binding exclusive: workers cannot be bound"),
         ("", {"PET_NUMA_BINDING": "near"}, "--numa-binding near: it must be one of core-complex, exclusive, node"),
         ("--rdzv-id a/b", {}, "it must be a name without a slash"),
         ("", {"PET_START_METHOD": "thread"}, "--start-method thread: it must be one of spawn, fork, forkserver"),

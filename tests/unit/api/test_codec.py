@@ -108,3 +108,103 @@ def test_defaults_are_left_out_unless_they_are_wanted() -> None:
 
 def test_whole_numbers_of_seconds_are_written_as_such() -> None:
     assert codec.write(Whole("w", wait_s=2.0, ratio=0.25)) == {"name": "w", "waitSeconds": 2, "ratio": 0.25}
+
+
+NEWER = {
+    "name": "w", "mood": "good", "parts": [{"size": 1, "shape": "round"}, {"size": 2, "colour": "mauve"}],
+    "byName": {"a": {"size": 3, "x": {"y": 1}}}, "count": "some", "maybe": {"size": 5, "z": None}, "free": {"any": 1},
+}  # fmt: skip
+
+
+def test_what_a_newer_version_adds_is_ignored_and_named_at_every_depth() -> None:
+    ignored: list[str] = []
+    read = codec.read_known(Whole, NEWER, "spec", ignored)
+    assert read == Whole("w", (Part(1), Part(2)), {"a": Part(3)}, "auto", maybe=Part(5), free={"any": 1})
+    assert ignored == [
+        "spec.mood", "spec.parts[0].shape", "spec.parts[1].colour", "spec.byName.a.x", "spec.count", "spec.maybe.z",
+    ]  # fmt: skip
+
+
+def test_the_strict_reader_refuses_the_same() -> None:
+    with pytest.raises(CodecError, match=r"^spec\.mood: unknown field"):
+        codec.read(Whole, NEWER, "spec")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    colour: Colour
+    name: str = "n"
+
+
+@dataclass(frozen=True)
+class Rules:
+    rules: tuple[Chosen, ...] = ()
+
+
+def test_a_list_with_an_item_that_needs_an_unknown_word_is_left_out_as_a_whole() -> None:
+    """Order may matter in it: without one rule another one would match."""
+    ignored: list[str] = []
+    value = {"rules": [{"colour": "mauve"}, {"colour": "red"}]}
+    assert codec.read_known(Rules, value, "spec", ignored) == Rules()
+    assert ignored == ["spec.rules[0].colour"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[], {"name": 7}, {"name": "w", "parts": {}}, {"name": "w", "on": 1}, {"name": "w", "count": [1]}, {}],
+)
+def test_what_no_version_writes_is_an_error_to_the_tolerant_reader_too(value: Any) -> None:
+    with pytest.raises(CodecError):
+        codec.read_known(Whole, value)
+
+
+class Weather(Enum):
+    SUN = "sun"
+    OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "Weather":
+        return cls.OTHER
+
+
+@dataclass(frozen=True)
+class Day:
+    weather: Weather
+    night: Weather | str = Weather.SUN
+
+
+def test_an_enum_that_has_a_member_for_unknown_words_takes_it() -> None:
+    ignored: list[str] = []
+    assert codec.read_known(Day, {"weather": "hail"}, "", ignored) == Day(Weather.OTHER)
+    assert ignored == ["weather"]
+    with pytest.raises(CodecError, match="'hail' is not one of sun, other"):
+        codec.read(Day, {"weather": "hail"})
+
+
+def test_a_field_that_may_be_a_text_keeps_an_unknown_word() -> None:
+    assert codec.read_known(Rest, {"colour": "mauve"}) == Rest("mauve")
+    assert codec.read_known(Rest, {"colour": "blue"}) == Rest(Colour.BLUE)
+
+
+@dataclass(frozen=True)
+class Rest:
+    colour: Colour | str = Colour.RED
+
+
+def test_of_a_broken_value_all_that_fits_is_read() -> None:
+    ignored: list[str] = []
+    value = {
+        "name": "w", "parts": [{"size": "x"}, 5, {"size": 2, "colour": ["?"]}], "byName": {"a": None, "b": {"size": 1}},
+        "count": 1.5, "ratio": {}, "waitSeconds": 2, "on": None, "maybe": {"colour": "red"}, "new": 1,
+    }  # fmt: skip
+    assert codec.read_what_fits(Whole, value, "spec", ignored) == Whole("w", (Part(2),), {"b": Part(1)}, wait_s=2.0)
+    assert ignored == [
+        "spec.parts[0].size", "spec.parts[1]", "spec.parts[2].colour", "spec.byName.a", "spec.count", "spec.ratio",
+        "spec.on", "spec.maybe.size", "spec.new",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, 5, [], {}, {"name": 7}])
+def test_without_its_required_fields_nothing_can_be_read(value: Any) -> None:
+    with pytest.raises(CodecError):
+        codec.read_what_fits(Whole, value)

@@ -1,7 +1,7 @@
 """The layout of keys: each key says what it is, no two kinds meet, and nothing else is taken for one."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticjob_api.keys import Keys, ParsedKey, cli_prefix, job_prefix
@@ -78,6 +78,12 @@ def test_node_keys_sort_by_slot() -> None:
         f"{KEYS.failures(1)}0001",
         f"{KEYS.prefix}/c/failures/-1/0001.0",
         f"{KEYS.spec}\n",
+        f"{KEYS.prefix}/c/done/{'9' * 5000}/0001",  # `int` would refuse so many digits
+        f"{KEYS.prefix}/c/failures/{'9' * 5000}/0001.0",
+        f"{KEYS.prefix}/c/failures/1/0001.{'9' * 5000}",
+        f"{KEYS.prefix}/c/done/12345678901/0001",
+        f"{KEYS.prefix}/c/done/\N{ARABIC-INDIC DIGIT ONE}/0001",
+        f"{KEYS.prefix}/c/done/1/000\udcff",
     ],
 )
 def test_other_keys_are_none_of_this_layout(key: str) -> None:
@@ -87,3 +93,12 @@ def test_other_keys_are_none_of_this_layout(key: str) -> None:
 def test_prefixes_of_an_operators_job_and_of_the_command_line() -> None:
     assert job_prefix(cluster="c", namespace="n", name="j", uid="u") == "/elasticjob/c/n/j/u"
     assert cli_prefix("run-1") == "/elasticjob/cli/run-1"
+
+
+@settings(max_examples=500)
+@given(
+    rest=st.text(max_size=60) | st.from_regex(r"c/(done|failures)/[^/]{1,20}/[^/]{1,8}(\.[^/]{1,12})?", fullmatch=True)
+)
+def test_any_key_below_the_prefix_is_parsed_or_is_none_of_this_layout(rest: str) -> None:
+    found = KEYS.parse(f"{KEYS.all}{rest}")
+    assert found is None or all(number is None or 0 <= number < 10**10 for number in (found.round, found.local_rank))

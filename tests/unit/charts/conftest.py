@@ -32,9 +32,9 @@ def helm() -> Path:
 def template(helm: Path) -> Run:
     """Run `helm template` with these values, given as `--set` takes them."""
 
-    def run(*values: str, options: tuple[str, ...] = (), release: str = "elasticjob") -> Any:
+    def run(*values: str, options: tuple[str, ...] = (), release: str = "elasticjob", chart: Path = CHART) -> Any:
         sets: list[str] = [word for value in values for word in ("--set", value)]
-        command = [str(helm), "template", release, str(CHART), "--namespace", NAMESPACE, *sets, *options]
+        command = [str(helm), "template", release, str(chart), "--namespace", NAMESPACE, *sets, *options]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     return run
@@ -44,8 +44,10 @@ def template(helm: Path) -> Run:
 def render(template: Run) -> Render:
     """The objects of a release with these values."""
 
-    def run(*values: str, options: tuple[str, ...] = (), release: str = "elasticjob") -> list[Object]:
-        done = template(*values, options=options, release=release)
+    def run(
+        *values: str, options: tuple[str, ...] = (), release: str = "elasticjob", chart: Path = CHART
+    ) -> list[Object]:
+        done = template(*values, options=options, release=release, chart=chart)
         assert done.returncode == 0, done.stderr
         return [found for found in yaml.safe_load_all(done.stdout) if found]
 

@@ -6,6 +6,7 @@ import pytest
 
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.manifest import read_manifest
+from elasticjob_cli.output import read_yaml
 
 _GOOD = """\
 apiVersion: elasticjob.io/v1alpha1
@@ -138,3 +139,23 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_folder_is_no_manifest(tmp_path: Path) -> None:
     with pytest.raises(InvalidManifest, match="is a folder"):
         read_manifest(tmp_path)
+
+
+def bomb(levels: int) -> str:
+    """A few hundred bytes that stand for ten to the power of `levels`."""
+    lines = ["a0: &a0 x"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels + 1)]
+    return "\n".join(lines)
+
+
+def test_aliases_that_stand_for_very_much_are_refused_at_once(tmp_path: Path) -> None:
+    assert _fault(tmp_path, bomb(40)).endswith("values, of at most 100,000; use fewer")
+    with pytest.raises(InvalidManifest, match="with its aliases written out it has 123,456,799 values"):
+        read_yaml(str(_write(tmp_path, bomb(8))))
+
+
+def test_what_contains_itself_or_is_too_deep_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for text in ("a: &a [*a]", "a: &a {b: *a}"):
+        with pytest.raises(InvalidManifest, match="a part of it contains itself"):
+            read_yaml(str(_write(tmp_path, text)))
+    with pytest.raises(InvalidManifest, match="is nested too deeply to be read"):
+        read_yaml(str(_write(tmp_path, "[" * 5000 + "]" * 5000)))

@@ -1,10 +1,12 @@
 """The folder of a run."""
 
+import stat
 from pathlib import Path
 
 import pytest
 
 from elasticjob_cli.errors import RunFolderError
+from elasticjob_cli.local.keeping import write_resource
 from elasticjob_cli.local.runfolder import default_path, make_run_folder
 
 
@@ -18,6 +20,13 @@ def test_all_parts_lie_inside(tmp_path: Path) -> None:
     folder = make_run_folder(tmp_path / "a" / "b")
     parts = (folder.etcd, folder.pods, folder.host, folder.logs, folder.log, folder.resource)
     assert {part.parent for part in parts} == {tmp_path / "a" / "b"}
+
+
+def test_nobody_else_of_this_machine_may_look_into_it(tmp_path: Path) -> None:
+    folder = make_run_folder(tmp_path / "a" / "b")
+    write_resource(folder, {"kind": "ElasticJob"})
+    made = (folder.path, folder.pods, folder.host, folder.logs, folder.log, folder.resource)
+    assert {stat.S_IMODE(part.stat().st_mode) & 0o077 for part in made} == {0}
 
 
 def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:

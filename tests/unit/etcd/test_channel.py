@@ -16,6 +16,7 @@ from elasticjob_etcd.protocol import Endpoint
         (("127.0.0.1:2379",), "ipv4:127.0.0.1:2379"),
         (("10.0.0.1:1", "10.0.0.2:2"), "ipv4:10.0.0.1:1,10.0.0.2:2"),
         (("[::1]:2379", "[fd00::1]:2379"), "ipv6:[::1]:2379,[fd00::1]:2379"),
+        (("unix:/run/etcd",), "unix:/run/etcd"),
     ],
 )
 def test_addresses_become_one_target(targets: tuple[str, ...], expected: str) -> None:

@@ -69,3 +69,20 @@ async def test_closing_a_keeper_leaves_the_lease_to_itself() -> None:
     await keeper.close()
     assert etcd.store.refreshes(lease.id) == 0
     assert not keeper.lost.is_set()
+
+
+async def test_a_refresh_without_an_answer_for_a_quarter_of_the_ttl_is_a_stall_and_stays_known() -> None:
+    now = [100.0]
+    etcd = MemoryEtcd(MemoryStore(min_ttl_s=60.0))
+    keeper = LeaseKeeper(etcd, replace(etcd.store.grant(60), ttl_s=0.3), lambda: now[0])
+    etcd.disconnect()
+    await aeventually(lambda: keeper._backoff._failures, what="a refresh without an answer")
+    now[0] += 0.07
+    assert keeper.stalled_at_s < 0.0
+    now[0] += 0.01
+    assert keeper.stalled_at_s == now[0]
+    etcd.reconnect()
+    await aeventually(lambda: etcd.store.refreshes(keeper.lease.id), what="an answer")
+    answered_s, now[0] = now[0], now[0] + 0.05
+    assert keeper.stalled_at_s == answered_s
+    await keeper.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.server_log import explain, rejects_flag
+from elasticjob_etcd.server_log import explain, last_error, rejects_flag
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,17 @@ def test_the_last_words_are_put_into_one_sentence(tmp_path: Path, text: str, exp
     log = tmp_path / "etcd.log"
     log.write_text(text)
     assert explain(log, port=2379, otherwise="it ended") == expected.format(log=log)
+
+
+def test_the_last_error_is_found_above_a_stack(tmp_path: Path) -> None:
+    log = tmp_path / "etcd.log"
+    log.write_text(
+        '{"level":"error","msg":"slow"}\n{"level":"panic","msg":"cannot commit","error":"no space left on device"}\n'
+        '{"level":"info","msg":"news"}\npanic: cannot commit\n\ngoroutine 1 [running]:\n\tmain.go:1\n'
+    )
+    assert last_error(log) == "cannot commit: no space left on device"
+    log.write_text('{"level":"info","msg":"news"}\n')
+    assert last_error(log) == ""
 
 
 def test_a_log_that_is_missing_is_no_error(tmp_path: Path) -> None:

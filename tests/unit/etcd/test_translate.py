@@ -6,7 +6,7 @@ import pytest
 from grpc import StatusCode
 from grpc.aio import AioRpcError, Metadata
 
-from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, Refused, Unavailable
+from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, Refused, Unavailable
 from elasticjob_etcd.translate import translate, translate_cancel
 
 
@@ -26,7 +26,8 @@ def translated(code: StatusCode, details: str) -> EtcdError:
         (StatusCode.UNKNOWN, "auth: revision in header is old", Unavailable),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", Unavailable),
         (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Unavailable),
-        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Unavailable),
+        (StatusCode.RESOURCE_EXHAUSTED, "the limit of one job of 60 leases is reached", Unavailable),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", NoSpace),
         (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Unavailable),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", Refused),
         (StatusCode.INVALID_ARGUMENT, "etcdserver: key is not provided", Refused),

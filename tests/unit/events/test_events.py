@@ -2,12 +2,14 @@
 
 import json
 import logging
+import os
 import pickle
 
 import pytest
 
 from elasticjob_agent import events
-from elasticjob_agent.events import Event, EventSource
+from elasticjob_agent.events import Event, EventSource, NodeState, RdzvEvent
+from elasticjob_agent.events.handlers import _log_handlers
 
 
 class Kept(logging.Handler):
@@ -55,3 +57,47 @@ def test_null_is_silent_and_console_writes_to_standard_error_as_it_is_now(capsys
 def test_unknown_destination_is_an_error_that_names_those_there_are() -> None:
     with pytest.raises(ValueError, match="'nowhere': known destinations are console, "):
         events.record(EVENT, "nowhere")
+
+
+@pytest.fixture
+def rendezvous_events(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    kept = Kept()
+    monkeypatch.setitem(_log_handlers, "dynamic_rendezvous", kept)
+    return kept
+
+
+def test_event_of_a_rendezvous_survives_json_and_pickle() -> None:
+    event = RdzvEvent("a.py:b", "run", "text", "host", 7, NodeState.RUNNING, rank=3)
+    assert RdzvEvent.deserialize(event.serialize()) == event
+    assert RdzvEvent.deserialize(event) is event
+    assert pickle.loads(pickle.dumps(event)) == event
+    assert str(event) == event.serialize()
+
+
+def test_event_of_a_rendezvous_names_the_function_that_tells_it(rendezvous_events: Kept) -> None:
+    events.construct_and_record_rdzv_event("run", "joined", NodeState.RUNNING, hostname="host", rank=2)
+    (event,) = map(RdzvEvent.deserialize, rendezvous_events.said)
+    name = "test_events.py:test_event_of_a_rendezvous_names_the_function_that_tells_it"
+    assert event == RdzvEvent(name, "run", "joined", "host", os.getpid(), NodeState.RUNNING, rank=2)
+
+
+def test_event_of_a_failed_rendezvous_has_the_traceback(rendezvous_events: Kept) -> None:
+    try:
+        int("no")
+    except ValueError:
+        events.construct_and_record_rdzv_event("run", "failed", NodeState.FAILED, name="close", hostname="h", pid=1)
+    event = RdzvEvent.deserialize(rendezvous_events.said[0])
+    assert (event.name, event.pid) == ("test_events.py:close", 1)
+    assert "ValueError: invalid literal" in event.error_trace
+
+
+def test_event_of_a_rendezvous_goes_nowhere_unless_somebody_wants_it(capsys: pytest.CaptureFixture[str]) -> None:
+    events.construct_and_record_rdzv_event("run", "joined", NodeState.RUNNING)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_logger_of_a_destination_has_its_handler_once_and_no_parents(rendezvous_events: Kept) -> None:
+    logger = events._get_or_create_logger("dynamic_rendezvous")
+    assert events._get_or_create_logger("dynamic_rendezvous") is logger
+    logger.info("once")
+    assert (rendezvous_events.said, logger.propagate) == (["once"], False)

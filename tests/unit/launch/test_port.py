@@ -1,5 +1,6 @@
 """The port of rank 0: where it is looked for, and that it is held."""
 
+import errno
 import os
 import signal
 import socket
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.launch import free_port
+from elasticjob_agent import master_port, port_choice
+from elasticjob_agent.launch import free_port, port
 from elasticjob_agent.launch.port import HeldPort
+from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.port_choice import candidates, ephemeral_range
 
 
@@ -46,6 +49,19 @@ def test_b_002_05_a_released_port_is_still_kept_from_other_launches() -> None:
         turns = iter([held.number, 21000, 21001, 21002])
         with HeldPort(lambda _low, _high: next(turns)) as other:
             assert other.number != held.number
+
+
+def test_another_user_who_has_taken_all_marks_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def taken(_number: int) -> socket.socket:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    for module in (port_choice, master_port, port):
+        monkeypatch.setattr(module, "marked", taken)
+    with HeldPort() as held:
+        assert held.number > 0
+    master = MasterPort("127.0.0.1")
+    assert master.renew() > 0
+    master.close()
 
 
 def test_b_002_05_a_closed_port_may_be_had_again() -> None:

@@ -68,6 +68,10 @@ def test_b_004_41_prof_of_a_function_names_its_module_without_packages(kept: Kep
     assert set(kept.named) == {"test_metrics.alone.success", "test_metrics.alone.duration.ms"}
 
 
+def test_the_name_of_a_metric_can_be_asked_for() -> None:
+    assert (api._get_metric_name(Base.works), api._get_metric_name(alone)) == ("Base.works", "test_metrics.alone")
+
+
 def test_b_004_41_prof_of_a_failure_puts_its_duration_too_in_its_group(kept: Kept) -> None:
     with pytest.raises(KeyError):
         Base().fails()

@@ -66,6 +66,13 @@ def test_b_000_51_no_files_or_none_that_come(tmp_path: Path) -> None:
         tail.stop()
 
 
+def test_what_follows_files_is_none_without_files(tmp_path: Path) -> None:
+    assert TailLog("w", {}, io.StringIO()).start()._threadpool is None
+    tail = TailLog("w", {0: str(tmp_path / "0")}, io.StringIO()).start()
+    assert tail._threadpool is not None
+    tail.stop()
+
+
 def test_b_000_51_a_directory_costs_one_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "1").write_text("line\n")
     dst = io.StringIO()

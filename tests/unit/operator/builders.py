@@ -14,6 +14,7 @@ from elasticjob_api.world import Member, Membership, State, World
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.pods import Pod
+from elasticjob_operator.revision import wanted_revision
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import to_rfc3339
 from elasticjob_operator.view import LiveNode, View
@@ -116,6 +117,8 @@ def running(*slots: int, **fields: Any) -> View:
 
 def seen(of: ElasticJob, at: View, *pods: Pod, **fields: Any) -> Observed:
     given = {"ledger": Ledger(), "settings": SETTINGS, "now_s": NOW_S, **fields}
+    given.setdefault("monotonic_s", given["now_s"])
+    given["ledger"].revision = given["ledger"].revision or wanted_revision(of, given["settings"])
     return Observed(job=of, pods=by_name(*pods), view=at, **given)
 
 

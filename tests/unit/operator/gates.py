@@ -76,18 +76,46 @@ class GatedCluster:
         made: Object = await self._pass(f"create {resource.value}", lambda: self._inner.create(resource, body))
         return made
 
+    async def create_strictly(self, resource: Resource, body: Object) -> Object:
+        made: Object = await self._pass(f"create {resource.value}", lambda: self._inner.create(resource, body))
+        return made
+
     async def apply(self, resource: Resource, body: Object) -> Object:
         made: Object = await self._pass(f"apply {resource.value}", lambda: self._inner.apply(resource, body))
         return made
 
-    async def patch_status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any]) -> None:
-        await self._pass("status", lambda: self._inner.patch_status(resource, namespace, name, status))
-
-    async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, grace_s: float | None = None
+    async def patch_status(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        uid: str | None = None,
+        version: str | None = None,
     ) -> None:
         await self._pass(
-            f"delete {name}", lambda: self._inner.delete(resource, namespace, name, uid=uid, grace_s=grace_s)
+            "status",
+            lambda: self._inner.patch_status(resource, namespace, name, status, uid=uid, version=version),
+        )
+
+    async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
+        made: str = await self._pass("claim", lambda: self._inner.claim(resource, namespace, name, own, version))
+        return made
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        grace_s: float | None = None,
+    ) -> None:
+        await self._pass(
+            f"delete {name}",
+            lambda: self._inner.delete(resource, namespace, name, uid=uid, version=version, grace_s=grace_s),
         )
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ from elasticjob_api.world import (
 )
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.memory import MemoryStore
-from elasticjob_etcd.protocol import Op, Put, Target, Txn, TxnResult
+from elasticjob_etcd.protocol import Delete, Op, Put, Target, Txn, TxnResult
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
@@ -34,6 +34,8 @@ from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.policy.churn import LONGEST_S
+from elasticjob_operator.timestamps import to_rfc3339
+from tests.faults.newer_version import newer_json
 from tests.unit.operator.gates import Held
 from tests.unit.operator.process import Process
 
@@ -43,13 +45,19 @@ _TURNS = 12
 
 
 class CountingCluster(MemoryCluster):
-    """Remembers how often each pod name was created."""
+    """Remembers how often each pod name was created; may refuse pods as a quota does."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.created: Counter[str] = Counter()
+        self.refusal: Exception | None = None
+        """What it answers to the creation of a pod; None: it creates it."""
+        self.refused: Counter[str] = Counter()
 
     async def create(self, resource: Resource, body: Object) -> Object:
+        if resource is Resource.POD and self.refusal is not None:
+            self.refused[name_of(body)] += 1
+            raise self.refusal
         made = await super().create(resource, body)
         if resource is Resource.POD:
             self.created[name_of(made)] += 1
@@ -78,6 +86,9 @@ class Model:
     def __init__(self, **spec: Any) -> None:
         self.loop = asyncio.new_event_loop()
         self.now_s = 1_700_000_000.0
+        """The API server's wall clock, and every monotonic one."""
+        self.wrong_by_s = 0.0
+        """How far the operator's wall clock is ahead of the API server's."""
         self.store = ChainedStore()
         self.cluster = CountingCluster(clock=lambda: self.now_s)
         self.suffixes: Iterator[str] = (f"p{n:04d}" for n in itertools.count(1))
@@ -85,14 +96,25 @@ class Model:
         self._incarnations = (f"{n:08x}" for n in itertools.count(1))
         self._leases: dict[str, int] = {}
         self.closed_at_s: dict[int, float] = {}
-        """Round → when it became active."""
+        """Round → when it became active at the earliest, by the operator's wall clock."""
+        self.agent_image = "agent:0"
+        """What the operator's next process is told to use."""
         self.in_flight: list[Held] = []
+        self.landed_late: set[str] = set()
+        """Pods whose creation took effect longer after the request than an API server works on one."""
         self.status_is_stale = False
         """A status of long ago has landed, and has not been corrected yet."""
         self.job = self.run(self.cluster.create(Resource.JOB, _manifest(spec)))
         self.key = jobkey.of_job(self.job)
         self.keys = Keys(job_prefix(cluster="c", namespace=NAMESPACE, name="j", uid=self.key.uid))
         self.process = self._start()
+        self.other: Process | None = None
+        """Another operator that believes that it leads, too; it does nothing until `swap`."""
+
+    def set_wall_clock(self, wrong_by_s: float) -> None:
+        """The wall clock of the operator's machine is stepped: no time passes."""
+        self.wrong_by_s = wrong_by_s
+        self.closed_at_s = {round_: min(at_s, self.now_s + wrong_by_s) for round_, at_s in self.closed_at_s.items()}
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         result = self.loop.run_until_complete(work)
@@ -104,6 +126,7 @@ class Model:
         self.loop.run_until_complete(_turns())
 
     def close(self) -> None:
+        self.end_other()
         self.loop.run_until_complete(self.process.stop())
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
@@ -165,11 +188,39 @@ class Model:
         self.run(self.process.stop())
         self.process = self._start(deliver_jobs=deliver_jobs, deliver_pods=deliver_pods)
 
+    def leave_newer_status(self) -> None:
+        """A newer operator has written the status: it has fields that this version does not know."""
+        if status := self.status():
+            self.run(self.cluster.patch_status(Resource.JOB, NAMESPACE, "j", newer_json(status)))
+
+    def lose_keys(self) -> None:
+        """Etcd begins anew, and no status of long ago is on its way any more."""
+        self.in_flight = [held for held in self.in_flight if held.what != "status"]
+        self._put(Delete(self.keys.all, prefix=True))
+
+    def start_another(self) -> None:
+        """A second operator leads; the first one believes that it still does."""
+        self.other, self.process = self.process, self._start()
+        self.status_is_stale = True
+
+    def swap(self) -> None:
+        """From now on the other one is `process`: each does something, in any order."""
+        if self.other is not None:
+            self.other, self.process = self.process, self.other
+
+    def end_other(self) -> None:
+        """One of the two learns that it does not lead: what it has asked for is still on its way."""
+        if self.other is not None:
+            self.in_flight += [held for held in self.other.gate.held if held.writes]
+            self.run(self.other.stop())
+            self.other = None
+
     def land(self, index: int) -> None:
         """A request of long ago takes place."""
-        held = self.in_flight.pop(index)
+        held, before = self.in_flight.pop(index), set(self.cluster.created)
         self.status_is_stale |= held.what == "status"
         self.run(held.pass_through())
+        self.landed_late |= set(self.cluster.created) - before
 
     # Kubelets and agents.
 
@@ -187,7 +238,8 @@ class Model:
 
     def end_pod(self, pod: Object, *, exit_code: int, disrupted: bool = False) -> None:
         """Its containers end; the lease lives on for a while."""
-        state = {"terminated": {"exitCode": exit_code, "reason": "Error"}}
+        ended = {"exitCode": exit_code, "reason": "Error", "finishedAt": to_rfc3339(self.now_s)}
+        state = {"terminated": ended}
         status: dict[str, Any] = {"phase": "Failed", "containerStatuses": [{"name": "trainer", "state": state}]}
         if disrupted:
             status["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
@@ -252,7 +304,7 @@ class Model:
         nprocs = f"1x{len(members)}"
         world_put = Put(self.keys.world, encode_world(replace(active, nprocs=nprocs)))
         self._put(world_put, Put(self.keys.members, membership))
-        self.closed_at_s[round_] = self.now_s
+        self.closed_at_s[round_] = self.now_s + self.wrong_by_s
         for member in members:
             self._report(member, round_, WorkerState.HEALTHY)
 
@@ -305,6 +357,11 @@ class Model:
             ended = replace(world, state=State.SUCCEEDED, nonce=next(self.nonces), cause=Cause.SUCCEEDED)
             self._put(Put(self.keys.world, encode_world(ended)))
 
+    def is_done(self, round_: int, member: Member) -> bool:
+        """It has said that all of its workers ended with 0."""
+        kv = self.store.get(self.keys.done(round_, member.slot))
+        return kv is not None and decode(Done, kv.value).incarnation == member.incarnation
+
     def _put(self, *ops: Op) -> None:
         self.store.txn(Txn((), ops))
         self.settle()
@@ -320,9 +377,15 @@ class Model:
 
     def quiesce_without_landing(self) -> None:
         """The operator works undisturbed and up to date; what is still on its way stays there."""
-        self.process.mirror_etcd.reconnect()
+        self.etcd_is_away(away=False)
         self.finish_turn()
         self.catch_up()
+
+    def etcd_is_away(self, *, away: bool) -> None:
+        """For the operator: its probe has no answer, and its mirror stands still."""
+        self.process.health.trouble = "etcd does not answer" if away else ""
+        (self.process.mirror_etcd.disconnect if away else self.process.mirror_etcd.reconnect)()
+        self.settle()
 
     def catch_up(self) -> None:
         """The operator works undisturbed until nothing changes any more."""
@@ -353,7 +416,9 @@ class Model:
         return True
 
     def _waits_for_a_pod(self) -> bool:
-        """A slot has none: its pods have come and gone too often."""
+        """A slot has none: its pods have come and gone too often. One that is refused is not waited for."""
+        if self.cluster.refusal is not None:
+            return False
         world, live = self.world(), {name_of(pod) for pod in self.pods() if is_live(pod)}
         return (world is None or not world.state.final) and not self.named() <= live
 
@@ -375,11 +440,14 @@ def is_bound(pod: Object) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
+def template(image: str = "example/trainer:1") -> Object:
+    return {"spec": {"containers": [{"name": "trainer", "image": image, "command": ["train"]}]}}
+
+
 def _manifest(spec: dict[str, Any]) -> Object:
-    template = {"spec": {"containers": [{"name": "trainer", "image": "i", "command": ["train"]}]}}
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
         "metadata": {"name": "j", "namespace": NAMESPACE},
-        "spec": {"template": template, **spec},
+        "spec": {"template": template(), **spec},
     }

@@ -1,9 +1,11 @@
 """One life of the operator in the model: a real Reconciler with caches that are filled when a test says so."""
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elasticjob_etcd.memory import MemoryEtcd
+from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth
 from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
@@ -17,7 +19,9 @@ from tests.unit.operator.gates import Gate, GatedCluster, GatedEtcd
 if TYPE_CHECKING:
     from tests.unit.operator.model import Model
 
-SETTINGS = Settings(cluster_id="c", operator_id="op", etcd_endpoints=("etcd:2379",), status_period_s=0.0)
+SETTINGS = Settings(
+    cluster_id="c", operator_id="op", installation="here", etcd_endpoints=("etcd:2379",), status_period_s=0.0
+)
 
 
 class Process:
@@ -30,14 +34,14 @@ class Process:
         self.jobs, self.pods = JobCache(_ignore), PodCache(_ignore, self._pod_deleted)
         self.mirror_etcd = MemoryEtcd(model.store)
         self.rendezvous = model.loop.run_until_complete(self._follow())  # as in life: within the loop that it is of
-        health = EtcdHealth(self.etcd, lambda: None)
-        sources = Sources(jobs=self.jobs, pods=self.pods, rendezvous=self.rendezvous, health=health)
+        self.health = EtcdHealth(self.etcd, lambda: None)
+        sources = Sources(jobs=self.jobs, pods=self.pods, rendezvous=self.rendezvous, health=self.health)
         self.reconciler = Reconciler(
             cluster=GatedCluster(model.cluster, self.gate),
             etcd=GatedEtcd(self.etcd, self.gate),
-            settings=SETTINGS,
+            settings=replace(SETTINGS, agent_image=model.agent_image),
             sources=sources,
-            clock=lambda: model.now_s,
+            clocks=Clocks(wall=lambda: model.now_s + model.wrong_by_s, monotonic=lambda: model.now_s),
             ids=Ids(suffix=lambda: next(model.suffixes), nonce=lambda: next(model.nonces)),
         )
         self.streams = {resource: model.cluster.watch(resource) for resource in (Resource.JOB, Resource.POD)}

@@ -20,7 +20,9 @@ def job(key: JobKey = JOB, **fields: Any) -> Object:
 
 def pod(name: str = "p", key: JobKey | None = JOB, uid: str = "") -> Object:
     labels = {"elasticjob.io/job-name": key.name, "elasticjob.io/job-uid": key.uid} if key else {}
-    return {"metadata": {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "labels": labels}}
+    owners = [{"kind": "ElasticJob", "uid": key.uid}] if key else []
+    identity = {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}"}
+    return {"metadata": {**identity, "labels": labels, "ownerReferences": owners}}
 
 
 def versioned(obj: Object, version: int) -> Object:
@@ -250,3 +252,13 @@ def test_anything_else_of_a_pod_is_a_change(then: Object) -> None:
 def test_a_pod_that_is_in_trouble_no_more_is_a_change() -> None:
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     assert good_news(phased("Pending", conditions=[unschedulable]), phased("Running")) == ([], [JOB, JOB])
+
+
+@pytest.mark.parametrize("change", [Change.MODIFIED, Change.LISTED])
+def test_a_pod_that_has_lost_its_owner_is_no_jobs_pod_any_more_and_counts_as_deleted_by_nobody(change: Change) -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    orphan = {"metadata": {**pod("p")["metadata"], "ownerReferences": []}}
+    pods.take(ObjectEvent(change, orphan))
+    assert (pods.names(), pods.changed, pods.deleted) == (set(), [JOB], [])
+    pods.take(ObjectEvent(Change.DELETED, orphan))
+    assert (pods.changed, pods.deleted) == ([], [])

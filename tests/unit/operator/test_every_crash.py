@@ -86,7 +86,7 @@ class DyingModel(Model):
         status, world, spec = self.status(), self.world(), self.spec()
         assert spec is not None
         assert world is not None
-        assert {name_of(pod) for pod in self.pods()} == self.named()
+        assert {name_of(pod) for pod in self.pods() if is_live(pod)} == self.named()
         assert set(self.cluster.created.values()) == {1}
         counts = ("restarts", "nodeLosses", "podReplacements", "rendezvousRound", "worldSize", "workerStates")
         return {

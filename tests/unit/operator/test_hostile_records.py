@@ -6,6 +6,7 @@ of records that a running job has go through the operator's own reader into a pl
 
 import json
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -18,9 +19,11 @@ from elasticjob_api.records import Done, Failure, Gone, GoneReason, Progress, Wo
 from elasticjob_api.world import encode_membership, encode_world
 from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
+from elasticjob_operator.cluster import job_records as job_records_module
 from elasticjob_operator.cluster.job_records import JobRecords
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.plan import plan
+from tests.faults.hostile_keys import HOSTILE_KEYS
 from tests.faults.mutations import NOT_FINITE, VALUES, mutated
 from tests.unit.operator import builders
 
@@ -153,6 +156,30 @@ def test_hostile_claims_of_a_world(world: dict[str, Any]) -> None:
     require_harmless(planned({**RUNNING, KEYS.world: encode_world(active)}))
 
 
+@pytest.mark.parametrize("key", HOSTILE_KEYS, ids=lambda key: f"{key!r:.30}")
+def test_hostile_keys_of_a_job(key: str) -> None:
+    made = planned({**RUNNING, f"{KEYS.prefix}{key}": b"x"})
+    require_harmless(made)
+    assert made.status == planned(RUNNING).status
+
+
+@settings(max_examples=300, deadline=None)
+@given(rest=st.text(max_size=60), value=st.binary(max_size=60))
+def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
+    require_harmless(planned({**RUNNING, f"{KEYS.all}{rest}": value}))
+
+
+def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else is wrong with the reader of one kind, the other keys and the other jobs are read."""
+    monkeypatch.setitem(job_records_module._DECODERS, "gone", lambda _data: 1 // 0)
+    assert planned(RUNNING).status is not None
+    found = JobRecords(KEYS)
+    found.put(KeyValue(KEYS.gone(1, "000000ff"), b"x", create_revision=1, mod_revision=1, version=1, lease=0))
+    assert ["a fault of the operator" in text for text in found.view(1).unreadable] == [True]
+    found.drop(KEYS.gone(1, "000000ff"))
+    assert found.empty
+
+
 def test_a_map_of_all_slots_makes_no_more_pods_than_the_job_may_have() -> None:
     flood = builders.record(*range(5000), max=MAX_REPLICAS)
     require_harmless(planned({**RUNNING, KEYS.spec: records.encode(flood)}))
@@ -163,3 +190,18 @@ def test_a_map_that_names_other_jobs_pods_touches_none_of_them() -> None:
     for slots in ({"victim": {"": "0-abcde"}}, {"": {"": "1=../../x"}}, {"j": {"": "99999-a"}}):
         foreign["slots"] = slots
         require_harmless(planned({**RUNNING, KEYS.spec: json.dumps(foreign).encode()}))
+
+
+def test_a_map_takes_no_more_memory_than_its_slots_whatever_its_names_share() -> None:
+    """Each slot repeats the beginning of its name, which the record has once: 900 KB were 24 GB of memory."""
+    slots = {"x" * 400_000: {"": " ".join(f"{slot}-a" for slot in range(60))}}
+    value = json.dumps({**json.loads(RUNNING[KEYS.spec]), "slots": slots}).encode()
+    job_records = JobRecords(KEYS)
+    tracemalloc.start()
+    try:
+        job_records.put(KeyValue(KEYS.spec, value, create_revision=1, mod_revision=1, version=1, lease=0))
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    [said] = job_records.view(1).unreadable
+    assert len(said) < 1000

@@ -1,5 +1,7 @@
 """What a change of a job's keys is worth: only what a status tells makes the operator look at once."""
 
+import itertools
+import logging
 from dataclasses import replace
 
 import pytest
@@ -8,14 +10,17 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Progress, Recovery, Report, WorkerReport, WorkerState, encode
 from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.cluster.job_records import JobRecords, News
+from elasticjob_operator.cluster.log_limit import LINES
+from tests.unit.operator import builders
 
+REVISIONS = itertools.count(1000)
 KEYS = Keys("/elasticjob/c/n/j/u")
 WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0, memory_bytes=1)
 REPORT = Report(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,), progress=Progress(step=1), time_ns=1)
 
 
 def put(records: JobRecords, report: Report) -> News:
-    kv = KeyValue(KEYS.report(0, "00000001"), encode(report), create_revision=1, mod_revision=2, version=1)
+    kv = KeyValue(KEYS.report(0, "00000001"), encode(report), 1, mod_revision=next(REVISIONS), version=1)
     return records.put(kv)
 
 
@@ -81,3 +86,73 @@ def test_every_report_is_counted_once_whether_it_is_read_or_not() -> None:
         put(records, report)
     records.put(KeyValue(KEYS.report(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
     assert counted == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(KEYS.world, b"w1 state=draining round=1 nonce=n\n", id="a world of a state that is not known"),
+        pytest.param(KEYS.world, b"w2 \n", id="a world of another version"),
+        pytest.param(KEYS.spec, b'{"v":2}', id="a spec of another version"),
+    ],
+)
+def test_what_decides_and_cannot_be_read_makes_the_view_unclear(key: str, value: bytes) -> None:
+    records = JobRecords(KEYS)
+    assert not records.view(1).unclear
+    records.put(KeyValue(key, value, create_revision=1, mod_revision=3, version=1))
+    view = records.view(3)
+    assert (view.unclear, len(view.unreadable)) == (True, 1)
+
+
+def test_a_list_that_tells_a_record_again_changes_nothing_though_its_bytes_were_dropped(told: JobRecords) -> None:
+    node = KeyValue(KEYS.node(0, "00000001"), encode(builders.node(0).record), 1, mod_revision=7, version=1, lease=9)
+    told.put(node)
+    assert told.put(replace(node, value=b"")) is News.SOFT
+    assert [live.lease for live in told.view(9).nodes.values()] == [9]
+
+
+@pytest.mark.parametrize(
+    ("workers", "metrics", "why"),
+    [
+        (65, {}, "65 workers are more than 64"),
+        (1, {str(n): "x" * 800 for n in range(60)}, "bytes are more than a report of 64 workers can have"),
+    ],
+)
+def test_a_report_of_more_than_a_node_can_have_is_not_read(workers: int, metrics: dict[str, str], why: str) -> None:
+    records = JobRecords(KEYS)
+    records.most_workers = 64
+    put(records, replace(REPORT, workers=(WORKER,) * workers, progress=Progress(step=1, metrics=metrics)))
+    (said,) = records.view(3).unreadable
+    assert why in said
+    assert not records.view(3).reports
+
+
+def test_what_a_stranger_writes_cannot_forge_a_line_of_the_log(
+    told: JobRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = b'{"v":1,"pod":"p","podUid":"u","round":"x\\n2026 INFO team-b/other: FORGED \\u001b[2J"}'
+    field = b'{"v":1,"pod":"p","podUid":"u","round":0,"progress":{"metrics":{"x\\nFORGED\\u001b":7}}}'
+    for number, value in enumerate((forged, field)):
+        told.put(KeyValue(KEYS.report(1, f"{number:08x}"), value, 1, mod_revision=next(REVISIONS), version=1))
+    assert len(told.view(3).unreadable) == 2
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+    assert all(said.isprintable() for said in told.view(3).unreadable)
+
+
+def test_a_flood_of_what_cannot_be_read_is_a_few_lines_and_a_short_status(
+    told: JobRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for number in range(500):
+            key = KEYS.report(number % 250, "0000000a")
+            told.put(KeyValue(key, b"x", 1, mod_revision=next(REVISIONS), version=1))
+    assert len(caplog.records) == LINES
+    assert len(told.view(3).unreadable) == 9
+    assert told.view(3).unreadable[-1] == "and 242 more"
+
+
+def test_a_text_that_looks_like_a_worker_is_none() -> None:
+    records = JobRecords(KEYS)
+    records.most_workers = 1
+    put(records, replace(REPORT, progress=Progress(step=1, metrics={"text": '"rank":1'})))
+    assert len(records.view(3).reports) == 1

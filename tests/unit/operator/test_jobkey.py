@@ -24,13 +24,24 @@ def test_a_job_that_was_created_again_is_another_one() -> None:
     assert jobkey.of_job(obj(name="j", uid="u2")) != KEY
 
 
-def test_a_pod_belongs_to_the_job_of_its_labels() -> None:
-    assert jobkey.of_pod(obj(name="p", labels=LABELS)) == KEY
+def owned_by(*uids: str) -> list[dict[str, Any]]:
+    return [{"kind": "ElasticJob", "name": "j", "uid": uid} for uid in uids]
+
+
+def test_a_pod_belongs_to_the_job_of_its_labels_that_owns_it() -> None:
+    assert jobkey.of_pod(obj(name="p", labels=LABELS, ownerReferences=owned_by("other", "u"))) == KEY
+
+
+@pytest.mark.parametrize("owners", [None, [], owned_by("the-uid-of-a-replica-set")])
+def test_a_pod_that_has_only_copied_our_labels_belongs_to_nobody(owners: list[dict[str, Any]] | None) -> None:
+    stranger = obj(name="p", labels=LABELS, ownerReferences=owners)
+    assert jobkey.of_pod(stranger) is None
+    assert jobkey.labelled(stranger) == KEY
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"app": "x"}, *({name: value} for name, value in LABELS.items())])
 def test_a_pod_without_our_labels_belongs_to_nobody(labels: dict[str, str] | None) -> None:
-    assert jobkey.of_pod(obj(name="p", labels=labels)) is None
+    assert jobkey.of_pod(obj(name="p", labels=labels, ownerReferences=owned_by("u"))) is None
 
 
 def test_every_key_of_a_job_leads_back_to_it() -> None:

@@ -55,6 +55,13 @@ def test_what_does_not_change_is_not_counted_and_no_label_names_a_job() -> None:
     assert "digits" not in after((JobStatus(), TAKEN_UP), changed(restarts=1))
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_it_is_told_whether_this_replica_leads(*, leads: bool) -> None:
+    meter = PrometheusMeter()
+    meter.show(dict, lambda: 0, lambda: leads)
+    assert f"elasticjob_leader {float(leads)}" in meter.text().decode()
+
+
 def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
     meter, phases = PrometheusMeter(), {("team", "Running"): 2, ("team", ""): 1}
     meter.show(lambda: phases, lambda: 7)
@@ -79,9 +86,13 @@ def test_reports_and_turns_are_measured() -> None:
     meter.report(readable=True)
     meter.report(readable=False)
     meter.turned(took_s=0.01, failed=True)
+    meter.etcd_auth_corrected()
+    meter.etcd_leases_revoked(3)
     lines = meter.text().decode().splitlines()
     assert 'elasticjob_agent_reports_total{code="unreadable"} 1.0' in lines
     assert "elasticjob_reconcile_errors_total 1.0" in lines
+    assert "elasticjob_etcd_auth_corrections_total 1.0" in lines
+    assert "elasticjob_etcd_leases_revoked_total 3.0" in lines
 
 
 STEPS = {"detect": 0.004, "stop": 0.2, "agree": 0.01, "start": 0.05}

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import pytest
@@ -26,6 +27,8 @@ from elasticjob_operator.actions import (
     WriteSpec,
 )
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.course import Course
+from elasticjob_operator.failed_creation import FailedCreation
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.plan import plan
@@ -67,6 +70,10 @@ def planned(
     if applied:
         known.applied = {Resource.SERVICE: render_service(of), Resource.DISRUPTION_BUDGET: render_budget(of)}
     return plan(seen(of, at, *pods, ledger=known), ids())
+
+
+def body_of(creation: CreatePod) -> dict[str, Any]:
+    return creation.source.pod(creation.slot, creation.name)
 
 
 def of(made: Plan, kind: type[A]) -> list[A]:
@@ -124,16 +131,49 @@ def test_pods_are_created_from_a_map_that_came_back() -> None:
     )
     assert [type(action) for action in made.actions] == [Apply, CreatePod, CreatePod, Apply]
     assert [action.name for action in of(made, CreatePod)] == ["j-0-a", "j-1-a"]
-    assert [action.body["metadata"]["labels"]["elasticjob.io/slot"] for action in of(made, CreatePod)] == ["0", "1"]
+    assert [body_of(action)["metadata"]["labels"]["elasticjob.io/slot"] for action in of(made, CreatePod)] == ["0", "1"]
 
 
 def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() -> None:
     spec = written(0)
     made = planned(view(spec=spec, spec_revision=48213), ledger=Ledger(ours={"j-0-a"}))
     (creation,) = of(made, CreatePod)
-    (trainer,) = creation.body["spec"]["containers"]
+    (trainer,) = body_of(creation)["spec"]["containers"]
     (told,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
     assert decode_brief(told) == brief_of(spec, 48213)
+
+
+def test_no_pod_is_rendered_before_it_is_created() -> None:
+    """The plan of ten thousand pods holds one source, and no body."""
+    slots, ledger = range(50), Ledger(ours={f"j-{n}-a" for n in range(50)})
+    creations = of(planned(view(spec=written(*slots, replicas=50)), ledger=ledger, replicas=50), CreatePod)
+    assert len(creations) == 50
+    assert len({id(creation.source) for creation in creations}) == 1
+    assert {field.name for field in fields(CreatePod)} == {"name", "slot", "source", "strict"}
+
+
+def test_the_first_pod_of_a_life_is_created_strictly_and_no_other() -> None:
+    ledger = Ledger(ours={f"j-{n}-a" for n in range(3)})
+    first = of(planned(view(spec=written(0, 1, 2, replicas=3)), ledger=ledger, replicas=3), CreatePod)
+    assert [creation.strict for creation in first] == [True, False, False]
+    later = of(planned(view(spec=written(0, 1, 2, replicas=3)), pod(0), ledger=ledger, replicas=3), CreatePod)
+    assert [creation.strict for creation in later] == [False, False]
+
+
+def test_after_a_failed_creation_no_pod_is_created_before_its_pause_is_over() -> None:
+    ledger = Ledger(ours={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S + 2.0))
+    made = planned(view(spec=written(0), expected=frozenset({0})), ledger=ledger)
+    assert (of(made, CreatePod), made.requeue_in_s) == ([], 2.0)
+    assert made.status is not None
+    assert (made.status.reason, made.status.message) == ("PodsNotCreated", "exceeded quota")
+    due = Ledger(ours={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S))
+    assert len(of(planned(view(spec=written(0)), ledger=due), CreatePod)) == 1
+
+
+def test_a_pod_that_was_never_created_gets_a_new_name_without_an_event_and_without_a_wait() -> None:
+    ledger = Ledger(vanished={"j-0-a"}, unanswered={"j-0-a"}, courses={0: Course(pod="j-0-a", brief=9)})
+    write = the_write(planned(view(spec=written(0)), ledger=ledger))
+    assert (pods_of(write.record), write.news) == ({"0000": "j-0-new0"}, ())
 
 
 def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:
@@ -145,7 +185,7 @@ def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:
 def test_a_created_pod_that_the_watch_will_show_is_waited_for() -> None:
     ledger = Ledger(coming_since_s={"j-0-a": NOW_S - 1.0})
     made = planned(view(spec=written(0), expected=frozenset({0})), ledger=ledger)
-    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 4.0)
+    assert (made.actions, made.requeue_in_s) == ((), 4.0)
 
 
 def test_a_name_that_the_api_server_does_not_have_is_given_up_for_a_new_one() -> None:
@@ -306,7 +346,7 @@ def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() ->
     at = settled(0, 1, spec=written(0, 1, before=record(replacements=2), replicas=2))
     made = planned(at, pod(0), pod(1, phase="Failed", reason="OOMKilled"), replicas=2, backoff_limit=2)
     last = "pod j-1-a: it ran out of memory (OOMKilled)"
-    assert failure(made) == f"BackoffLimitExceeded: 3 pods failed, more than backoffLimit (2); the last: {last}"
+    assert failure(made) == f"BackoffLimitExceeded: 3 pod failures, more than backoffLimit (2); the last: {last}"
     assert the_write(made).record.replacements == 3
 
 
@@ -322,7 +362,7 @@ def test_a_deadline_fails_the_job(after_s: float, *, broken: bool) -> None:
     if broken:
         assert failure(made).startswith("DeadlineExceeded: ")
     else:
-        assert (made.actions, made.requeue_at_s) == ((), NOW_S + 1.0)
+        assert (made.actions, made.requeue_in_s) == ((), 1.0)
 
 
 # After the end.
@@ -347,12 +387,12 @@ def _names(deletions: Iterable[DeletePods]) -> set[str]:
 def test_running_pods_of_a_job_that_has_just_ended_get_time_to_end() -> None:
     just = JobStatus(completion_time=ago(1), conditions=(condition("Complete"),))
     made = planned(View(), pod(0), status=just)
-    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 39.0)
+    assert (made.actions, made.requeue_in_s) == ((), 39.0)
 
 
 def test_an_ended_job_is_deleted_when_its_time_is_over() -> None:
     assert planned(View(), pod(0), status=ENDED, ttl_seconds_after_finished=50).actions == (DeleteJob("job-uid"),)
-    assert planned(View(), status=ENDED, ttl_seconds_after_finished=51).requeue_at_s == NOW_S + 1.0
+    assert planned(View(), status=ENDED, ttl_seconds_after_finished=51).requeue_in_s == 1.0
 
 
 @pytest.mark.parametrize("at", [View(), settled(0, 1), suspended_view()])
@@ -379,7 +419,7 @@ def test_a_slot_that_is_expected_no_more_is_taken_out_of_the_record() -> None:
 def test_time_calls_again_when_a_young_pod_stops_being_expected() -> None:
     at = settled(0, nodes=nodes(0), expected=frozenset({1}))
     made = planned(at, pod(0, created_s=0.0), pod(1, phase="Pending", created_s=NOW_S - 20.0), replicas=2)
-    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 40.0)
+    assert (made.actions, made.requeue_in_s) == ((), 40.0)
 
 
 def test_a_pod_that_is_stuck_in_its_deletion_has_its_node_looked_at() -> None:
@@ -392,7 +432,7 @@ def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -
     ended = JobStatus(start_time=ago(9), completion_time=ago(0), conditions=(condition("Complete"),))
     slow = pod(0, terminating=True, grace_ends_s=NOW_S + 5)
     made = planned(view(0, world=world(State.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
-    assert (made.actions, made.requeue_at_s) == ((), NOW_S + 305)
+    assert (made.actions, made.requeue_in_s) == ((), 305)
 
 
 def test_a_disruption_budget_follows_the_job_when_its_minimum_changes() -> None:
@@ -407,7 +447,7 @@ def test_a_disruption_budget_follows_the_job_when_its_minimum_changes() -> None:
 def test_what_a_predecessor_has_applied_is_applied_again_in_its_time() -> None:
     ledger, at = Ledger(upkeep_from_s=NOW_S + 3), settled(0, 1)
     early = planned(at, pod(0), pod(1), ledger=ledger, applied=False, replicas=2)
-    assert (of(early, Apply), early.requeue_at_s) == ([], NOW_S + 3)
+    assert (of(early, Apply), early.requeue_in_s) == ([], 3)
     ledger.upkeep_from_s = NOW_S
     due = planned(at, pod(0), pod(1), ledger=ledger, applied=False, replicas=2)
     assert [action.resource for action in of(due, Apply)] == [Resource.SERVICE, Resource.DISRUPTION_BUDGET]
@@ -428,7 +468,7 @@ def test_the_first_pods_of_a_job_have_service_and_budget_at_once() -> None:
 def test_a_replacement_would_rather_not_go_to_a_node_that_lost_a_pod_lately() -> None:
     ledger = Ledger(ours={"j-0-a"}, avoided_until_s={"node-9": NOW_S + 1, "node-8": NOW_S - 1})
     (creation,) = of(planned(view(spec=written(0)), ledger=ledger), CreatePod)
-    (wish,) = creation.body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    (wish,) = body_of(creation)["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert wish["preference"]["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["node-9"]}]
 
 

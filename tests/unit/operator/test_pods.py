@@ -31,6 +31,11 @@ def test_names_times_and_slot_are_read() -> None:
     assert (pod.name, pod.uid, pod.slot, pod.created_s) == ("j-0-a", "u", 3, NOW_S)
 
 
+def test_the_hash_of_the_template_is_read_and_is_empty_for_a_pod_of_an_older_version() -> None:
+    assert parse_pod(obj(labels={"elasticjob.io/template-hash": "0123456789"})).template_hash == "0123456789"
+    assert parse_pod(obj()).template_hash == ""
+
+
 @pytest.mark.parametrize("slot", ["", "x", "-1", "1.5"])
 def test_a_slot_that_is_no_number_is_not_known(slot: str) -> None:
     assert parse_pod(obj(labels={"elasticjob.io/slot": slot})).slot is None
@@ -126,6 +131,27 @@ def test_conditions_are_read_by_type(status: str) -> None:
 @pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"])
 def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(reason: str) -> None:
     assert parse_pod(obj({"phase": "Failed", "reason": reason})).disrupted
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("OutOfcpu", ""),
+        ("OutOfnvidia.com/gpu", ""),
+        ("NodeAffinity", ""),
+        ("UnexpectedAdmissionError", ""),
+        ("TopologyAffinityError", ""),
+        ("ANewReason", "Pod was rejected: the node has another idea"),
+    ],
+)
+def test_a_pod_that_a_kubelet_did_not_admit_is_known_by_its_reason_or_message(reason: str, message: str) -> None:
+    assert parse_pod(obj({"phase": "Failed", "reason": reason, "message": message})).refused
+    assert not parse_pod(obj({"phase": "Pending", "reason": reason, "message": message})).refused
+
+
+def test_a_pod_that_ran_was_admitted_whatever_its_container_says() -> None:
+    assert not with_state({"terminated": {"reason": "OutOfcpu", "message": "Pod was rejected", "exitCode": 1}}).refused
+    assert not parse_pod(obj({"phase": "Failed", "reason": "DeadlineExceeded"})).refused
 
 
 def test_what_a_container_says_of_itself_is_no_disruption() -> None:

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_operator.cluster.queue import COALESCE_S, WorkQueue, coalesce_s
-from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.cluster.queue import COALESCE_S, MOST_TURNS, MOST_TURNS_EACH, WorkQueue, coalesce_s
+from elasticjob_operator.errors import ClusterError, RetryLater
 from tests.faults.waiting import aeventually
 
 
@@ -27,7 +27,10 @@ class Work:
         self.held: dict[str, asyncio.Event] = {}
         self.errors: dict[str, list[Exception]] = {}
         self.delays_s: dict[str, list[float]] = {}
-        self.queue: WorkQueue[str] = WorkQueue(self.handle)
+        self.rests_s: dict[str, float] = {}
+        self.queue: WorkQueue[str] = WorkQueue(
+            self.handle, rest_s=lambda key: self.rests_s.get(key, 0.0), group=lambda key: key.partition("/")[0]
+        )
 
     async def handle(self, key: str) -> float | None:
         self.begun[key] += 1
@@ -154,6 +157,44 @@ async def test_changes_of_a_key_that_fails_and_fails_are_collected(work: Work) -
     assert work.begun["a"] == 3
 
 
+async def test_a_pause_that_the_api_server_asks_for_is_kept(work: Work, caplog: pytest.LogCaptureFixture) -> None:
+    busy = RetryLater("too many requests")
+    busy.retry_after_s = 77.0
+    work.errors["a"] = [busy]
+    work.queue.add("a")
+    await work.until(lambda: "trying again in 77.0 s" in caplog.text)
+
+
+async def test_of_many_keys_so_many_are_handled_at_once_and_the_others_in_their_turn(work: Work) -> None:
+    keys = [str(n) for n in range(MOST_TURNS + 50)]
+    gates = {key: work.hold(key) for key in keys}
+    for key in keys:
+        work.queue.add(key)
+    await work.until(lambda: len(work.begun) == MOST_TURNS)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert set(work.begun) == set(keys[:MOST_TURNS])
+    work.queue.add(keys[-1])  # it waits: this is the same turn
+    for gate in gates.values():
+        gate.set()
+    await work.until(lambda: len(work.ended) == len(keys))
+    assert work.begun[keys[-1]] == 1
+
+
+async def test_turns_of_one_group_that_hang_leave_turns_to_the_others(work: Work) -> None:
+    keys = [f"a/{n}" for n in range(2 * MOST_TURNS)]
+    gates = [work.hold(key) for key in keys]
+    for key in keys:
+        work.queue.add(key)
+    await work.until(lambda: len(work.begun) >= MOST_TURNS_EACH)
+    work.queue.add("b/1")
+    await work.until(lambda: work.ended["b/1"] == 1)
+    assert len(work.begun) == MOST_TURNS_EACH + 1
+    for gate in gates:
+        gate.set()
+    await work.until(lambda: len(work.ended) == len(keys) + 1)
+
+
 async def test_a_handler_may_ask_for_another_turn(work: Work) -> None:
     work.delays_s["a"] = [0.0, 0.001]
     work.queue.add("a")
@@ -165,6 +206,35 @@ async def test_of_several_moments_the_earliest_counts(work: Work) -> None:
     work.queue.add_after("a", 0.0)
     work.queue.add_after("a", 3600.0)
     await work.until(lambda: work.ended["a"] == 1)
+
+
+async def test_all_that_changes_while_a_key_rests_is_handled_in_one_turn(work: Work) -> None:
+    work.rests_s["large"] = 3600.0
+    work.queue.add("large")
+    await work.until(lambda: work.ended["large"] == 1)
+    for _ in range(20):
+        work.queue.add("large")
+        await work.rest()
+    assert work.begun["large"] == 1
+    assert work.queue.depth == 1, "it waits for its turn"
+
+
+async def test_what_changes_in_the_turn_before_the_rest_is_handled_after_it(work: Work) -> None:
+    gate, work.rests_s["large"] = work.hold("large"), 0.05
+    work.queue.add("large")
+    await work.until(lambda: work.begun["large"] == 1)
+    work.queue.add("large")
+    gate.set()
+    await work.until(lambda: work.ended["large"] == 2)
+
+
+async def test_a_moment_that_falls_into_the_rest_comes_after_it(work: Work) -> None:
+    work.rests_s["large"], work.delays_s["large"] = 3600.0, [0.0]
+    work.queue.add("large")
+    await work.until(lambda: work.ended["large"] == 1)
+    await work.rest()
+    await work.rest()
+    assert work.begun["large"] == 1
 
 
 async def test_closing_cancels_what_runs_and_what_would_come() -> None:

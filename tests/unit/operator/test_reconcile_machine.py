@@ -7,6 +7,7 @@ the last thing that the process does. Watches lag. Numbers in names are those of
 import os
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,10 +17,11 @@ from elasticjob_api.world import State
 from elasticjob_operator.acceptance import accept, read_status
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.policy.conditions import holds, phase
 from elasticjob_operator.policy.scaling import desired_nodes
 from tests.unit.operator import truth
-from tests.unit.operator.model import Model, is_bound, is_live
+from tests.unit.operator.model import Model, is_bound, is_live, slot_of, template
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 PICK = st.integers(min_value=0, max_value=7)
@@ -42,15 +44,21 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.deleted_or_not_to_be = True
 
     def teardown(self) -> None:
+        self.model.cluster.refusal = None
         try:
             self._check_the_end()
         finally:
             self.model.close()
 
-    @initialize(replicas=st.integers(min_value=1, max_value=MAX), deletable=st.booleans(), runs=st.booleans())
-    def a_job_has_begun(self, replicas: int, *, deletable: bool, runs: bool) -> None:
+    @initialize(
+        replicas=st.integers(min_value=1, max_value=MAX),
+        deletable=st.booleans(),
+        runs=st.booleans(),
+        policy=st.sampled_from(["TerminatingOrFailed", "Failed"]),
+    )
+    def a_job_has_begun(self, replicas: int, policy: str, *, deletable: bool, runs: bool) -> None:
         self.deleted_or_not_to_be = not deletable
-        self.model.patch(replicas=replicas)
+        self.model.patch(replicas=replicas, podReplacementPolicy=policy)
         self.model.quiesce()
         if runs:
             self.all_pods_start_and_join()
@@ -81,9 +89,25 @@ class ReconcileMachine(RuleBasedStateMachine):
         else:
             self.model.refuse(index, lands_later=fate == "land later")
 
+    @rule(refuses=st.booleans())
+    def a_quota_refuses_pods_or_has_room_again(self, *, refuses: bool) -> None:
+        self.model.cluster.refusal = Forbidden("exceeded quota") if refuses else None
+
     @rule(land=st.lists(st.booleans(), max_size=3))
     def the_operator_crashes(self, land: list[bool]) -> None:
         self.model.crash(land=land)
+
+    @rule(land=st.lists(st.booleans(), max_size=3), version=st.integers(min_value=0, max_value=1))
+    def the_operator_is_upgraded(self, land: list[bool], version: int) -> None:
+        """Another process, which is told another image of the agent."""
+        self.model.agent_image = f"agent:{version}"
+        self.model.crash(land=land)
+
+    @rule()
+    def an_operator_of_a_newer_version_was_here(self) -> None:
+        """Its status has fields at every depth that this version does not know."""
+        self.model.leave_newer_status()
+        self.model.crash(land=[])
 
     @precondition(lambda self: self.model.in_flight)
     @rule(pick=PICK)
@@ -100,9 +124,18 @@ class ReconcileMachine(RuleBasedStateMachine):
         (etcd.reconnect if connected else etcd.disconnect)()
         self.model.settle()
 
+    @rule(away=st.booleans())
+    def etcd_goes_away_or_comes_back(self, *, away: bool) -> None:
+        self.model.etcd_is_away(away=away)
+
     @rule(seconds=st.sampled_from([0.5, 6.0, 40.0]))
     def time_goes_by(self, seconds: float) -> None:
         self.model.now_s += seconds
+
+    @rule()
+    def the_wall_clock_is_set_forward(self) -> None:
+        """Backward is in `test_clocks`: the times in a status then go back, which they must not do here."""
+        self.model.set_wall_clock(self.model.wrong_by_s + 3600.0)
 
     # Pods, agents and the closer.
 
@@ -166,6 +199,13 @@ class ReconcileMachine(RuleBasedStateMachine):
     def the_user_suspends_or_resumes(self, *, suspend: bool) -> None:
         self.model.patch(suspend=suspend)
 
+    @rule(image=st.sampled_from(["example/trainer:1", "example/trainer:2"]))
+    def the_user_changes_the_template_of_a_suspended_job_and_resumes_it(self, image: str) -> None:
+        """In three calls, of which the operator may see the last one only."""
+        self.model.patch(suspend=True)
+        self.model.patch(template=template(image))
+        self.model.patch(suspend=False)
+
     @precondition(lambda self: not self.deleted_or_not_to_be)
     @rule()
     def the_user_deletes_the_job(self) -> None:
@@ -186,6 +226,22 @@ class ReconcileMachine(RuleBasedStateMachine):
     def of_the_pods_that_the_map_names_no_more_than_max_live(self) -> None:
         live = [name_of(pod) for pod in self.model.pods() if is_live(pod) and name_of(pod) in self.model.named()]
         assert len(set(live)) == len(live) <= MAX
+
+    @invariant()
+    def the_live_pods_that_the_map_names_have_one_template_and_one_agent(self) -> None:
+        live = [pod for pod in self.model.pods() if is_live(pod) and name_of(pod) in self.model.named()]
+        assert len({pod["spec"]["containers"][0]["image"] for pod in live}) <= 1
+        assert len({pod["metadata"]["labels"]["elasticjob.io/template-hash"] for pod in live}) <= 1
+        assert len({pod["spec"]["initContainers"][0]["image"] for pod in live}) <= 1
+
+    @invariant()
+    def no_slot_has_two_pods_that_may_run_where_the_user_asked_for_that(self) -> None:
+        obj = self.model.job_object()
+        if obj is None or obj["spec"].get("podReplacementPolicy") != "Failed":
+            return
+        may_run = [pod for pod in self.model.pods() if pod_phase(pod) in {"Pending", "Running"}]
+        slots = [slot_of(pod) for pod in may_run if name_of(pod) not in self.model.landed_late]
+        assert len(set(slots)) == len(slots), sorted(map(name_of, may_run))
 
     @invariant()
     def every_write_of_the_spec_is_compared_with_spec_and_world_13(self) -> None:
@@ -325,7 +381,20 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.model.now_s += 60.0
         self.model.quiesce()
         self._confirm_everything()
+        self._check_no_pod_is_there_but_ended_ones()
+        self._check_it_never_starts_again()
+
+    def _check_no_pod_is_there_but_ended_ones(self) -> None:
         assert not [name_of(pod) for pod in self.model.pods() if pod_phase(pod) in {"Pending", "Running"}]
+
+    def _check_it_never_starts_again(self) -> None:
+        """Etcd begins anew, a newer operator has written the status, and an operator of this version starts."""
+        self.model.leave_newer_status()
+        self.model.lose_keys()
+        self.model.crash(land=[])
+        self.model.quiesce()
+        self._check_no_pod_is_there_but_ended_ones()
+        self.an_end_is_for_ever()
 
     def _check_pods_are_as_wished_20(self) -> None:
         obj = self.model.job_object()
@@ -336,6 +405,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         elif not self._finished_members():
             assert live == self.model.named()
             assert len(live) == desired_nodes(accept(obj).spec)
+            images = {pod["spec"]["containers"][0]["image"] for pod in self.model.pods() if is_live(pod)}
+            assert images == {obj["spec"]["template"]["spec"]["containers"][0]["image"]}
             self._check_the_disruption_budget(accept(obj).spec.lowest)
 
     def _check_the_disruption_budget(self, lowest: int) -> None:
@@ -350,7 +421,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         return {(m.slot, m.incarnation) for m in world.members if self.model.keys.done(world.round, m.slot) in keys}
 
 
-TestReconcile = ReconcileMachine.TestCase
+TestReconcile = pytest.mark.timeout(3600)(ReconcileMachine.TestCase)  # the number of steps bounds it, not the clock
 TestReconcile.settings = settings(
     max_examples=5000 if NIGHTLY else 80,
     stateful_step_count=30,

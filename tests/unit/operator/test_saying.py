@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from elasticjob_api.names import EventReason
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
+from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
@@ -16,10 +17,11 @@ from tests.unit.operator.builders import NOW_S, SETTINGS
 
 JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
 KEY = JobKey("ns", "j", "u")
+CLOCKS = Clocks(wall=lambda: NOW_S, monotonic=lambda: NOW_S)
 
 
 def speaker(cluster: MemoryCluster) -> Speaker:
-    return Speaker(cluster=cluster, settings=SETTINGS, clock=lambda: NOW_S, meter=Meter())
+    return Speaker(cluster=cluster, settings=SETTINGS, clocks=CLOCKS, meter=Meter())
 
 
 async def test_an_event_that_happens_again_is_counted_and_not_doubled() -> None:
@@ -49,7 +51,9 @@ async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> Non
 
 async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_turns() -> None:
     clock, cluster, ledger = Clock(NOW_S), MemoryCluster(), Ledger()
-    new = Speaker(cluster=cluster, settings=SETTINGS, clock=clock, meter=Meter(), jobs=lambda: 1000)
+    new = Speaker(
+        cluster=cluster, settings=SETTINGS, clocks=Clocks(wall=clock, monotonic=clock), meter=Meter(), jobs=lambda: 1000
+    )
     wait_s = await new.say(KEY, JOB, ledger, JobStatus(progress=ProgressStatus(step=1)))
     assert wait_s is not None
     assert 0.0 < wait_s < 1000 / SETTINGS.soft_writes_per_s
@@ -60,7 +64,7 @@ async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_tu
 
 async def test_a_new_process_tells_everything_else_at_once() -> None:
     ledger, said = Ledger(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
-    new = Speaker(cluster=MemoryCluster(), settings=SETTINGS, clock=lambda: NOW_S, meter=Meter(), jobs=lambda: 1000)
+    new = Speaker(cluster=MemoryCluster(), settings=SETTINGS, clocks=CLOCKS, meter=Meter(), jobs=lambda: 1000)
     assert (await new.say(KEY, JOB, ledger, said), ledger.status) == (None, said)
 
 
@@ -75,7 +79,7 @@ async def test_it_is_known_whether_the_last_write_told_of_progress_alone() -> No
 
 async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_can_do() -> None:
     cluster, ledger, crowd = MemoryCluster(), Ledger(), [True]
-    busy = Speaker(cluster=cluster, settings=SETTINGS, clock=lambda: NOW_S, meter=Meter(), crowded=lambda: bool(crowd))
+    busy = Speaker(cluster=cluster, settings=SETTINGS, clocks=CLOCKS, meter=Meter(), crowded=lambda: bool(crowd))
     said = JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
     assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (CROWDED_S, None)
     crowd.clear()
@@ -85,7 +89,7 @@ async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_
 async def test_who_is_not_heard_asks_less_and_less_often_and_begins_anew_once_he_was() -> None:
     ledger, crowd = Ledger(), [True]
     busy = Speaker(
-        cluster=MemoryCluster(), settings=SETTINGS, clock=lambda: NOW_S, meter=Meter(), crowded=lambda: bool(crowd)
+        cluster=MemoryCluster(), settings=SETTINGS, clocks=CLOCKS, meter=Meter(), crowded=lambda: bool(crowd)
     )
     assert [await busy.say(KEY, JOB, ledger, JobStatus(restarts=1)) for _ in range(5)] == [2.0, 4.0, 8.0, 16.0, 16.0]
     crowd.clear()

@@ -62,8 +62,22 @@ def test_what_nobody_reads_of_a_pod_is_dropped() -> None:
     assert "managedFields" not in kept["metadata"]
     assert kept["spec"] == {
         "nodeName": "n1",
-        "containers": [{"name": "side"}, {"name": "trainer", "env": [{"name": "ELASTICJOB_PREFIX"}]}],
+        "containers": [{"name": "side"}, {"name": "trainer", "env": [AGENT]}],
     }
+
+
+@pytest.mark.parametrize("annotations", [{}, {"elasticjob.io/agent-image": "mirror/agent:1", "other": "x" * 999}])
+def test_what_tells_the_image_of_the_agent_is_kept(annotations: dict[str, str]) -> None:
+    whole = pod()
+    whole["metadata"]["annotations"] = annotations
+    whole["spec"]["initContainers"] = [
+        {"name": "fetch", "image": "f"},
+        {"name": "elasticjob-inject", "image": "agent:1"},
+    ]
+    kept = slim(Resource.POD, whole)
+    assert parse_pod(kept) == parse_pod(whole)
+    assert "other" not in str(kept)
+    assert parse_pod(kept).agent_image == annotations.get("elasticjob.io/agent-image", "agent:1")
 
 
 def test_a_job_keeps_all_but_the_history_of_its_fields() -> None:

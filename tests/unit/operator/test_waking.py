@@ -7,6 +7,7 @@ import pytest
 
 from elasticjob_operator.policy.expected import EXPECTED_FOR_S
 from elasticjob_operator.policy.finish import MARGIN_S
+from elasticjob_operator.reconcile import SMALL, rest_s
 from tests.unit.operator.model import Model
 
 LONG_S = 100.0
@@ -64,6 +65,20 @@ def test_a_deadline_is_the_answer_and_ends_the_job_at_that_moment_and_not_before
     assert model.status()["phase"] == "Failed"
 
 
+@pytest.mark.parametrize("later_s", [2 * LONG_S, None], ids=["extended", "removed"])
+def test_a_deadline_may_be_extended_while_the_job_runs(models: list[Model], later_s: float | None) -> None:
+    model = at_rest(models, activeDeadlineSeconds=LONG_S)
+    began_s = model.now_s
+    go_to(model, began_s + LONG_S - 10.0)
+    model.patch(activeDeadlineSeconds=later_s)
+    model.quiesce()
+    go_to(model, began_s + LONG_S + 10.0)
+    assert model.status()["phase"] == "Running"
+    go_to(model, began_s + 2 * LONG_S + 10.0)
+    model.catch_up()
+    assert model.status()["phase"] == ("Running" if later_s is None else "Failed")
+
+
 def test_an_ended_job_is_looked_at_when_its_pods_go_and_when_its_time_is_over(models: list[Model]) -> None:
     model = at_rest(models, ttlSecondsAfterFinished=300, cleanPodPolicy="All", gracefulShutdown={"seconds": 20})
     model.finish_member(0)
@@ -80,3 +95,24 @@ def test_an_ended_job_is_looked_at_when_its_pods_go_and_when_its_time_is_over(mo
     assert model.job_object() is not None
     go_to(model, answer(model))
     assert model.job_object() is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rests_s"), [(0, 0.0), (4, 0.0), (100, 0.0), (1100, 0.4), (2600, 1.0), (10_100, 2.0)]
+)
+def test_a_job_rests_between_two_turns_the_longer_the_larger_and_a_small_one_never(nodes: int, rests_s: float) -> None:
+    assert rest_s(nodes) == pytest.approx(rests_s)
+
+
+def test_a_large_job_does_not_rest_while_its_own_write_of_the_map_is_on_its_way_back(models: list[Model]) -> None:
+    nodes = SMALL + 10
+    model = Model(replicas=nodes)
+    models.append(model)
+    model.quiesce()
+    assert model.process.reconciler.rest_s(model.key) == rest_s(nodes) > 0.0
+    model.process.mirror_etcd.disconnect()
+    model.patch(replicas=nodes + 1)
+    model.undisturbed_turn()
+    assert model.process.reconciler.rest_s(model.key) == 0.0
+    model.quiesce()
+    assert model.process.reconciler.rest_s(model.key) == rest_s(nodes + 1)

@@ -25,12 +25,14 @@ class Operator:
 
     running = True
     ready = True
+    leads = True
     ages: Mapping[Resource, float] = {Resource.POD: 1.0}
 
     def vitals(self) -> Vitals:
         return Vitals(
             running=lambda: self.running,
             ready=lambda: self.ready,
+            leads=lambda: self.leads,
             ages=lambda: self.ages,
             metrics=lambda: b"figures 1\n",
             metrics_type="text/plain",
@@ -50,8 +52,15 @@ async def asked(operator: Operator, path: str) -> tuple[int, Any]:
 
 async def test_an_operator_that_works_is_alive_ready_and_has_figures() -> None:
     assert await asked(Operator(), "/healthz") == (200, {"operator": "running"})
-    assert await asked(Operator(), "/readyz") == (200, {"ready": True})
+    assert await asked(Operator(), "/readyz") == (200, {"ready": True, "role": "leader"})
     assert await asked(Operator(), "/metrics") == (200, "figures 1\n")
+
+
+async def test_a_replica_that_stands_by_is_ready_too_and_says_what_it_is() -> None:
+    operator = Operator()
+    operator.leads = False
+    assert await asked(operator, "/readyz") == (200, {"ready": True, "role": "standby"})
+    assert (await asked(operator, "/healthz"))[0] == 200
 
 
 async def test_an_operator_whose_task_has_ended_is_not_alive() -> None:
@@ -68,8 +77,8 @@ async def test_an_operator_that_hears_nothing_of_a_watch_for_long_is_not_alive()
 
 async def test_an_operator_that_has_not_listed_everything_is_alive_and_not_ready() -> None:
     operator = Operator()
-    operator.ready = False
-    assert await asked(operator, "/readyz") == (503, {"ready": False})
+    operator.ready = operator.leads = False
+    assert await asked(operator, "/readyz") == (503, {"ready": False, "role": "standby"})
     assert (await asked(operator, "/healthz"))[0] == 200
 
 

@@ -30,7 +30,7 @@ def check(model: Model) -> None:
     if spec is not None:
         assert status["podReplacements"] == spec.replacements
     if world is not None:
-        assert _told(status, _of_the_world(world)) == _of_the_world(world)
+        assert _told(status, _of_the_world(model, world)) == _of_the_world(model, world)
         conditions = {c["type"]: c["status"] == "True" for c in status["conditions"]}
         wanted = _conditions(model, obj, world)
         assert _told(conditions, wanted) == wanted
@@ -61,23 +61,34 @@ def _of_the_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_the_world(world: World) -> dict[str, Any]:
+def _live_members(model: Model, world: World) -> int:
+    """Members of the active round that have a key, or have finished."""
+    if world.state is not State.ACTIVE:
+        return 0
+    keys = {kv.key for kv in model.store.range(model.keys.all).kvs}
+    return sum(
+        model.keys.node(member.slot, member.incarnation) in keys or model.is_done(world.round, member)
+        for member in world.members
+    )
+
+
+def _of_the_world(model: Model, world: World) -> dict[str, Any]:
     told: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.losses, "readyReplicas": 0}
     if world.state is State.ACTIVE:
-        size = len(world.members)  # one worker each
+        size = _live_members(model, world)  # one worker each
         told |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": world.round}
     return told
 
 
 def _conditions(model: Model, obj: dict[str, Any], world: World) -> dict[str, bool]:
-    members = len(world.members) if world.state is State.ACTIVE else 0
+    members = _live_members(model, world)
     suspended = bool(obj["spec"].get("suspend")) and not world.state.final
     return {
         "Accepted": True,
         "Suspended": suspended and not model.pods(),
-        "Running": world.state is State.ACTIVE,
+        "Running": world.state is State.ACTIVE and members > 0,
         "QuorumReached": members >= obj["spec"].get("minReplicas", 1),
-        "Degraded": 0 < members < obj["spec"].get("replicas", 1),
+        "Degraded": world.state is State.ACTIVE and members < obj["spec"].get("replicas", 1),
         "Complete": world.state is State.SUCCEEDED,
         "Failed": world.state is State.FAILED,
         "RendezvousUnavailable": False,

@@ -74,7 +74,7 @@ class Job:
         self.loop = LoopThread()
         self.store = self.loop.submit(self._make_store()).result(20)
         self.spec = Slots(
-            min=low, max=high, desired=high, max_restarts=max_restarts, last_call_s=0.1, scale_up_delay_s=0
+            min=low, max=high, desired=high, max_restarts=max_restarts, last_call_s=1.0, scale_up_delay_s=0
         )
         self._numbers = itertools.count(1)
         self.handlers: list[EtcdRendezvousHandler] = []

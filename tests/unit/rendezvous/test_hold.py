@@ -89,6 +89,14 @@ def test_it_ends_with_proof_and_is_not_begun_anew_by_the_next_silence() -> None:
     assert clock.note(job.build(), 16.0) == Hold(over=True)
 
 
+def test_a_membership_whose_members_all_came_back_may_be_held_again() -> None:
+    clock = HoldClock()
+    clock.note(running().lost(1).lost(2).build(), 0.0)
+    assert clock.note(running().build(), 3.0) == Hold()
+    assert clock.note(running().build(), 90.0) == Hold()
+    assert clock.note(running().lost(2).lost(3).build(), 100.0).until_s == 106.0
+
+
 def test_another_membership_may_be_held_again() -> None:
     clock = HoldClock()
     clock.note(running().lost(1).lost(2).build(), 0.0)

@@ -123,6 +123,30 @@ def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
     assert chosen(decide(job, 1, seen(5.0, enough_since_s=0.0))) == [0]
 
 
+@pytest.mark.parametrize(
+    ("last_call_s", "newest_key_s", "until_s"),
+    [
+        pytest.param(100.0, 0.0, 100.0, id="a long last call counts from when there were enough"),
+        pytest.param(100.0, 99.5, 99.5 + QUIET_S, id="a newcomer at its end is followed by a quiet moment"),
+        pytest.param(1.0, 5.0, 5.0 + QUIET_S, id="nodes that trickle in are waited for"),
+        pytest.param(0.2, 5.0, 5.2, id="a short one is not lengthened"),
+        pytest.param(0.0, 5.0, 5.0, id="none"),
+    ],
+)
+def test_without_an_operator_the_first_round_has_its_last_call(
+    last_call_s: float, newest_key_s: float, until_s: float
+) -> None:
+    job = a_view(1, 2, last_call_s=last_call_s).nodes(0)
+    before = decide(job, 1, seen(until_s - 0.1, enough_since_s=0.0, newest_key_s=newest_key_s))
+    assert (chosen(before), before.until_s) == (None, until_s)
+    assert chosen(decide(job, 1, seen(until_s, enough_since_s=0.0, newest_key_s=newest_key_s))) == [0]
+
+
+def test_a_long_last_call_does_not_delay_survivors() -> None:
+    job = a_view(1, 4, last_call_s=100.0).nodes(0, 1, ready=2).members(1, 0, 1, 2)
+    assert chosen(decide(job, 2, seen())) == [0, 1]
+
+
 def test_below_min_without_an_operator_there_is_an_end_and_with_one_its_deadlines_decide() -> None:
     few = a_view(2, 4, join_timeout_s=60.0).nodes(0)
     assert decide(few, 1, seen(10.0, forming_since_s=5.0)).until_s == 65.0

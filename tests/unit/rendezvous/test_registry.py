@@ -46,6 +46,8 @@ def test_own_backend_is_registered_once() -> None:
         pytest.param(etcd(run_id=""), "a name without a slash", id="no run id"),
         pytest.param(etcd(join_timeout="soon"), "join_timeout is 'soon'", id="no number"),
         pytest.param(etcd(join_timeout="-1"), "seconds above 0", id="negative"),
+        pytest.param(etcd(join_timeout="0"), "must be a number of seconds above 0", id="none"),
+        pytest.param(etcd(last_call_timeout="-1"), "must be 0 or a number of seconds above 0", id="negative last call"),
     ],
 )
 def test_etcd_parameters_that_make_no_sense_are_refused(params: RendezvousParameters, said: str) -> None:
@@ -66,6 +68,14 @@ def test_etcd_options_reach_what_the_node_wants_of_the_job() -> None:
     assert spec is not None
     assert (spec.min, spec.max, spec.max_restarts, spec.join_timeout_s, spec.last_call_s) == (1, 2, 7, 60.0, 2.0)
     assert (profile.nproc, profile.role, profile.lease_ttl_s, profile.slot) == (5, "ps", 3.0, 4)
+
+
+@pytest.mark.parametrize(("options", "last_call_s"), [({}, 1.0), ({"last_call_timeout": "0"}, 0.0)])
+def test_how_long_more_nodes_are_waited_for_can_be_none(options: dict[str, str], last_call_s: float) -> None:
+    node = NodeOffer(role="r", local_world_size=1, max_restarts=0)
+    spec = etcd_backend._profile(etcd(**options), node, "10.0.0.1").own_spec
+    assert spec is not None
+    assert spec.last_call_s == last_call_s
 
 
 def test_two_nodes_of_one_process_are_not_taken_for_one() -> None:

@@ -72,6 +72,8 @@ def test_two_static_nodes_share_a_store_and_have_the_endpoint_as_master() -> Non
     assert infos[0].store is not None
     infos[1].store.set("from", "one")
     assert infos[0].store.get("from") == b"one"
+    # Where agents read it that were written for older torch.
+    assert [infos[1].store.get(key) for key in ("MASTER_ADDR", "MASTER_PORT")] == [b"localhost", b"29500"]
     assert [(i.rank, i.world_size, str(i.bootstrap_store_info)) for i in infos] == [
         (rank, 2, "RendezvousStoreInfo(master_addr='localhost', master_port=29500)") for rank in range(2)
     ]

@@ -1,11 +1,14 @@
 """What a closer reads out of raw keys: nothing corrupt hurts it, and who owns a slot."""
 
+from dataclasses import replace
+
 import pytest
 
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api.records import Expected, Gone, GoneReason
 from elasticjob_api.world import Member, Membership, State
 from elasticjob_etcd.protocol import KeyValue
+from tests.faults.newer_version import newer_value
 from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
 
 
@@ -28,6 +31,15 @@ def test_every_kind_of_record_is_read() -> None:
     assert view.unreadable == []
 
 
+def test_what_a_newer_version_adds_to_any_record_changes_nothing() -> None:
+    job = a_full_view()
+    known, newer = job.build(), a_full_view()
+    for key, kv in job.items.items():
+        newer.items[key] = replace(kv, value=newer_value(key, kv.value))
+    assert [key for key, kv in job.items.items() if newer.items[key].value == kv.value] == [KEYS.link]
+    assert newer.build() == known
+
+
 def test_revisions_are_those_of_the_keys() -> None:
     job = a_full_view()
     view = job.build()
@@ -42,7 +54,7 @@ def test_nothing_is_revision_0() -> None:
     assert (view.spec_revision, view.world_revision, view.membership_revision, view.expected_revision) == (0, 0, 0, 0)
 
 
-CORRUPT = [b"", b"nonsense", b"\xff\xfe\x00", b"{}", b'{"v":2}', b'{"v":1,"reason":"eaten"}', b"w9 state=active\n"]
+CORRUPT = [b"", b"nonsense", b"\xff\xfe\x00", b"{}", b'{"v":2}', b'{"v":1,"slots":7,"reason":7}', b"w9 state=active\n"]
 PLACES = {
     "spec": KEYS.spec,
     "expected": KEYS.expected,
@@ -62,7 +74,7 @@ def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data:
     whole = job.build()
     view = job.raw(key, data).build()
     assert len(view.unreadable) == 1
-    assert view.unreadable[0].startswith(f"{key}: ")
+    assert view.unreadable[0].startswith(f"{key!r}: ")
     assert (view.nodes, view.failures, view.done) == (whole.nodes, whole.failures, whole.done)
 
 

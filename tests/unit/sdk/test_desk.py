@@ -13,10 +13,12 @@ import pytest
 
 from elasticjob.nodes import wire
 from elasticjob.nodes.desk import Desk
+from elasticjob.nodes.seal import CHALLENGE_BYTES, LINE_BYTES, Seal
 from elasticjob_agent.supervisor.function_child import RAISED, VALUE
 
 KEY = "the key of this call"
-HELLO = wire.Hello(key=KEY, kind=wire.RESULT, host="node-1", round=1, rank=0, world_size=2, how=VALUE)
+NONCE = "of this connection"
+HELLO = wire.Hello(nonce=NONCE, kind=wire.RESULT, host="node-1", round=1, rank=0, world_size=2, how=VALUE)
 PARCEL = b"function and arguments"
 TERMS = wire.Terms(
     run_id="run",
@@ -38,33 +40,48 @@ class Office:
         self.desk = Desk(folder, KEY, TERMS, PARCEL)
         self.port = 0
 
-    async def bring(self, line: bytes, payload: bytes = b"") -> bytes:
-        """Say this; what is answered until the end of the connection."""
+    async def bring(self, line: bytes, payload: bytes = b"", *, key: str = KEY, sealed: bytes | None = None) -> bytes:
+        """Say this, sealed with the key; what is answered until the end of the connection.
+
+        Of the payload another one is `sealed`, as if it had been changed on the way.
+        """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write(line + payload)
+        challenge = await reader.readexactly(CHALLENGE_BYTES)
+        delivery = seal(key, wire.DELIVERY, challenge, payload if sealed is None else sealed)
+        writer.write(line + seal(key, wire.HELLO, challenge, line) + payload + delivery)
         writer.write_eof()
         answer = await reader.read()
         writer.close()
         return answer
 
-    async def deliver(self, value: Any, **fields: Any) -> bytes:
+    async def deliver(self, value: Any, *, key: str = KEY, **fields: Any) -> bytes:
         """A result."""
         payload = pickle.dumps(value)
-        return await self.bring(wire.line_of(replace(HELLO, size=len(payload), **fields)), payload)
+        return await self.bring(wire.line_of(replace(HELLO, size=len(payload), **fields)), payload, key=key)
+
+
+def seal(key: str, purpose: bytes, challenge: bytes, data: bytes = b"") -> bytes:
+    """The line behind the data."""
+    made = Seal(key, purpose, challenge)
+    made.update(data)
+    return made.line
+
+
+TAKEN, OVER = (Seal(KEY, word, NONCE.encode()).line for word in (wire.TAKEN, wire.OVER))
 
 
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     made = Office(tmp_path)
-    made.port = await made.desk.open()
+    made.port = await made.desk.open(everywhere=False)
     yield made
     await made.desk.close()
 
 
 async def test_results_are_there_when_every_rank_of_the_round_has_delivered(office: Office) -> None:
-    assert await office.deliver("one", rank=1) == wire.TAKEN
+    assert await office.deliver("one", rank=1) == TAKEN
     assert office.desk.results(1) is None
-    assert await office.deliver("zero") == wire.TAKEN
+    assert await office.deliver("zero") == TAKEN
     assert office.desk.results(1) == {0: "zero", 1: "one"}
 
 
@@ -90,12 +107,33 @@ async def test_who_does_not_have_the_key_gets_nothing_and_brings_nothing(
     office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await office.deliver("evil", key="another", world_size=1) == b""
-    assert await office.bring(wire.line_of(replace(HELLO, key="another", kind=wire.JOIN))) == b""
+    assert await office.bring(wire.line_of(replace(HELLO, kind=wire.JOIN)), key="another") == b""
     assert office.desk.results(1) is None
-    assert "node-1 does not have the key of this call" in caplog.text
+    assert "it does not have the key of this call" in caplog.text
 
 
-@pytest.mark.parametrize("line", [b"", b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b'{"key": 1}\n', b"x" * 200_000])
+async def test_a_result_that_was_changed_on_the_way_does_not_count(office: Office, tmp_path: Path) -> None:
+    sent, changed = pickle.dumps("mine"), pickle.dumps("evil")
+    line = wire.line_of(replace(HELLO, size=len(sent), world_size=1))
+    assert await office.bring(line, changed, sealed=sent) == b""
+    assert office.desk.results(1) is None
+    assert await office.bring(line, sent) == TAKEN
+    assert files_in(tmp_path) == 1
+
+
+async def test_what_was_said_on_one_connection_opens_no_other(office: Office) -> None:
+    """Who listens on the network has heard all of an earlier delivery."""
+    line = wire.line_of(replace(HELLO, size=0, world_size=1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", office.port)
+    heard = b"0" * 32 + b"\n"
+    writer.write(line + seal(KEY, wire.HELLO, heard, line) + seal(KEY, wire.DELIVERY, heard))
+    writer.write_eof()
+    assert len(await reader.read()) == CHALLENGE_BYTES
+    writer.close()
+    assert office.desk.results(1) is None
+
+
+@pytest.mark.parametrize("line", [b"", b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b'{"nonce": 1}\n', b"x" * 200_000])
 async def test_what_is_no_greeting_is_ended(office: Office, line: bytes) -> None:
     with contextlib.suppress(ConnectionError):  # a reset: it did not even read to the end
         assert await office.bring(line) == b""
@@ -110,16 +148,28 @@ async def test_failures_of_the_last_round_are_told(office: Office) -> None:
     for round_, text in ((1, "old"), (2, "new")):
         said = json.dumps({"type": "ValueError", "text": text, "traceback": "Traceback"}).encode()
         hello = replace(HELLO, round=round_, how=RAISED, size=len(said))
-        assert await office.bring(wire.line_of(hello), said) == wire.TAKEN
+        assert await office.bring(wire.line_of(hello), said) == TAKEN
     failures = office.desk.failures()
     assert [(rank, each.error, each.host) for rank, each in failures.items()] == [(0, "ValueError: new", "node-1")]
 
 
-async def test_a_guest_gets_the_function_and_the_last_word(office: Office) -> None:
+@pytest.mark.parametrize(("is_over", "word"), [(True, OVER), (False, b"")])
+async def test_a_guest_gets_the_function_and_learns_whether_the_call_has_ended(
+    office: Office, *, is_over: bool, word: bytes
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", office.port)
-    writer.write(wire.line_of(wire.Hello(key=KEY, kind=wire.JOIN, host="node-1")))
-    assert wire.Terms(**wire.fields_of(await reader.readline())) == TERMS
+    challenge = await reader.readexactly(CHALLENGE_BYTES)
+    line = wire.line_of(wire.Hello(nonce=NONCE, kind=wire.JOIN, host="node-1"))
+    writer.write(line + seal(KEY, wire.HELLO, challenge, line))
+    terms = await reader.readline()
+    assert wire.Terms(**wire.fields_of(terms)) == TERMS
+    call = Seal(KEY, wire.CALL, NONCE.encode(), terms)
+    call.require(await reader.readexactly(LINE_BYTES))
     assert await reader.readexactly(len(PARCEL)) == PARCEL
+    call.update(PARCEL)
+    call.require(await reader.readexactly(LINE_BYTES))
+    if is_over:
+        office.desk.call_is_over()
     await office.desk.close()
-    assert await reader.read() == wire.OVER
+    assert await reader.read() == word
     writer.close()

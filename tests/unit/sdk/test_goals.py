@@ -24,7 +24,7 @@ def test_without_arguments_success_is_waited_for() -> None:
     ],
 )
 def test_a_condition_is_reached_by_its_status(text: str, status: str, reached: bool) -> None:  # noqa: FBT001  # a table's column
-    now = JobStatus(conditions=(Condition(type="Running", status=status, reason="R"),))  # type: ignore[arg-type]
+    now = JobStatus(conditions=(Condition(type="Running", status=status, reason="R"),))
     assert is_reached(goal(None, text), now) is reached
 
 

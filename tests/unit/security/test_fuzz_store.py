@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elasticjob_agent.rendezvous import view
 from elasticjob_agent.rendezvous.plan import Decision, WriteWorld, plan
 from elasticjob_api.records import GoneReason
 from elasticjob_api.world import decode_world, encode_world
+from tests.faults.hostile_keys import HOSTILE_KEYS
 from tests.faults.mutations import NOT_FINITE, VALUES, mutated
 from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, seen
 
@@ -70,3 +72,21 @@ def test_a_few_other_bytes_in_any_record(rng: random.Random, key: str) -> None:
 def test_a_megabyte_in_any_place(key: str) -> None:
     next_act(key, HELD[key] + b" " * (1 << 20))
     next_act(key, b"x" * (1 << 20))
+
+
+@pytest.mark.parametrize("key", HOSTILE_KEYS, ids=lambda key: f"{key!r:.30}")
+def test_hostile_keys_of_the_job_change_nothing(key: str) -> None:
+    assert next_act(f"{KEYS.prefix}{key}", b"x") == plan(a_job().build(), seen(100.0), "fresh")
+
+
+@settings(max_examples=300, deadline=None)
+@given(rest=st.text(max_size=60), value=st.binary(max_size=60))
+def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
+    next_act(f"{KEYS.all}{rest}", value)
+
+
+def test_a_fault_in_a_reader_costs_its_record_and_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(view._READERS, "gone", lambda _view, _parsed, _kv: 1 // 0)
+    found = a_job().build()
+    assert ["a fault of elasticjob" in text for text in found.unreadable] == [True]
+    assert len(found.nodes) == 3

@@ -39,6 +39,17 @@ def test_what_is_no_port_is_logged_and_ignored(text: str, caplog: pytest.LogCapt
     assert "which is not a port" in caplog.text
 
 
+def test_a_port_that_is_taken_is_logged_and_the_agent_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    first = health.start_from_environment(lambda: True, {VARIABLE: "0"})
+    assert first is not None
+    try:
+        assert health.start_from_environment(lambda: True, {VARIABLE: str(first.port)}) is None
+        assert f"{VARIABLE} names port {first.port}, which cannot be used: Address already in use" in caplog.text
+        assert ask(first.port) == 200
+    finally:
+        first.stop()
+
+
 def test_port_of_the_environment_is_used() -> None:
     server = health.from_environment(lambda: True, {VARIABLE: "0"})
     assert server is not None

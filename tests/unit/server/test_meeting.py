@@ -37,6 +37,14 @@ def meet(size: int = 2, info: RendezvousStoreInfo | None = None, **fields: Any) 
     return agents
 
 
+class TorchsInfo:
+    """What torch's handlers return: it has these fields, and cannot be unpacked."""
+
+    def __init__(self, store: InMemoryStore, rank: int, size: int, bootstrap: RendezvousStoreInfo) -> None:
+        self.store, self.rank, self.world_size = store, rank, size
+        self.bootstrap_store_info = bootstrap
+
+
 def masters(agents: list[ScriptedAgent]) -> set[tuple[str | None, int | None]]:
     groups = [agent.get_worker_group() for agent in agents]
     return {(group.master_addr, group.master_port) for group in groups}
@@ -47,6 +55,18 @@ def test_b_004_08_triple_and_info_give_the_same_ranks() -> None:
     ranks = [[str(w) for a in agents for w in a.get_worker_group().workers] for agents in both]
     assert ranks[0] == ranks[1]
     assert [a.get_worker_group().group_rank for a in both[0]] == [0, 1]
+
+
+def test_the_result_of_a_handler_of_torchs_is_understood() -> None:
+    store = InMemoryStore()
+    nodes = [Node(store, rank, 2) for rank in range(2)]
+    for rank, node in enumerate(nodes):
+        node.answer = TorchsInfo(store, rank, 2, RendezvousStoreInfo("torchs", 29400))
+    agents = [ScriptedAgent(spec(node)) for node in nodes]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda agent: agent._rendezvous(agent.get_worker_group()), agents))
+    assert masters(agents) == {("torchs", 29400)}
+    assert [agent.get_worker_group().group_rank for agent in agents] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,15 @@ def test_b_003_13_siblings_get_sigterm_at_once_and_sigkill_if_they_survive_it(
     assert [each.got for each in processes] == [[], ["SIGTERM"], ["SIGTERM", "SIGKILL"]]
 
 
+def test_who_is_ended_after_a_failure_is_logged_in_torchs_words(
+    context: ProcessContext, processes: list[_Process], caplog: pytest.LogCaptureFixture
+) -> None:
+    processes[0].end(3)
+    with pytest.raises(ProcessExitedException):
+        context.join(grace_period=0)
+    assert caplog.messages == [f"Terminating process {each.pid} via signal SIGTERM" for each in processes[1:]]
+
+
 def test_k_003_02_every_later_join_raises_the_same_and_blames_no_sibling(
     context: ProcessContext, processes: list[_Process]
 ) -> None:

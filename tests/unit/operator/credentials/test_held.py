@@ -66,6 +66,8 @@ def test_another_authority_is_not_taken_and_told_of_once(caplog: pytest.LogCaptu
 class Kept:
     """An operator that keeps its certificates fresh, with the Secrets that it looks at."""
 
+    leads = True
+
     def __init__(self, cluster: MemoryCluster, folder: Path) -> None:
         self.cluster = cluster
         self.first = Authority.make(now_s=NOW_S)
@@ -83,7 +85,7 @@ class Kept:
 
     async def run(self) -> None:
         """Until cancelled, without a pause."""
-        await keep_fresh(self._files, self._home, self.held, every_s=0.01)
+        await keep_fresh(self._files, self._home, self.held, every_s=0.01, leads=lambda: self.leads)
 
 
 @pytest.fixture
@@ -111,6 +113,16 @@ async def test_a_renewed_authority_reaches_etcds_certificate_and_the_operators_o
 
     served: bool = await aeventually(is_served, what="etcd's")
     assert served
+
+
+async def test_a_replica_that_stands_by_renews_its_own_certificate_and_leaves_etcds_alone(kept: Kept) -> None:
+    kept.leads = False
+    await aeventually(kept.own.exists, what="a certificate of its own")
+    first = kept.own.resolve()
+    await aeventually(lambda: kept.own.resolve() != first, what="another one")
+    found = await kept.cluster.get(Resource.SECRET, "system", "server")
+    assert found is not None
+    assert "data" not in found
 
 
 @pytest.mark.parametrize("data", [{}, {"tls_crt": b"no certificate", "tls_key": b"no key"}], ids=["empty", "broken"])

@@ -100,3 +100,13 @@ async def test_etcds_certificate_may_be_somebody_elses_business(cluster: MemoryC
     home = Home(cluster, Place(namespace="system", authority="ca"), clock=clock)
     await home.serve(await home.authority())
     assert await contents(cluster, "server") == {}
+
+
+async def test_another_authority_than_that_of_etcds_certificate_is_a_warning_with_the_cure(
+    cluster: MemoryCluster, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(cluster, PLACE, clock=clock)
+    await home.serve(await home.authority())
+    assert not [line for line in caplog.records if line.levelname == "WARNING"]
+    await home.serve(Authority.make(now_s=clock()))
+    assert "Put the authority of before back into the secret, or restart etcd" in caplog.text

@@ -141,3 +141,13 @@ async def test_leftovers_are_collected_and_what_is_others_is_not(
     gone = JobKey("n", "gone", "uid-2")
     assert purged == [(gone, True), (gone, False)], "nothing is written after the last time"
     assert {"root", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine", ROLE} == set(accounts.prefixes)
+
+
+async def test_one_that_leads_again_does_not_believe_that_a_user_is_there_still(
+    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+) -> None:
+    await credentials.certify(KEY, SECRET, store=0)
+    await again(cluster, accounts).forget(KEY)
+    credentials.forget_etcd()
+    await credentials.certify(KEY, SECRET, store=0)
+    assert accounts.of["uid-1"] == {ROLE}

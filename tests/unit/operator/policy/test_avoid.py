@@ -12,7 +12,9 @@ from tests.unit.operator.builders import NOW_S, pod
 
 def noted(standing: Standing, *, lost: bool = False, **fields: Any) -> tuple[str, ...]:
     ledger, each = Ledger(), pod(0, **fields)
-    note_losses(ledger, [Owner(each.name, standing, each)], lost=frozenset({each.uid} if lost else ()), now_s=NOW_S)
+    note_losses(
+        ledger, [Owner(each.name, standing, each)], lost=frozenset({each.uid} if lost else ()), monotonic_s=NOW_S
+    )
     return avoided_nodes(ledger, NOW_S)
 
 
@@ -38,7 +40,7 @@ def test_a_node_is_avoided_for_a_while() -> None:
     ledger = Ledger(avoided_until_s={"a": NOW_S + COOL_DOWN_S})
     assert avoided_nodes(ledger, NOW_S) == ("a",)
     assert avoided_nodes(ledger, NOW_S + COOL_DOWN_S) == ()
-    note_losses(ledger, [], lost=frozenset(), now_s=NOW_S + COOL_DOWN_S)
+    note_losses(ledger, [], lost=frozenset(), monotonic_s=NOW_S + COOL_DOWN_S)
     assert ledger.avoided_until_s == {}
 
 

@@ -55,16 +55,16 @@ def test_certificates_are_made_when_they_are_due(certified: Certified, store: in
 
 
 def test_it_is_looked_at_again_when_the_next_certificate_is_due() -> None:
-    assert plan(observed(Certified(0, NOW_S + 1)), Ids()).requeue_at_s == NOW_S + 1
+    assert plan(observed(Certified(0, NOW_S + 1)), Ids()).requeue_in_s == 1
 
 
 def test_without_tls_there_is_no_certificate_and_no_user_to_remove() -> None:
     assert not any(isinstance(action, Certify) for action in planned(observed(None, tls=False)))
-    assert plan_deletion(running(0), {}, SETTINGS).actions == (DeletePrefix(),)
+    assert plan_deletion(running(0), {}, SETTINGS, now_s=NOW_S).actions == (DeletePrefix(),)
 
 
 def test_the_user_goes_before_the_prefix_which_is_what_makes_it_tried_again() -> None:
-    assert plan_deletion(running(0), {}, TLS).actions == (Disown(), DeletePrefix())
+    assert plan_deletion(running(0), {}, TLS, now_s=NOW_S).actions == (Disown(), DeletePrefix())
 
 
 def test_the_trainer_sees_the_files_and_its_environment_says_where() -> None:

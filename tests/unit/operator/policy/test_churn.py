@@ -25,9 +25,9 @@ def gone(times: int, *, ran_s: float = 0.0, before: Courses | None = None, said:
     """So many pods of slot 0 have run for `ran_s` and gone, each replaced at once; the courses then, and when."""
     now_s, courses = NOW_S, before
     for number in range(times):
-        courses = courses_of(courses, {0: owner(number, Standing.LIVE)}, now_s, said=said)
+        courses = courses_of(courses, {0: owner(number, Standing.LIVE)}, now_s, now_s=now_s, said=said)
         now_s += ran_s
-        courses = courses_of(courses, {0: owner(number, Standing.GONE)}, now_s, said=said)
+        courses = courses_of(courses, {0: owner(number, Standing.GONE)}, now_s, now_s=now_s, said=said)
     assert courses is not None
     return courses, now_s
 
@@ -57,8 +57,8 @@ def test_a_pod_that_has_run_for_a_while_ends_the_row() -> None:
 
 
 def test_time_as_a_pending_pod_is_no_time_that_it_ran() -> None:
-    young = courses_of(None, {0: owner(0, Standing.LIVE, phase="Pending")}, NOW_S, said="")
-    courses = courses_of(young, {0: owner(0, Standing.TERMINATING)}, NOW_S + 900.0, said="")
+    young = courses_of(None, {0: owner(0, Standing.LIVE, phase="Pending")}, NOW_S, now_s=NOW_S, said="")
+    courses = courses_of(young, {0: owner(0, Standing.TERMINATING)}, NOW_S + 900.0, now_s=NOW_S + 900.0, said="")
     assert courses[0].brief == 1
 
 
@@ -66,31 +66,35 @@ def test_time_as_a_pending_pod_is_no_time_that_it_ran() -> None:
 def test_however_a_pod_went_it_is_counted_once(standing: Standing) -> None:
     courses: Courses | None = None
     for after_s in range(5):
-        courses = courses_of(courses, {0: owner(0, standing)}, NOW_S + after_s, said="")
-    assert courses == {0: Course(pod="j-0-0", brief=1, over_at_s=NOW_S)}
+        courses = courses_of(courses, {0: owner(0, standing)}, NOW_S + after_s, now_s=NOW_S + after_s, said="")
+    assert courses == {0: Course(pod="j-0-0", brief=1, over_at_s=NOW_S, over_time_s=NOW_S)}
 
 
 @pytest.mark.parametrize("standing", [standing for standing in Standing if standing not in OVER])
 def test_a_pod_that_comes_or_is_there_is_not_counted(standing: Standing) -> None:
-    courses = courses_of(None, {0: owner(0, standing)}, NOW_S, said="")
+    courses = courses_of(None, {0: owner(0, standing)}, NOW_S, now_s=NOW_S, said="")
     assert courses[0].brief == 0
 
 
 def test_a_pod_that_is_replaced_while_it_runs_ends_the_row_if_it_has_lasted_and_counts_for_nothing_if_not() -> None:
     courses, now_s = gone(FREE)
-    live = courses_of(courses, {0: owner(90, Standing.LIVE)}, now_s, said="")
+    live = courses_of(courses, {0: owner(90, Standing.LIVE)}, now_s, now_s=now_s, said="")
     for ran_s, brief in ((1.0, FREE), (LASTED_S, 0)):
-        assert courses_of(live, {0: owner(91, Standing.TO_CREATE)}, now_s + ran_s, said="")[0].brief == brief
+        assert (
+            courses_of(live, {0: owner(91, Standing.TO_CREATE)}, now_s + ran_s, now_s=now_s, said="")[0].brief == brief
+        )
 
 
 def test_a_pod_that_ran_before_this_process_began_has_lasted() -> None:
-    live = courses_of(None, {0: owner(0, Standing.LIVE, running_since_s=NOW_S - LASTED_S)}, NOW_S, said=HELD_BACK)
-    assert courses_of(live, {0: owner(0, Standing.FAILED)}, NOW_S, said="")[0].brief == 0
+    live = courses_of(
+        None, {0: owner(0, Standing.LIVE, running_since_s=NOW_S - LASTED_S)}, NOW_S, now_s=NOW_S, said=HELD_BACK
+    )
+    assert courses_of(live, {0: owner(0, Standing.FAILED)}, NOW_S, now_s=NOW_S, said="")[0].brief == 0
 
 
 def test_a_slot_that_is_no_more_is_forgotten() -> None:
     courses, now_s = gone(FREE + 5)
-    assert courses_of(courses, {}, now_s, said=HELD_BACK) == {}
+    assert courses_of(courses, {}, now_s, now_s=now_s, said=HELD_BACK) == {}
     assert gone(1, before={}, said=HELD_BACK)[0][0].brief == 1
 
 
@@ -108,7 +112,7 @@ def test_a_slot_that_waits_keeps_its_pods_name_unless_its_pod_counts() -> None:
 
 def test_it_is_said_which_slot_waits_until_when_and_why() -> None:
     evicted = pod(0, phase="Failed", reason="Evicted", disrupted=True, message="disk pressure")
-    courses = {0: Course(pod=evicted.name, brief=FREE + 3, over_at_s=NOW_S)}
+    courses = {0: Course(pod=evicted.name, brief=FREE + 3, over_at_s=NOW_S, over_time_s=NOW_S)}
     trouble = first_trouble(seen(job(), view(0, spec=record(0), nodes={}), evicted, ledger=Ledger(courses=courses)))
     assert trouble is not None
     assert trouble.reason == HELD_BACK

@@ -276,8 +276,24 @@ def test_an_ended_job_is_not_running(state: State) -> None:
 def test_a_job_is_not_shown_as_suspended_before_its_pods_are_gone(at: View) -> None:
     told = seen(job(suspend=True), at, pod(0, terminating=True))
     assert judged(told, C.SUSPENDED) == (False, "Suspending")
-    assert shown(told) in {Phase.RESIZING, Phase.RUNNING}
+    assert shown(told) is Phase.RUNNING
+
+
+@pytest.mark.parametrize("at", [view(0, world=world()), STOPPED], ids=["forming", "suspended"])
+def test_a_job_whose_pods_stop_for_a_suspension_is_suspending_and_not_resizing(at: View) -> None:
+    told = judge(seen(job(suspend=True), at, pod(0, terminating=True)))
+    assert [told[name].reason for name in (C.RUNNING, C.SUSPENDED)] == ["Suspending", "Suspending"]
+    assert told[C.RUNNING].message == told[C.SUSPENDED].message
+    assert not told[C.RESIZING].holds
 
 
 def test_pods_that_have_ended_do_not_hold_a_suspension() -> None:
     assert shown(seen(job(suspend=True), STOPPED, pod(0, phase="Succeeded"))) is Phase.SUSPENDED
+
+
+def test_a_round_all_of_whose_pods_have_ended_is_about_to_restart_and_is_not_unreachable() -> None:
+    gone = view(world=active(0), membership=membership(0))
+    judged = judge(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
+    assert (judged.status, judged.reason) == ("False", "Restarting")
+    silent = judge(seen(job(), gone, pod(0)))[ConditionType.RUNNING]
+    assert (silent.status, silent.reason) == ("Unknown", "AgentsUnreachable")

@@ -9,10 +9,10 @@ from elasticjob_operator.policy.standing import Owner, Standing
 from tests.unit.operator.builders import NOW_S, pod
 
 
-def is_expected(standing: Standing, *, joined: bool = False, **fields: Any) -> bool:
+def is_expected(standing: Standing, *, joined: bool = False, refused: bool = False, **fields: Any) -> bool:
     absent = {Standing.TO_CREATE, Standing.COMING, Standing.TO_LOOK, Standing.GONE}
     owner = Owner("j-0-a", standing, None if standing in absent else pod(0, **fields))
-    return expected_slots({0: owner}, joined=frozenset({0} if joined else ()), now_s=NOW_S) == {0}
+    return expected_slots({0: owner}, joined=frozenset({0} if joined else ()), now_s=NOW_S, refused=refused) == {0}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,13 @@ def test_what_comes_or_may_yet_join_is_expected(standing: Standing, *, expected:
 
 def test_who_has_joined_is_not_missing() -> None:
     assert not is_expected(Standing.LIVE, joined=True)
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"), [(Standing.TO_CREATE, False), (Standing.COMING, True), (Standing.LIVE, True)]
+)
+def test_a_pod_that_the_api_server_refuses_to_create_is_not_waited_for(standing: Standing, *, expected: bool) -> None:
+    assert is_expected(standing, refused=True) is expected
 
 
 def test_a_pod_that_the_cluster_cannot_start_is_not_waited_for() -> None:

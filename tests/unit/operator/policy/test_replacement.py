@@ -66,7 +66,16 @@ def test_an_agent_that_left_was_superseded_or_saw_its_job_deleted_never_counts(c
     assert failed(exit_code=code) is Fate.REPLACE
 
 
-@pytest.mark.parametrize("code", [1, 137, 139, ExitCode.PEER_FAILED, ExitCode.JOIN_TIMEOUT, None])
+@pytest.mark.parametrize("code", [ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE])
+def test_a_pod_that_met_too_few_others_or_no_etcd_never_counts(code: ExitCode) -> None:
+    assert failed(exit_code=code) is Fate.REPLACE
+
+
+def test_a_pod_that_a_kubelet_did_not_admit_never_counts() -> None:
+    assert failed(reason="OutOfcpu", refused=True) is Fate.REPLACE
+
+
+@pytest.mark.parametrize("code", [1, 137, 139, ExitCode.PEER_FAILED, None])
 def test_every_other_end_of_a_pod_counts(code: int | None) -> None:
     assert failed(exit_code=code) is Fate.REPLACE_COUNTED
 
@@ -140,13 +149,13 @@ def test_the_pod_of_a_finished_member_is_neither_lost_nor_replaced(standing: Sta
 def test_a_lost_pod_is_replaced_and_does_not_count() -> None:
     owners = {slot: Owner(f"j-{slot}-a", Standing.LIVE, pod(slot)) for slot in (0, 1)}
     found = fates(spec(), owners, kept=NOBODY, lost=frozenset({"uid-j-1-a"}))
-    assert (found.dropped, found.counted, found.failing) == (frozenset({1}), 0, ())
+    assert (found.dropped, found.counted, found.failing) == (frozenset({1}), frozenset(), ())
 
 
 def test_what_is_dropped_what_counts_and_what_ends_the_job_are_told_apart() -> None:
     each = dict(enumerate([Fate.KEEP, Fate.REPLACE, Fate.REPLACE_COUNTED, Fate.FAIL_JOB]))
     found = Fates(each)
-    assert (found.dropped, found.counted, found.failing) == (frozenset({1, 2, 3}), 2, (3,))
+    assert (found.dropped, found.counted, found.failing) == (frozenset({1, 2, 3}), frozenset({2, 3}), (3,))
 
 
 @pytest.mark.parametrize(("limit", "failures", "over"), [(0, 0, False), (0, 1, True), (2, 2, False), (2, 3, True)])

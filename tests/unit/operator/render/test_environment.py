@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_api.brief import brief_of
 from elasticjob_api.records import Slots
-from elasticjob_api.spec import Agent
+from elasticjob_api.spec import Agent, Rendezvous
 from elasticjob_operator.render.environment import environment
 from tests.unit.operator.builders import SETTINGS, job, template
 
@@ -26,6 +26,11 @@ def test_the_agent_knows_its_job_its_slot_and_its_etcd() -> None:
     assert found["ELASTICJOB_ETCD_ENDPOINTS"] == "etcd-0:2379,etcd-1:2379"
     assert (found["ELASTICJOB_SLOT"], found["ELASTICJOB_NPROC_PER_NODE"]) == ("3", "2")
     assert (found["ELASTICJOB_JOB"], found["ELASTICJOB_JOB_UID"]) == ("j", "job-uid")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(600.0, "600"), (5.0, "5"), (1.5, "1.5"), (1e6, "1000000")])
+def test_the_agent_knows_how_long_it_may_try_to_reach_etcd(seconds: float, text: str) -> None:
+    assert values(rendezvous=Rendezvous(join_timeout_s=seconds))["ELASTICJOB_JOIN_TIMEOUT_SECONDS"] == text
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,22 @@
 
 from typing import Any
 
+import pytest
+
 from elasticjob_api.spec import Agent, AgentMode
 from elasticjob_operator.render.injector import injectors
-from tests.unit.operator.builders import SETTINGS, job
+from elasticjob_operator.revision import wanted_revision
+from tests.unit.operator.builders import SETTINGS, job, template
 
 
 def injector(**agent: Any) -> dict[str, Any]:
-    (found,) = injectors(job(agent=Agent(**agent)), SETTINGS)
+    of = job(agent=Agent(**agent))
+    (found,) = injectors(of, wanted_revision(of, SETTINGS).agent_image)
     return found
 
 
 def test_a_provided_agent_is_not_injected() -> None:
-    assert injectors(job(agent=Agent(mode=AgentMode.PROVIDED)), SETTINGS) == []
+    assert injectors(job(agent=Agent(mode=AgentMode.PROVIDED)), SETTINGS.agent_image) == []
 
 
 def test_the_operators_image_is_used_unless_the_job_names_one() -> None:
@@ -32,6 +36,23 @@ def test_restricted_pod_security_is_kept() -> None:
     assert context["runAsNonRoot"] is True
     assert context["capabilities"] == {"drop": ["ALL"]}
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_where_the_pod_runs_as_root_it_does_not() -> None:
+    """A kubelet never starts a container with runAsNonRoot whose user is the pod's 0."""
+    root = template()
+    root["spec"]["securityContext"] = {"runAsUser": 0}
+    (found,) = injectors(job(template=root), SETTINGS.agent_image)
+    assert (found["securityContext"]["runAsNonRoot"], found["securityContext"]["runAsUser"]) == (True, 65532)
+
+
+@pytest.mark.parametrize("context", [None, {}, {"runAsUser": 1000}, {"fsGroup": 0}])
+def test_where_the_pod_does_not_run_as_root_its_user_is_not_chosen(context: dict[str, int] | None) -> None:
+    """A policy that chooses the user by namespace refuses a fixed one."""
+    other = template()
+    other["spec"]["securityContext"] = context
+    (found,) = injectors(job(template=other), SETTINGS.agent_image)
+    assert "runAsUser" not in found["securityContext"]
 
 
 def test_it_installs_into_the_volume_that_it_mounts() -> None:

@@ -9,6 +9,7 @@ import pytest
 from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render.pod import render_pod
+from elasticjob_operator.revision import Revision, template_hash
 from tests.unit.operator.builders import SETTINGS, job, template
 
 PROVIDED = Agent(mode=AgentMode.PROVIDED)
@@ -37,9 +38,23 @@ def test_a_pod_is_named_labelled_and_owned_as_the_map_says() -> None:
         "elasticjob.io/job-name": "j",
         "elasticjob.io/job-uid": "job-uid",
         "elasticjob.io/slot": "3",
+        "elasticjob.io/template-hash": template_hash(job()),
     }
+    assert meta["annotations"] == {"elasticjob.io/agent-image": SETTINGS.agent_image}
     (owner,) = meta["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("ElasticJob", "job-uid", True)
+
+
+def test_a_pod_is_of_the_revision_that_is_given_whatever_the_operators_setting_is_now() -> None:
+    old = Revision("0123456789", "agent:old")
+    pod = render_pod(job(), slot=0, name="j-0-a", settings=SETTINGS, revision=old)
+    assert pod["metadata"]["labels"]["elasticjob.io/template-hash"] == "0123456789"
+    assert pod["metadata"]["annotations"]["elasticjob.io/agent-image"] == "agent:old"
+    assert pod["spec"]["initContainers"][0]["image"] == "agent:old"
+
+
+def test_a_pod_with_an_agent_of_its_own_has_no_image_of_one() -> None:
+    assert "annotations" not in rendered(agent=PROVIDED)["metadata"]
 
 
 def test_a_pod_has_a_stable_host_name_in_the_jobs_domain_and_never_restarts_by_itself() -> None:
@@ -66,9 +81,18 @@ def test_a_pod_has_a_service_accounts_token_only_if_its_template_asks_for_one(
 def test_labels_and_annotations_of_the_template_pass_through() -> None:
     given = {"labels": {"team": "a"}, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
     meta = rendered(template={**template(), "metadata": given})["metadata"]
-    assert meta["annotations"] == given["annotations"]
+    assert meta["annotations"].items() >= given["annotations"].items()
     assert meta["labels"]["team"] == "a"
     assert meta["labels"]["elasticjob.io/slot"] == "3"
+
+
+def test_nothing_else_of_the_templates_metadata_does() -> None:
+    """A finalizer would keep every pod for ever, and a resourceVersion would keep any from being created."""
+    given = {"resourceVersion": "7", "finalizers": ["a.b/c"], "generateName": "x-", "uid": "u", "ownerReferences": []}
+    meta = rendered(template={**template(), "metadata": given})["metadata"]
+    assert set(meta) == {"name", "namespace", "labels", "annotations", "ownerReferences"}
+    assert set(meta["annotations"]) == {"elasticjob.io/agent-image"}
+    assert [owner["kind"] for owner in meta["ownerReferences"]] == ["ElasticJob"]
 
 
 def test_a_label_of_the_template_cannot_claim_another_slot() -> None:

@@ -334,7 +334,7 @@ class SimNode:
             nonce=self.job.draw,
             trace=_NO_TRACE,
             quiet_until_s=self._quiet_until_s,
-            shaken_until_s=self.shaken_until_s,
+            shaken_until=lambda: self.shaken_until_s,
         )
         self._closing_as = me
         self._election.is_closer = True
@@ -388,7 +388,9 @@ class SimNode:
             return False
         view = parse_view(self.keys, self.closing_mirror.items)
         self.proved &= view.nodes.keys()
-        seen = self.closing._sightings.update(view, self.job.now_s, proved=self.proved)
+        seen = self.closing._sightings.update(
+            view, self.job.now_s, proved=self.proved, shaken_until_s=self.shaken_until_s
+        )
         decision = plan(view, seen, self.job.draw())
         if seen.hold.until_s is not None:
             self.job.check_hold(view, shaken=self.job.now_s < self.shaken_until_s)

@@ -1,0 +1,68 @@
+"""Pods that are cut off from etcd while the operator reaches it: their real workers train on, and no pod goes."""
+
+import psutil
+import pytest
+
+from tests.faults.proxy import proxy
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = pytest.mark.kube
+
+
+def agents_of(rig: Rig, node: int, pods: list[str]) -> set[int]:
+    """The processes above the workers of these pods, up to their node."""
+    workers = [psutil.Process(pid) for pid, pod in rig.pids(rig.keys()).values() if pod in pods]
+    above = ({parent.pid for parent in worker.parents()} for worker in workers)
+    return set().union(*above) - {parent.pid for parent in psutil.Process(node).parents()} - {node}
+
+
+def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_a_round(rig: Rig) -> None:
+    host, port = rig.etcd.targets[0].rsplit(":", 1)
+    with proxy(host, int(port)) as way:
+        node = rig.start_node()
+        rig.start_operator("--pod-etcd-endpoints", way.endpoint)
+        job = waiting_job(rig, replicas=4, minReplicas=1, maxReplicas=4)
+        job["spec"] |= {"lostPodTimeoutSeconds": 1, "rendezvous": {"keepAliveSeconds": 3}}
+        rig.namespace.apply(job)
+        rig.running(nodes=4, round_=1)
+        pods = rig.pod_names()
+        cut_off = pods[:2]
+        way.refuse_processes(agents_of(rig, node.pid, cut_off))
+        rig.until("AgentsUnreachable", lambda: rig.condition("AgentsUnreachable").get("status") == "True")
+        rig.until("a round of the others", lambda: rig.status()["rendezvousRound"] > 1 and is_running(rig, nodes=2))
+        members = {node["podName"] for node in rig.status()["nodes"] if node.get("rank") is not None}
+        assert members == set(pods) - set(cut_off)
+        way.refuse_processes(())
+        rig.until("all of them are back", lambda: rig.status().get("readyReplicas") == 4)
+        assert rig.pod_names() == pods
+        assert "PodReplaced" not in [reason for reason, _ in rig.events()]
+        rig.until("reachable", lambda: rig.condition("AgentsUnreachable").get("status") == "False")
+
+
+def is_running(rig: Rig, *, nodes: int) -> bool:
+    """A round of so many nodes runs."""
+    return bool(rig.status()["readyReplicas"] == nodes and rig.condition("Running")["status"] == "True")
+
+
+def test_pods_that_are_cut_off_from_etcd_keep_their_workers_and_come_back_as_members(rig: Rig) -> None:
+    host, port = rig.etcd.targets[0].rsplit(":", 1)
+    with proxy(host, int(port)) as way:
+        rig.start_node()
+        rig.start_operator("--pod-etcd-endpoints", way.endpoint)
+        job = waiting_job(rig, replicas=3, minReplicas=1, maxReplicas=3)
+        job["spec"] |= {"lostPodTimeoutSeconds": 1, "rendezvous": {"keepAliveSeconds": 3}}
+        rig.namespace.apply(job)
+        rig.running(nodes=3, round_=1)
+        pods = rig.pod_names()
+        workers = [psutil.Process(pid) for pid, _ in rig.pids(rig.keys()).values()]
+        way.refuse()
+        rig.until("AgentsUnreachable", lambda: rig.condition("AgentsUnreachable").get("status") == "True")
+        rig.until("no claim that nothing supports", lambda: rig.status().get("readyReplicas", 0) == 0)
+        assert rig.condition("Running")["status"] == "Unknown"
+        way.restore()
+        rig.until("all of them are back", lambda: rig.status().get("readyReplicas") == 3)
+        assert rig.pod_names() == pods
+        assert all(worker.is_running() for worker in workers)
+        assert "PodReplaced" not in [reason for reason, _ in rig.events()]
+        rig.until("reachable", lambda: rig.condition("AgentsUnreachable").get("status") == "False")

@@ -1,0 +1,147 @@
+"""A member of a real etcd whose volume is lost with its node, on a real API server with the rights of the chart.
+
+There are no controllers: the test makes pods and claims as a StatefulSet does.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes, claim_of
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.errors import Forbidden
+from elasticjob_operator.policy.etcd_volumes import PROOF_HOLDS_S
+from tests.faults.apiserver import ApiServer
+from tests.faults.etcd_members import etcd_members
+from tests.faults.waiting import aeventually
+from tests.integration.kube.accounts import apply
+from tests.integration.kube.conftest import Helm, install_rendered
+from tests.integration.kube.rig import write_kubeconfig
+
+pytestmark = [pytest.mark.kube, pytest.mark.etcd, pytest.mark.timeout(1000)]
+
+PREFIX = "x-elasticjob-etcd-"
+NODE = "a-node-of-etcd"
+RIGHTS = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+
+class Seconds:
+    """A clock that the test sets; it counts how often it was read, which is once a look at least."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.reads = 0
+
+    def __call__(self) -> float:
+        self.reads += 1
+        return self.now_s
+
+
+@pytest.fixture
+async def cluster(
+    crd: ApiServer, chart_namespace: str, helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[KubeCluster]:
+    """With the rights that the chart gives the operator of a release with volumes."""
+    rendered = helm("template", "etcd.members=3", "etcd.persistence.enabled=true")
+    install_rendered(crd, chart_namespace, rendered, *RIGHTS)
+    token = crd.kubectl("create", "token", "x-elasticjob-operator", namespace=chart_namespace).stdout.strip()
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "operator.kubeconfig", crd, token)))
+    made = await KubeCluster.connect(Feed(), (chart_namespace,))
+    yield made
+    await made.close()
+
+
+def make_pod(server: ApiServer, namespace: str, number: int, volume: str) -> None:
+    """The claim and the pod of a member, on no node, as a StatefulSet makes them; they are there already or not."""
+    pod, claim = f"{PREFIX}{number}", claim_of(f"{PREFIX}{number}")
+    size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    local = {"capacity": size, "accessModes": modes, "local": {"path": "/x"}, "nodeAffinity": affinity}
+    apply(server, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": local})
+    placed = {"name": claim, "namespace": namespace, "annotations": {"volume.kubernetes.io/selected-node": NODE}}
+    wanted = {"volumeName": volume, "accessModes": modes, "resources": {"requests": size}, "storageClassName": ""}
+    apply(server, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": placed, "spec": wanted})
+    mounted = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    spec = {"containers": [{"name": "etcd", "image": "none"}], "volumes": mounted}
+    apply(server, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": namespace}, "spec": spec})
+
+
+def make_node(server: ApiServer) -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    apply(server, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"conditions": [ready]}})
+
+
+async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_joins(
+    crd: ApiServer, chart_namespace: str, cluster: KubeCluster, tmp_path: Path
+) -> None:
+    seconds = Seconds()
+    volumes = EtcdVolumes(cluster, chart_namespace, replace_after_s=600.0, clock=seconds)
+
+    async def uid(resource: Resource, name: str) -> str:
+        found = await cluster.get(resource, chart_namespace, name)
+        return "" if found is None else str(found["metadata"]["uid"])
+
+    async def given_up() -> bool:
+        claim = await cluster.get(Resource.PERSISTENT_VOLUME_CLAIM, chart_namespace, claim_of(lost))
+        is_going = (
+            claim is None or "deletionTimestamp" in claim["metadata"]
+        )  # a controller lets it go, which is not here
+        return is_going and not await uid(Resource.POD, lost)
+
+    async def looks(count: int) -> None:
+        wanted = seconds.reads + 2 * count
+        await aeventually(lambda: seconds.reads >= wanted, within_s=60, what="some more looks at the members")
+
+    make_node(crd)
+    for number in range(3):
+        make_pod(crd, chart_namespace, number, f"{chart_namespace}-{number}")
+    async with etcd_members(tmp_path, prefix=PREFIX, volumes=volumes) as etcd:
+        lost = etcd.name(2)
+        kept = {name: await uid(Resource.PERSISTENT_VOLUME_CLAIM, claim_of(name)) for name in etcd.urls}
+        etcd.start(0, 1, 2)
+        await etcd.until_whole()
+        client = EtcdClient(etcd.endpoint)
+        await client.txn(Txn((), (Put("kept", b""),)))
+        before = await etcd.ids()
+
+        etcd.lose(2)
+        await looks(3)
+        seconds.now_s += 10_000.0
+        await looks(3)
+        assert not await given_up(), "its node is well"
+
+        assert crd.kubectl("delete", "node", NODE).returncode == 0
+        await looks(3)
+        assert not await given_up(), "its node may be back in a moment"
+        seconds.now_s += PROOF_HOLDS_S
+        away: Any = given_up  # mypy takes a coroutine function for a plain one
+        await aeventually(away, within_s=60, what="the claim and the pod deleted")
+        for name in (etcd.name(0), etcd.name(1)):
+            assert await uid(Resource.PERSISTENT_VOLUME_CLAIM, claim_of(name)) == kept[name] != ""
+            assert await uid(Resource.POD, name)
+
+        etcd.start(2)
+        await etcd.until_whole()
+        after = await etcd.ids()
+        assert [after[name] == before[name] for name in etcd.urls] == [True, True, False]
+        assert await client.get("kept") is not None
+        await client.close()
+
+
+async def test_the_operator_may_delete_the_claims_of_its_etcd_and_no_others(
+    chart_namespace: str, cluster: KubeCluster
+) -> None:
+    claim = Resource.PERSISTENT_VOLUME_CLAIM
+    await cluster.delete(claim, chart_namespace, claim_of(f"{PREFIX}2"))
+    for name in ("data-of-a-user", claim_of(f"{PREFIX}3")):
+        with pytest.raises(Forbidden, match='cannot delete resource "persistentvolumeclaims"'):
+            await cluster.delete(claim, chart_namespace, name)
+        with pytest.raises(Forbidden, match='cannot get resource "persistentvolumeclaims"'):
+            await cluster.get(claim, chart_namespace, name)

@@ -1,0 +1,103 @@
+"""An etcd that is full: every job's status names it, and it ends by itself when there is room again."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.maintenance import EtcdMaintenance
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator.cluster.etcd_space import EtcdSpace
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.operator import Operator
+from tests.faults.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
+from tests.faults.secured import program
+from tests.faults.waiting import aeventually
+from tests.integration.operator.stage import NAMESPACE, SETTINGS, manifest
+
+pytestmark = pytest.mark.etcd
+
+QUOTA = 8 << 20
+
+
+class Site:
+    """A job of two pods over a real etcd; `cluster` stands in for the API server."""
+
+    def __init__(self, etcd: EtcdClient) -> None:
+        self.cluster = MemoryCluster()
+        endpoint = etcd.endpoint
+        space = EtcdSpace(lambda: EtcdMaintenance.connect(endpoint), quota=QUOTA, look_when_full_s=0.2)
+        self.operator = Operator(self.cluster, etcd, SETTINGS, space=space)
+
+    @property
+    def pods(self) -> set[str]:
+        return {name_of(pod) for pod in self.cluster.objects(Resource.POD) if not is_terminating(pod)}
+
+    @property
+    def unavailable(self) -> dict[str, Any]:
+        (job,) = self.cluster.objects(Resource.JOB)
+        conditions = job.get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == "RendezvousUnavailable"), {})
+
+    async def lose_a_pod(self) -> None:
+        pod = self.cluster.objects(Resource.POD)[0]
+        await self.cluster.remove_pod(NAMESPACE, name_of(pod), uid_of(pod))
+
+
+@contextlib.asynccontextmanager
+async def operated(*targets: str) -> AsyncIterator[Site]:
+    etcd = EtcdClient(Endpoint(targets))
+    site = Site(etcd)
+    running = asyncio.create_task(site.operator.run())
+    try:
+        await site.cluster.create(Resource.JOB, manifest(replicas=2, minReplicas=1))
+        await aeventually(lambda: len(site.pods) == 2, what="both pods")
+        yield site
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+        await etcd.close()
+
+
+@pytest.fixture(params=["3.5", "3.6"])
+def small_etcd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnEtcd]:
+    binary = program() if request.param == "3.6" else None
+    with own_etcd(tmp_path, f"--quota-backend-bytes={QUOTA}", binary=binary) as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def three_small(tmp_path: Path) -> Iterator[ThreeEtcds]:
+    with three_etcds(tmp_path, f"--quota-backend-bytes={QUOTA}", binary=program()) as etcds:
+        yield etcds
+
+
+async def test_a_full_etcd_is_named_in_the_status_and_goes_on_when_there_is_room(small_etcd: OwnEtcd) -> None:
+    async with operated(small_etcd.endpoint) as site:
+        await asyncio.to_thread(small_etcd.fill)
+        await aeventually(lambda: site.unavailable.get("status") == "True", what="RendezvousUnavailable")
+        assert site.unavailable["reason"] == "NoSpace"
+        assert "NOSPACE" in site.unavailable["message"]
+        await site.lose_a_pod()
+        small_etcd.make_room()
+        await aeventually(lambda: site.unavailable["status"] == "False", what="the end of it")
+        await aeventually(lambda: len(site.pods) == 2, what="a pod in the place of the lost one")
+
+
+async def test_three_members_that_are_full_are_defragmented_and_go_on(three_small: ThreeEtcds) -> None:
+    async with operated(*three_small.endpoints) as site:
+        await asyncio.to_thread(three_small.fill)
+        await aeventually(lambda: site.unavailable.get("reason") == "NoSpace", what="RendezvousUnavailable")
+        three_small.make_room()
+        await aeventually(lambda: site.unavailable["status"] == "False", what="the end of it")
+        await aeventually(lambda: max(sizes(three_small)) < QUOTA / 2, what="the last member defragmented")
+
+
+def sizes(etcds: ThreeEtcds) -> list[int]:
+    return [int(etcds.status(number)["dbSize"]) for number in range(3)]

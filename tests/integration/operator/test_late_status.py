@@ -1,0 +1,49 @@
+"""A status that is on its way while its job is deleted: a new job of the same name begins without it."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_api.world import Cause, State
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.objects import uid_of
+from elasticjob_operator.cluster.protocol import Resource
+from tests.integration.operator.stage import NAMESPACE, manifest, running, staged
+
+
+class Slow(MemoryCluster):
+    """Holds what says Succeeded of the first job until it is released; the API server then applies it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = asyncio.Event()
+        self.released = asyncio.Event()
+        self.phases: list[str] = []
+        """Of the job of this name, when the held status has been sent."""
+
+    async def patch_status(
+        self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], **only: Any
+    ) -> None:
+        if status.get("phase") == "Succeeded":
+            self.held.set()
+            await self.released.wait()
+        await super().patch_status(resource, namespace, name, status, **only)
+        if status.get("phase") == "Succeeded":
+            self.phases += [job.get("status", {}).get("phase", "none") for job in self.objects(Resource.JOB)]
+
+
+async def test_the_last_status_of_a_job_is_not_written_to_a_new_job_of_its_name() -> None:
+    cluster = Slow()
+    async with staged(cluster, replicas=1) as stage:
+        await running(stage, 1)
+        before = uid_of(stage.job)
+        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        async with asyncio.timeout(30.0):
+            await cluster.held.wait()
+        await cluster.delete(Resource.JOB, NAMESPACE, "digits", uid=before)
+        await stage.confirm_deletions()
+        cluster.released.set()
+        await stage.apply(manifest(replicas=1))
+        assert uid_of(stage.job) != before
+        await running(stage, 1)
+        assert cluster.phases == ["none"]

@@ -1,0 +1,221 @@
+"""Today's operator between neighbours of a newer version: their agents' records, their status, their CRD's fields.
+
+What a newer version writes is made from what this one writes (`tests.faults.newer_version`). The policy that is held
+here is written in docs/version-skew.md.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from elasticjob_api import names
+from elasticjob_api.records import WorkerState
+from elasticjob_api.world import Cause, State, encode_world
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Op, Put, Txn
+from elasticjob_operator.cluster.objects import name_of
+from elasticjob_operator.cluster.protocol import Object, Resource
+from tests.faults.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op
+from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
+
+
+class NewerAgents(Stage):
+    """A stage whose agents and closer are of a newer version."""
+
+    async def _put(self, *ops: Op) -> None:
+        await super()._put(*map(newer_op, ops))
+
+
+@contextlib.asynccontextmanager
+async def newer_agents(**spec: Any) -> AsyncIterator[Stage]:
+    stage = NewerAgents()
+    stage.start_operator()
+    try:
+        await stage.apply(manifest(**spec))
+        yield stage
+    finally:
+        await stage.stop_operator()
+        await stage.etcd.close()
+
+
+# Newer agents.
+
+
+async def test_a_job_of_newer_agents_runs_recovers_and_ends() -> None:
+    async with newer_agents(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.until("nodes", lambda: [node.get("ranks") for node in stage.status()["nodes"]] == ["RR", "RR"])
+        await stage.fail_worker(1)
+        await stage.until("the failure", lambda: stage.status().get("lastFailure", {}).get("exitCode") == 137)
+        await stage.close_round(Cause.WORKER_FAILED)
+        await stage.until("round 3", lambda: stage.status().get("rendezvousRound") == 3)
+        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.until("succeeded", lambda: stage.status().get("phase") == "Succeeded")
+        assert stage.condition("RendezvousUnavailable")["status"] == "False"
+
+
+async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
+    async with staged(replicas=1) as stage:
+        await running(stage, 1)
+        world = stage.world()
+        assert world is not None
+        text = encode_world(world).replace(b"cause=First", b"cause=Replaced")
+        await stage.etcd.txn(Txn((), (Put(stage.keys.world, text.replace(b"round=1", b"round=2")),)))
+        await stage.report(world.members[0], 0, WorkerState.HEALTHY)
+        await stage.until("the round", lambda: stage.status().get("rendezvousRound") == 2)
+        assert [each["cause"] for each in stage.status()["rounds"]] == ["First", "Unknown"]
+        [kv] = stage.etcd.store.range(f"{stage.keys.prefix}/r/").kvs
+        paused = kv.value.replace(b"HEALTHY", b"PAUSED")
+        await stage.etcd.txn(Txn((), (Put(kv.key, paused, kv.lease),)))
+        await stage.until("the ranks", lambda: stage.status()["nodes"][0].get("ranks") == "UU")
+
+
+async def test_while_the_state_of_the_world_is_not_known_nothing_is_done_and_the_status_names_it() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        pods, known = stage.pod_names(), stage.etcd.store.get(stage.keys.world)
+        assert known is not None
+        strange = known.value.replace(b"state=active", b"state=draining")
+        await stage.etcd.txn(Txn((), (Put(stage.keys.world, strange),)))
+        unavailable = "RendezvousUnavailable"
+        await stage.until("unreadable", lambda: stage.condition(unavailable).get("reason") == "RecordUnreadable")
+        assert "draining" in stage.condition(unavailable)["message"]
+        await stage.scale(replicas=3, maxReplicas=3)
+        await stage.until("a look", lambda: stage.status().get("observedGeneration") == 2)
+        assert (stage.pod_names(), stage.status()["startTime"] > "") == (pods, True)
+        await stage.etcd.txn(Txn((), (Put(stage.keys.world, known.value),)))
+        await stage.until("3 pods", lambda: len(stage.pods()) == 3)
+
+
+# A newer operator's status.
+
+FINISHED: list[Any] = [
+    pytest.param(lambda status: status, id="as this version wrote it"),
+    pytest.param(newer_json, id="as a newer version wrote it"),
+    pytest.param(lambda status: {**newer_json(status), "phase": "Dreaming"}, id="with a new phase"),
+    pytest.param(
+        lambda status: {"conditions": status["conditions"], "nodes": 5, "replicas": "x"}, id="only its conditions"
+    ),
+    pytest.param(lambda status: {"completionTime": status["completionTime"]}, id="only its completion time"),
+]
+
+
+@pytest.mark.parametrize("doctored", FINISHED)
+async def test_a_finished_job_is_never_started_again(doctored: Any) -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.until("succeeded", lambda: stage.status().get("phase") == "Succeeded")
+        await _lose_everything_but_the_status(stage)
+        await stage.cluster.patch_status(Resource.JOB, NAMESPACE, name_of(stage.job), doctored(stage.status()))
+        stage.start_operator()
+        await stage.scale(maxRestarts=5)
+        await stage.until("a look", lambda: stage.status().get("observedGeneration") == 2)
+        assert (stage.pods(), stage.etcd_keys()) == ([], [])
+        assert stage.condition("Running").get("status") != "True"
+
+
+async def _lose_everything_but_the_status(stage: Stage) -> None:
+    """The operator ends; all pods go, and etcd begins anew: a member with an emptyDir was moved."""
+    await stage.stop_operator()
+    for pod in stage.cluster.objects(Resource.POD):
+        await stage.cluster.remove_pod(NAMESPACE, name_of(pod), pod["metadata"]["uid"])
+    stage.etcd = MemoryEtcd(MemoryStore())
+
+
+async def test_of_a_running_job_the_start_the_counters_and_what_is_not_known_are_kept() -> None:
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        await stage.fail_worker(1)
+        await stage.close_round(Cause.WORKER_FAILED)
+        await stage.until("round 3", lambda: stage.status().get("rendezvousRound") == 3)
+        await stage.stop_operator()
+        before = {**stage.status(), "startTime": "2026-01-01T00:00:00Z", "lastScaleTime": "2026-01-01T00:00:00Z"}
+        newer = {**newer_json(before), "nodes": [*newer_json(before["nodes"]), {"name": 7}]}
+        await stage.cluster.patch_status(Resource.JOB, NAMESPACE, name_of(stage.job), newer)
+        await stage.wipe()
+        stage.start_operator()
+        await stage.scale(maxRestarts=5)
+        await stage.until("a look", lambda: stage.status().get("observedGeneration") == 2)
+        now = stage.status()
+        assert (now["startTime"], now["restarts"]) == (before["startTime"], before["restarts"])
+        assert [each["round"] for each in now["rounds"]] == [each["round"] for each in before["rounds"]]
+        assert now[NEW_FIELD] == NEW_VALUE
+        assert now["lastFailure"] == newer["lastFailure"]
+
+
+# A newer CRD.
+
+
+async def test_a_running_job_with_an_unknown_field_is_cared_for() -> None:
+    async with staged(replicas=2, minReplicas=1, maxReplicas=3, ttlSecondsAfterFinished=0) as stage:
+        await running(stage, 2)
+        await stage.scale(newThing={"v": 1})
+        await stage.until("named", lambda: "spec.newThing" in stage.condition("UnknownFields").get("message", ""))
+        assert stage.condition("UnknownFields")["reason"] == "Ignored"
+        lost = stage.pod(1)
+        await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(lost), grace_s=0.0)
+        await stage.until("a replacement", lambda: len(stage.pods()) == 2 and name_of(lost) not in stage.pod_names())
+        await stage.scale(replicas=3)
+        await stage.until("scaled", lambda: len(stage.pods()) == 3)
+        await running(stage, 3)
+        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.until("deleted by its TTL", lambda: not stage.cluster.objects(Resource.JOB))
+        assert stage.events().count("UnknownFields") == 1
+
+
+async def test_a_running_job_with_an_unknown_field_is_suspended_and_then_waits() -> None:
+    async with staged(replicas=1) as stage:
+        await running(stage, 1)
+        await stage.scale(newThing="x", suspend=True)
+        await stage.until("no pods", lambda: not stage.pods())
+        await stage.confirm_deletions()
+        await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
+        await stage.scale(suspend=False)
+        await stage.until("it waits", lambda: stage.status().get("reason") == "UnknownFields")
+        assert stage.condition("UnknownFields")["reason"] == "Waits"
+        await stage.scale(newThing=None)
+        await stage.until("a pod", lambda: len(stage.pods()) == 1)
+
+
+async def test_a_job_that_has_not_begun_waits_and_names_the_field() -> None:
+    async with staged(replicas=1, agent={"newThing": "x"}) as stage:
+        await stage.until("it waits", lambda: stage.status().get("reason") == "UnknownFields")
+        assert "spec.agent.newThing" in stage.status()["message"]
+        assert (stage.pods(), stage.etcd_keys(), "startTime" in stage.status()) == ([], [], False)
+        assert "UnknownFields" in stage.events()
+        await stage.scale(agent={"newThing": None})
+        await stage.until("a pod", lambda: len(stage.pods()) == 1)
+        await stage.until("named no more", lambda: stage.condition("UnknownFields")["status"] == "False")
+        assert stage.status()["startTime"]
+
+
+def test_the_doctored_version_is_newer() -> None:
+    """What makes the others mean anything."""
+    value: Object = {"a": [{"b": 1}], "metrics": {"loss": "1"}}
+    assert newer_json(value) == {
+        "a": [{"b": 1, NEW_FIELD: NEW_VALUE}],
+        "metrics": {"loss": "1"},
+        NEW_FIELD: NEW_VALUE,
+    }
+
+
+@pytest.mark.parametrize("agent", [{"ofTomorrow": "x"}, {"mode": "OfTomorrow"}])
+async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_its_pods(agent: Any) -> None:
+    """Its hash is not the one that the newer version has put on the pods: that is no other template."""
+    async with staged(replicas=2) as stage:
+        await running(stage, 2)
+        pods = stage.pod_names()
+        await stage.stop_operator()
+        await stage.scale(agent=agent)
+        for pod in stage.pods():
+            await stage.relabel(pod, {names.LABEL_TEMPLATE_HASH: "0fnewerone"})
+        stage.start_operator()
+        await stage.until("the field named", lambda: stage.condition("UnknownFields").get("status") == "True")
+        other = stage.beside()
+        await other.apply(manifest("other", replicas=1))
+        await other.until("a pod of a job that came later", other.pods)
+        assert stage.pod_names() == pods
+        assert "TemplateChanged" not in stage.events()

@@ -1,0 +1,91 @@
+"""Leases that a job's certificate may ask for are ended if they have no key, and an agent's is not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import grpc
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.connection import Connection
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
+from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_operator.cluster.etcd_leases import EtcdLeases
+from tests.faults.secured import bare_channel
+from tests.faults.waiting import aeventually
+from tests.integration.security.conftest import Job
+
+pytestmark = pytest.mark.etcd
+
+MANY = 3_000
+A_LIFE_S = 3_600
+
+
+@pytest.fixture
+async def swept(root: EtcdClient) -> AsyncIterator[list[int]]:
+    """How many leases were ended, look by look."""
+
+    def connect() -> AbstractAsyncContextManager[EtcdLeaseAdmin]:
+        return EtcdLeaseAdmin.connect(root.endpoint)
+
+    revoked: list[int] = []
+    task = asyncio.create_task(EtcdLeases(connect, revoked.append, look_s=0.5, look_in_flood_s=0.1).run())
+    yield revoked
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def grant(lease: rpc.LeaseStub, turns: list[None]) -> None:
+    while turns:
+        turns.pop()
+        await lease.LeaseGrant(rpc.LeaseGrantRequest(TTL=A_LIFE_S), timeout=60)
+
+
+async def flood(channel: grpc.aio.Channel) -> None:
+    turns: list[None] = [None] * MANY
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(64):
+            tasks.create_task(grant(rpc.LeaseStub(channel), turns))
+
+
+async def test_leases_without_a_key_are_ended_and_an_agents_stays(
+    attacker: Job, victim: Job, root: EtcdClient, swept: list[int]
+) -> None:
+    agents = await victim.etcd.lease_grant(600)
+    await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}x", b"", lease=agents.id),)))
+    async with bare_channel(attacker.endpoint) as channel:
+        await flood(channel)
+    await aeventually(lambda: sum(swept) >= MANY, within_s=120, what="the end of the flood's leases")
+    async with EtcdLeaseAdmin.connect(root.endpoint) as admin:
+        assert agents.id in await admin.leases()
+        assert agents.id in await admin.with_keys(frozenset({agents.id}))
+    assert await victim.etcd.get(f"{victim.keys.all}x")
+
+
+async def test_which_leases_have_keys_is_asked_without_a_read_of_any_value(
+    victim: Job, root: EtcdClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read of keys alone loads their values, too, into etcd's memory: all that jobs may hold."""
+    ids = [(await victim.etcd.lease_grant(600)).id for _ in range(5)]
+    tied, gone = ids[:3], ids[4]
+    for number, lease_id in enumerate(tied):
+        await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}{number}", b"", lease=lease_id),)))
+    monkeypatch.setattr("elasticjob_etcd.lease_admin._AT_ONCE", 2)
+    sent: list[Any] = []
+    call = Connection.call
+
+    async def record(self: Connection, method: Any, request: Any, *, tried: str) -> Any:
+        sent.append(request)
+        return await call(self, method, request, tried=tried)
+
+    monkeypatch.setattr(Connection, "call", record)
+    async with EtcdLeaseAdmin.connect(root.endpoint) as admin:
+        await admin.revoke(gone)
+        assert await admin.with_keys(frozenset(ids)) == frozenset(tied)
+        assert not [request for request in sent if isinstance(request, rpc.RangeRequest)]
+        for lease_id in ids * 2:
+            await admin.revoke(lease_id)
+        assert not set(ids) & await admin.leases()

@@ -1,0 +1,255 @@
+"""What one job's certificate may have open at etcd is bounded by etcd itself: leases, watches, streams, their sizes.
+
+The numbers are small here; those of an installation are in docs/etcd.md.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.convert import prefix_range, rpc
+from elasticjob_etcd.errors import Refused, Unavailable
+from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
+from elasticjob_etcd.protocol import Put, Txn
+from tests.faults.secured import SecuredEtcd, administrator, bare_channel
+from tests.faults.waiting import aeventually
+from tests.integration.security.conftest import Job, job
+
+pytestmark = pytest.mark.etcd
+
+LEASES, WATCHES, STREAMS = 60, 40, 20
+PER_ADDRESS = {"leases": 16, "watches": 32, "streams": 32}
+"""What the one address of these tests adds, as images/etcd/limits has it."""
+ATTEMPTS = 2_000
+TTL_S = 600
+
+
+@pytest.fixture(scope="module")
+def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    """An etcd with small limits."""
+    environment = {
+        "ELASTICJOB_ETCD_MAX_LEASES": str(LEASES),
+        "ELASTICJOB_ETCD_MAX_WATCHES": str(WATCHES),
+        "ELASTICJOB_ETCD_MAX_STREAMS": str(STREAMS),
+    }
+    made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+async def root(limited: SecuredEtcd) -> AsyncIterator[EtcdClient]:
+    """The operator's client."""
+    async with administrator(limited) as client:
+        yield client
+
+
+@pytest.fixture
+async def attacker(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+    """Job A: somebody's code runs with its certificate."""
+    async with job(limited, root, "a") as made:
+        yield made
+
+
+@pytest.fixture
+async def victim(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+    """Job B: of other people."""
+    async with job(limited, root, "b") as made:
+        yield made
+
+
+async def grant(channel: grpc.aio.Channel, ttl_s: int = TTL_S) -> grpc.aio.AioRpcError | int:
+    """The id of a new lease, or the error."""
+    try:
+        answer = await rpc.LeaseStub(channel).LeaseGrant(rpc.LeaseGrantRequest(TTL=ttl_s), timeout=60)
+    except grpc.aio.AioRpcError as error:
+        return error
+    return int(answer.ID)
+
+
+async def flood(channel: grpc.aio.Channel) -> list[grpc.aio.AioRpcError | int]:
+    """Each attempt's outcome; many at once."""
+    outcomes: list[grpc.aio.AioRpcError | int] = []
+
+    async def ask_again_and_again() -> None:
+        while len(outcomes) < ATTEMPTS:
+            outcomes.append(await grant(channel))
+
+    await asyncio.gather(*(ask_again_and_again() for _ in range(64)))
+    return outcomes
+
+
+async def open_watches(job: Job, channel: grpc.aio.Channel, number: int) -> tuple[Any, int]:
+    """A stream, and how many watches etcd has confirmed on it before it refused one."""
+    stream = rpc.WatchStub(channel).Watch()
+    create = rpc.WatchCreateRequest(**prefix_range(job.keys.all))
+    for confirmed in range(number):
+        try:
+            await stream.write(rpc.WatchRequest(create_request=create))
+            answer = await stream.read()
+        except grpc.aio.AioRpcError:
+            return stream, confirmed
+        if answer is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs have forgotten it
+            return stream, confirmed
+        assert answer.created
+        assert not answer.canceled
+    return stream, number
+
+
+async def expect_refusal(stream: Any, because: str) -> None:
+    """It has ended at a limit. A client that is still writing may see only the reset behind the answer."""
+    if await stream.code() is not grpc.StatusCode.INTERNAL:
+        assert await stream.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert because in await stream.details()
+
+
+async def test_a_flood_of_leases_stays_within_the_limit_and_another_job_does_not_feel_it(
+    attacker: Job, victim: Job, root: EtcdClient
+) -> None:
+    async with bare_channel(attacker.endpoint) as channel, EtcdLeaseAdmin.connect(root.endpoint) as admin:
+        before = await admin.leases()
+        flooding = asyncio.create_task(flood(channel))
+        while not flooding.done():
+            lease = await victim.etcd.lease_grant(TTL_S)
+            await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}x", b"", lease=lease.id),)))
+            await admin.revoke(lease.id)
+        outcomes = await flooding
+        granted = [outcome for outcome in outcomes if isinstance(outcome, int)]
+        assert len(granted) == LEASES  # it has no stream, and so no address
+        assert await admin.leases() - before == set(granted)
+    refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+    assert {error.code() for error in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert f"{LEASES} leases" in (refused[0].details() or "")
+    assert "etcd.limits.leases" in (refused[0].details() or "")
+
+
+async def test_the_operator_has_no_limits(root: EtcdClient) -> None:
+    async with bare_channel(root.endpoint) as channel, EtcdLeaseAdmin.connect(root.endpoint) as admin:
+        granted = await asyncio.gather(*(grant(channel, 4_000) for _ in range(2 * LEASES)))
+        assert all(isinstance(lease, int) for lease in granted)
+        await asyncio.gather(*(admin.revoke(lease) for lease in granted if isinstance(lease, int)))
+
+
+async def test_a_lease_that_is_revoked_makes_room(attacker: Job, root: EtcdClient) -> None:
+    """At the limit an agent of the same job gets no lease and the reason; it gets one when there is room."""
+    async with bare_channel(attacker.endpoint) as channel, EtcdLeaseAdmin.connect(root.endpoint) as admin:
+        granted = [lease for lease in await flood(channel) if isinstance(lease, int)]
+        with pytest.raises(Unavailable, match=r"limit of one job.*etcd\.limits\.leases"):
+            await attacker.etcd.lease_grant(TTL_S)
+        await asyncio.gather(*(admin.revoke(lease) for lease in granted))
+
+        async def granted_again() -> Any:
+            with contextlib.suppress(Unavailable):
+                return await attacker.etcd.lease_grant(TTL_S)
+            return None
+
+        await aeventually(granted_again, within_s=60, what="a lease for the agent, when the rate has refilled")
+
+
+async def test_a_lease_of_a_century_is_refused(attacker: Job) -> None:
+    with pytest.raises(Refused, match="a lease of 3000000000 seconds is refused: a job's may have 3600"):
+        await attacker.etcd.lease_grant(3_000_000_000)
+
+
+async def test_watches_over_one_stream_stay_within_the_limit(attacker: Job, victim: Job) -> None:
+    allowed = WATCHES + PER_ADDRESS["watches"]
+    async with bare_channel(attacker.endpoint) as channel:
+        first, confirmed = await open_watches(attacker, channel, allowed - 1)
+        assert confirmed == allowed - 1
+        second, confirmed = await open_watches(attacker, channel, 10)
+        assert confirmed == 1
+        await expect_refusal(second, "etcd.limits.watches")
+        async with bare_channel(victim.endpoint) as other:
+            _, confirmed = await open_watches(victim, other, 5)
+            assert confirmed == 5
+        first.cancel()
+
+        async def ten_again() -> Any:
+            stream, confirmed = await open_watches(attacker, channel, 10)
+            stream.cancel()
+            return confirmed == 10
+
+        await aeventually(ten_again, within_s=60, what="ten watches after the stream has ended")
+
+
+async def test_a_watch_that_is_canceled_makes_room_for_one_and_no_more(attacker: Job) -> None:
+    """Nor do those that etcd refuses itself, and a cancel of what is canceled."""
+    async with bare_channel(attacker.endpoint) as channel:
+        stream, confirmed = await open_watches(attacker, channel, WATCHES)
+        assert confirmed == WATCHES
+        create = rpc.WatchCreateRequest(start_revision=-1, **prefix_range(attacker.keys.all))
+        for _ in range(3 * WATCHES):
+            await stream.write(rpc.WatchRequest(cancel_request=rpc.WatchCancelRequest(watch_id=0)))
+            await stream.write(rpc.WatchRequest(create_request=create))
+        answers: list[Any] = [await stream.read() for _ in range(3 * WATCHES + 1)]
+        assert [answer.canceled for answer in answers] == [True] * len(answers)
+        other, confirmed = await open_watches(attacker, channel, 2 * WATCHES)
+        assert confirmed == PER_ADDRESS["watches"] + 1
+        other.cancel()
+        stream.cancel()
+
+
+async def test_streams_stay_within_the_limit(attacker: Job, victim: Job) -> None:
+    allowed = STREAMS + PER_ADDRESS["streams"]
+    async with bare_channel(attacker.endpoint) as channel:
+        streams = [await open_watches(attacker, channel, 1) for _ in range(allowed)]
+        assert all(confirmed for _, confirmed in streams)
+        over, confirmed = await open_watches(attacker, channel, 1)
+        assert confirmed == 0
+        await expect_refusal(over, "etcd.limits.streams")
+        async with bare_channel(victim.endpoint) as other:
+            _, confirmed = await open_watches(victim, other, 1)
+            assert confirmed == 1
+
+
+async def test_an_agents_watch_waits_for_room_and_then_goes_on(attacker: Job) -> None:
+    allowed = STREAMS + PER_ADDRESS["streams"]
+    async with bare_channel(attacker.endpoint) as channel:
+        streams = [await open_watches(attacker, channel, 1) for _ in range(allowed)]
+        watch = attacker.etcd.watch(attacker.keys.all, start_revision=0)
+        waiting = asyncio.ensure_future(anext(watch))
+        _, pending = await asyncio.wait({waiting}, timeout=1)
+        assert pending, f"it ended at the limit: {waiting}"
+        for stream, _ in streams:
+            stream.cancel()
+        async with asyncio.timeout(60):
+            await waiting
+        await watch.aclose()
+
+
+async def test_a_watch_of_a_key_of_a_megabyte_is_refused(attacker: Job) -> None:
+    create = rpc.WatchCreateRequest(key=attacker.keys.all.encode() + b"x" * 1_000_000)
+    async with bare_channel(attacker.endpoint) as channel:
+        stream = rpc.WatchStub(channel).Watch()
+        await stream.write(rpc.WatchRequest(create_request=create))
+        assert await stream.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL}
+        assert await open_watches(attacker, channel, 1)
+
+
+@pytest.mark.parametrize("method", ["/v3lockpb.Lock/Lock", "/v3electionpb.Election/Observe"])
+async def test_services_that_open_leases_and_watches_of_their_own_are_refused(attacker: Job, method: str) -> None:
+    async with bare_channel(attacker.endpoint) as channel:
+        asked = channel.unary_stream(method, lambda name: name, lambda answer: answer)(b"\x0a\x01x", timeout=60)
+        assert await asked.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_what_is_refused_is_in_etcds_log_once_a_minute(attacker: Job, limited: SecuredEtcd) -> None:
+    for _ in range(10):
+        with pytest.raises(Refused):
+            await attacker.etcd.lease_grant(3_000_000_000)
+    lines = [line for line in limited.log.splitlines() if attacker.uid in line and "refused a request" in line]
+    assert len(lines) == 1
+
+
+def test_a_limit_that_is_no_number_ends_etcd_with_a_sentence(etcd_program: str, tmp_path: Path) -> None:
+    environment = {"ELASTICJOB_ETCD_MAX_LEASES": "many"}
+    etcd = SecuredEtcd(tmp_path, etcd_program, environment=environment)
+    etcd.wait(within_s=60)
+    assert "ELASTICJOB_ETCD_MAX_LEASES=" in etcd.log
+    assert "0 is no limit" in etcd.log

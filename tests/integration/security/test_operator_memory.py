@@ -1,0 +1,58 @@
+"""A fresh operator over an etcd that hostile jobs have filled: what it keeps is bounded, and others are seen whole."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from elasticjob_api.records import encode
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.protocol import Delete, Put, Txn
+from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.policy.footprint import LEAST_MEMORY, MIB, allowed
+from tests.faults.waiting import aeventually
+from tests.unit.operator import builders
+
+pytestmark = pytest.mark.etcd
+
+HONEST, HOSTILE = JobKey("n", "j", "honest"), [JobKey("n", f"k{number}", "hostile") for number in range(3)]
+WORKERS = [{"rank": 0, "state": "HEALTHY"}] * 2100
+REPORT = json.dumps({"v": 1, "pod": "p", "podUid": "u", "round": 0, "workers": WORKERS}, separators=(",", ":")).encode()
+EACH = 58 * MIB
+"""Of a job: less than etcd may hold of it."""
+
+
+@pytest.fixture
+async def cluster(etcd: EtcdClient) -> AsyncIterator[str]:
+    """What three jobs of one node have written, and an honest one."""
+    made = uuid4().hex
+    for key in HOSTILE:
+        keys = key.keys(made)
+        for first in range(0, EACH // len(REPORT), 16):
+            puts = (Put(keys.report(slot, "00000000"), REPORT) for slot in range(first, first + 16))
+            await etcd.txn(Txn((), tuple(puts)))
+    keys = HONEST.keys(made)
+    nodes = [Put(keys.node(slot, "00000001"), encode(builders.node(slot).record)) for slot in range(50)]
+    await etcd.txn(Txn((), (Put(keys.spec, encode(builders.record(*range(50)))), *nodes)))
+    yield made
+    await etcd.txn(Txn((), (Delete(f"/elasticjob/{made}/", prefix=True),)))
+
+
+async def test_a_fresh_operator_keeps_little_of_what_hostile_jobs_have_written(etcd: EtcdClient, cluster: str) -> None:
+    sizes = {HONEST: allowed(50, 8), **dict.fromkeys(HOSTILE, allowed(1, 1))}
+    view = Rendezvous(etcd, cluster, on_change=lambda _: None, on_listed=lambda: None, allowed=sizes.get)
+    following = asyncio.create_task(view.run())
+    try:
+        await aeventually(lambda: view.listed, within_s=60)
+        kept = sum(len(kv.key) + len(kv.value) for kv in view._mirror.items.values())  # it is the memory
+        assert kept < LEAST_MEMORY
+        assert kept < 3 * EACH // 10
+        assert all("of the operator's memory" in view.view(key).excess for key in HOSTILE)
+        assert len(view.view(HONEST).nodes) == 50
+        assert view.view(HONEST).excess == ""
+    finally:
+        following.cancel()
+        await asyncio.wait({following})

@@ -1,0 +1,130 @@
+"""A job's certificate never becomes an administrator of etcd, and one that did is no administrator for long."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.permissions import of_folder
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.credentials.held import Held
+from elasticjob_operator.credentials.jobs import JobCredentials, Terms
+from elasticjob_operator.jobkey import JobKey
+from tests.faults.secured import SecuredEtcd, administrator, bare_channel
+from tests.faults.waiting import aeventually
+from tests.integration.security.conftest import Job, job
+
+pytestmark = pytest.mark.etcd
+
+
+@pytest.fixture
+async def own(etcd_program: str, tmp_path: Path) -> AsyncIterator[SecuredEtcd]:
+    """An etcd that a test may wipe."""
+    made = SecuredEtcd(tmp_path, etcd_program)
+    yield made
+    made.kill()
+
+
+async def lurk(endpoint: Endpoint, answers: list[str]) -> None:
+    """With a job's certificate: try to add a role as fast as etcd answers."""
+    while True:
+        with contextlib.suppress(Unavailable):
+            async with bare_channel(endpoint) as channel:
+                await insist(rpc.AuthStub(channel), answers)
+
+
+async def insist(auth: Any, answers: list[str]) -> None:
+    while True:
+        try:
+            await auth.RoleAdd(rpc.AuthRoleAddRequest(name="mine"), timeout=1)
+            answers.append("taken")
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                raise Unavailable from error
+            answers.append(error.details() or "")
+
+
+@contextlib.asynccontextmanager
+async def lurking(endpoint: Endpoint) -> AsyncIterator[list[str]]:
+    """What etcd answers while the block runs."""
+    answers: list[str] = []
+    task = asyncio.create_task(lurk(endpoint, answers))
+    try:
+        yield answers
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_a_job_that_waits_for_an_empty_etcd_is_refused_from_the_first_answer_on(own: SecuredEtcd) -> None:
+    async with administrator(own) as root, job(own, root, "a") as attacker:
+        async with lurking(attacker.endpoint) as answers:
+            await aeventually(lambda: bool(answers), within_s=30, what="an answer of the old etcd")
+            own.kill()
+            answers.clear()
+            await asyncio.to_thread(own.wipe)
+            await aeventually(lambda: len(answers) > 100, within_s=30, what="answers of the new etcd")
+        assert set(answers) <= {"etcdserver: permission denied", "etcdserver: user name not found"}
+    async with administrator(own) as root:
+        assert await root.accounts.roles() == {"root"}
+
+
+async def tamper(root: EtcdClient, attacker: Job) -> None:
+    """What a job does that was an administrator: for itself, and to come back."""
+    auth = rpc.AuthStub(root._connection.channel)
+    await root.accounts.give(attacker.uid, role="root")
+    await root.accounts.add("me", role="mine", prefix="/elasticjob/")
+    await root.accounts.add(attacker.uid, role=f"elasticjob/op/n/a/{attacker.uid}", prefix="/elasticjob/c/")
+    await auth.UserAdd(rpc.AuthUserAddRequest(name="door", password="open"))
+    await root.accounts.give("door", role="root")
+
+
+async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_look(
+    secured: SecuredEtcd, attacker: Job, victim: Job
+) -> None:
+    async with administrator(secured) as root:
+        await tamper(root, attacker)
+        assert await attacker.etcd.range(victim.keys.all)
+        corrected: list[None] = []
+        terms = Terms(cluster_id="c", operator_id="op", own_etcd=True)
+        held = Held(secured.authority)
+        vault = MemoryCluster(clock=time.time)
+        guard = JobCredentials(
+            vault, root.accounts, held, terms=terms, clock=time.time, on_correction=lambda: corrected.append(None)
+        )
+        task = asyncio.create_task(guard.run(lambda: 0, is_there, purge))
+        mended: bool = await aeventually(lambda: is_as_made(root, attacker), within_s=30, what="every correction")
+        assert mended
+        task.cancel()
+        await asyncio.wait({task})
+        assert len(corrected) >= 5
+    with pytest.raises(Unavailable, match="permission denied"):
+        await attacker.etcd.range(victim.keys.all)
+    assert not (await attacker.etcd.range(attacker.keys.all)).kvs
+
+
+async def is_as_made(root: EtcdClient, attacker: Job) -> bool:
+    own = f"elasticjob/op/n/a/{attacker.uid}"
+    return (
+        await root.accounts.roles_of(attacker.uid) == {own}
+        and await root.accounts.permissions_of(own) == {of_folder(attacker.keys.all)}
+        and not {"me", "door"} & await root.accounts.users()
+        and "mine" not in await root.accounts.roles()
+    )
+
+
+async def is_there(_key: JobKey) -> bool:
+    return True
+
+
+async def purge(_key: JobKey) -> None:
+    pytest.fail("every job is there")

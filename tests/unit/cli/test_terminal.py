@@ -1,0 +1,69 @@
+"""What a terminal is never given: control characters that a worker wrote."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_cli.main import main
+from elasticjob_cli.output import as_json, as_yaml
+from elasticjob_cli.terminal import printable
+from tests.unit.cli.recorded import FAILURE, a_job, at, two_rounds
+
+HOSTILE = "\x1b]0;OWNED\x07\x9b2J\x1b[31m\rfine\u202e\x7f"
+
+
+def spoilt(value: Any) -> Any:
+    """Every text of it, but for those with a meaning, with what a terminal would obey."""
+    if isinstance(value, dict):
+        return {name: spoilt(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [spoilt(item) for item in value]
+    return value + HOSTILE if isinstance(value, str) and not value.startswith("20") else value
+
+
+def hostile_run(folder: Path) -> Path:
+    """A run whose status and log are full of it."""
+    job = a_job(
+        rounds=two_rounds(), lastFailure=FAILURE, reason="R", message="m", phase="Running", lastRendezvousTime=at(-39)
+    )
+    job["status"] = {**spoilt(copy.deepcopy(job["status"])), "phase": "Running"}
+    job["status"]["progress"] = {"step": 1, "total": 2, "metrics": {f"loss{HOSTILE}": f"1{HOSTILE}"}}
+    (folder / "job.yaml").write_text(as_yaml(job))
+    line = f"2026-01-01 00:00:00,000 INFO elasticjob_operator.saying: team/digits: Begun: text{HOSTILE}"
+    (folder / "elasticjob.log").write_text(f"{line}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["describe"],
+        ["watch", "--once"],
+        ["get"],
+        ["get", "-o", "wide"],
+        ["get", "-o", "json"],
+        ["get", "-o", "yaml"],
+        ["describe", "-o", "json"],
+        ["timeline"],
+        ["timeline", "-o", "json"],
+    ],
+)
+def test_no_command_passes_on_what_a_worker_wrote_for_the_terminal(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *options = words
+    assert main([command, str(hostile_run(tmp_path)), *options]) == 0
+    printed = capsys.readouterr().out
+    assert "OWNED" in printed
+    assert [letter for letter in set(printed) - {"\n"} if ord(letter) < 32 or 127 <= ord(letter) < 160] == []
+
+
+def test_an_error_that_quotes_a_file_is_printable_too(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["describe", f"./no{HOSTILE}"])
+    assert printable(said := capsys.readouterr().err) == said
+
+
+def test_json_is_still_the_same_value() -> None:
+    assert as_json("\x9b\x7fü") == '"\\u009b\\u007fü"\n'

@@ -1,0 +1,261 @@
+"""An election by a Lease: never two leaders at once, whatever requests do, and always one in the end."""
+
+import itertools
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from elasticjob_operator.policy.leader_election import (
+    Candidate,
+    Lease,
+    Step,
+    Terms,
+    begin_turn,
+    expires_s,
+    is_leader,
+    is_unbroken,
+    next_step,
+    pause_s,
+    seen,
+    unanswered,
+    written,
+)
+
+TERMS = Terms()
+ME = Candidate(identity="me", terms=TERMS)
+
+
+def lease(holder: str, version: str = "1", duration_s: float = 4.0) -> Lease:
+    return Lease(holder=holder, duration_s=duration_s, version=version)
+
+
+def test_nothing_is_written_before_the_lease_was_read() -> None:
+    assert next_step(ME, 0.0) is Step.READ
+
+
+@pytest.mark.parametrize(
+    ("found", "step"),
+    [(None, Step.CREATE), (lease(""), Step.ACQUIRE), (lease("me"), Step.RENEW), (lease("other"), Step.WAIT)],
+)
+def test_what_was_read_decides_what_is_done(found: Lease | None, step: Step) -> None:
+    assert next_step(seen(ME, found, 10.0), 10.0) is step
+
+
+def test_a_lease_expires_when_this_candidate_has_seen_no_change_for_its_duration() -> None:
+    first = seen(ME, lease("other"), 10.0)
+    again = seen(begin_turn(first, 13.9), lease("other"), 13.9)
+    assert next_step(again, 13.9) is Step.WAIT
+    assert next_step(again, 14.0) is Step.ACQUIRE
+    renewed = seen(begin_turn(first, 13.9), lease("other", version="2"), 13.9)
+    assert next_step(renewed, 14.0) is Step.WAIT
+    assert expires_s(renewed) == 17.9
+
+
+def test_the_duration_is_the_holders_own() -> None:
+    assert expires_s(seen(ME, lease("other", duration_s=15.0), 0.0)) == 15.0
+    assert expires_s(seen(ME, lease("other", duration_s=0.0), 0.0)) == TERMS.lease_duration_s
+
+
+def test_a_leader_counts_from_when_it_sent_the_renewal_and_not_from_the_answer() -> None:
+    leader = written(ME, lease("me"), sent_s=10.0, now_s=12.0)
+    assert is_leader(leader, 12.9)
+    assert not is_leader(leader, 13.0)
+
+
+def test_a_lease_that_names_this_candidate_is_no_leadership_before_a_renewal_is_confirmed() -> None:
+    assert not is_leader(seen(ME, lease("me"), 10.0), 10.0)
+
+
+def test_a_leader_that_sees_another_holder_leads_no_more() -> None:
+    leader = written(ME, lease("me"), sent_s=10.0, now_s=10.0)
+    assert not is_leader(seen(leader, lease("other", version="2"), 10.5), 10.5)
+
+
+def test_leadership_that_lapsed_and_came_back_is_not_the_same_one() -> None:
+    leader = written(ME, lease("me"), sent_s=10.0, now_s=10.0)
+    assert is_unbroken(leader, written(leader, lease("me", "2"), sent_s=12.9, now_s=12.9))
+    assert not is_unbroken(leader, written(leader, lease("me", "2"), sent_s=13.0, now_s=13.0))
+
+
+def test_a_leader_renews_each_period_and_after_a_failure_sooner_but_never_at_once() -> None:
+    leader = written(ME, lease("me"), sent_s=10.0, now_s=10.0)
+    assert pause_s(leader, 10.0) == TERMS.retry_period_s
+    assert pause_s(unanswered(leader), 11.5) == TERMS.retry_period_s / 4
+    assert pause_s(unanswered(leader), 12.9) == pytest.approx(0.1)  # then it leads no more
+
+
+def test_one_that_stands_by_looks_each_period_and_just_when_the_lease_expires() -> None:
+    other = seen(ME, lease("other"), 10.0)
+    assert pause_s(other, 10.0) == TERMS.retry_period_s
+    assert pause_s(other, 13.7) == pytest.approx(0.3)
+    assert pause_s(other, 14.0) == TERMS.retry_period_s
+
+
+@dataclass
+class Process:
+    """A candidate with a clock of its own, which is wrong, and goes a little too fast or too slow."""
+
+    candidate: Candidate
+    offset_s: float
+    rate: float
+    requests: list["Request"] = field(default_factory=list)
+
+    def clock(self, now_s: float) -> float:
+        return self.offset_s + self.rate * now_s
+
+
+@dataclass
+class Request:
+    """What a candidate has asked for: to read, or to hold the Lease of this version."""
+
+    step: Step
+    version: str
+    sent_s: float
+    landed: bool = False
+    conflict: bool = False
+    answer: Lease | None = None
+
+
+class Election(RuleBasedStateMachine):
+    """Three candidates; each request may be lost, land late, or lose its answer. Clocks differ by up to 10 %."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1000.0
+        self.lease: Lease | None = None
+        self.versions = itertools.count(1)
+        self.late: list[tuple[str, Request]] = []
+        """Requests under way whose answers nobody waits for, with the identity that they are of."""
+        rates = [0.9, 1.0, 1.1]
+        self.processes = [
+            Process(Candidate(identity=f"c{n}", terms=TERMS), offset_s=-500.0 * n, rate=rate)
+            for n, rate in enumerate(rates)
+        ]
+
+    def leaders(self) -> list[str]:
+        return [p.candidate.identity for p in self.processes if is_leader(p.candidate, p.clock(self.now_s))]
+
+    @invariant()
+    def there_are_never_two_leaders(self) -> None:
+        assert len(self.leaders()) <= 1
+
+    # The API server.
+
+    def _land(self, identity: str, request: Request) -> None:
+        if request.landed:
+            return
+        request.landed = True
+        if request.step is Step.READ:
+            request.answer = self.lease
+        elif request.version != (self.lease.version if self.lease else ""):
+            request.conflict = True
+        else:
+            self.lease = lease(identity, version=str(next(self.versions)))
+            request.answer = self.lease
+
+    # One candidate.
+
+    def _ask(self, process: Process) -> None:
+        now_s = process.clock(self.now_s)
+        step = next_step(process.candidate, now_s)
+        if step is not Step.WAIT:
+            version = process.candidate.lease.version if process.candidate.lease else ""
+            process.requests.append(Request(step, version, sent_s=now_s))
+
+    def _answer(self, process: Process) -> None:
+        request, now_s = process.requests.pop(), process.clock(self.now_s)
+        if request.conflict or (request.step is not Step.READ and request.answer is None):
+            process.candidate = unanswered(process.candidate)
+        elif request.step is Step.READ:
+            process.candidate = seen(process.candidate, request.answer, now_s)
+            self._ask(process)
+        else:
+            assert request.answer is not None
+            process.candidate = written(process.candidate, request.answer, sent_s=request.sent_s, now_s=now_s)
+
+    @rule(n=st.integers(0, 2))
+    def a_candidate_has_its_turn(self, n: int) -> None:
+        process = self.processes[n]
+        if not process.requests or process.requests[-1].landed:
+            process.candidate = begin_turn(process.candidate, process.clock(self.now_s))
+            process.requests.clear()
+            self._ask(process)
+
+    @rule(n=st.integers(0, 2), wait_s=st.sampled_from([0.0, 0.0, 1.0]))
+    def a_candidate_has_its_turn_and_is_answered_at_once(self, n: int, wait_s: float) -> None:
+        process = self.processes[n]
+        self.now_s += wait_s
+        self.there_are_never_two_leaders()
+        self.a_candidate_has_its_turn(n)
+        while process.requests:
+            self._land(process.candidate.identity, process.requests[-1])
+            self._answer(process)
+
+    @rule(n=st.integers(0, 2))
+    def its_request_lands(self, n: int) -> None:
+        process = self.processes[n]
+        if process.requests:
+            self._land(process.candidate.identity, process.requests[-1])
+
+    @rule(n=st.integers(0, 2))
+    def its_answer_arrives(self, n: int) -> None:
+        process = self.processes[n]
+        if process.requests and process.requests[-1].landed:
+            self._answer(process)
+
+    @rule(n=st.integers(0, 2))
+    def it_waits_no_longer_and_the_request_may_land_yet(self, n: int) -> None:
+        process = self.processes[n]
+        process.candidate = unanswered(process.candidate)
+        self.late += [(process.candidate.identity, request) for request in process.requests]
+        process.requests = []
+
+    @rule(pick=st.integers(0, 9))
+    def a_request_of_long_ago_lands(self, pick: int) -> None:
+        if self.late:
+            self._land(*self.late.pop(pick % len(self.late)))
+
+    @rule(n=st.integers(0, 2))
+    def it_releases_the_lease_and_ends_and_another_process_begins(self, n: int) -> None:
+        process = self.processes[n]
+        known = process.candidate.lease
+        if known and self.lease and self.lease.version == known.version and known.holder == process.candidate.identity:
+            self.lease = lease("", version=str(next(self.versions)))
+        self._replace(process)
+
+    @rule(n=st.integers(0, 2))
+    def it_is_killed_and_another_process_begins(self, n: int) -> None:
+        self._replace(self.processes[n])
+
+    def _replace(self, process: Process) -> None:
+        self.late += [(process.candidate.identity, request) for request in process.requests]
+        process.candidate = Candidate(identity=f"restarted-{next(self.versions)}", terms=TERMS)
+        process.requests = []
+
+    @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 2.5, 3.1, 4.1, 10.0]))
+    def time_goes_by(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    # Where it leads.
+
+    def teardown(self) -> None:
+        """When requests are answered at once, there is a leader before long; and another one when that is killed."""
+        first = self._settle()
+        killed = next(p for p in self.processes if p.candidate.identity == first)
+        killed.candidate = Candidate(identity="last", terms=TERMS)
+        assert self._settle() != first
+
+    def _settle(self) -> str:
+        for _ in range(60):
+            for n in range(len(self.processes)):
+                self.a_candidate_has_its_turn_and_is_answered_at_once(n, 0.0)
+            self.now_s += 0.1
+        (leader,) = self.leaders()
+        return leader
+
+
+TestElection = pytest.mark.timeout(3600)(Election.TestCase)  # the number of steps bounds it, not the clock
+TestElection.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)

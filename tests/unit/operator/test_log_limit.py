@@ -1,0 +1,32 @@
+"""Few lines, and none that is forged."""
+
+import pytest
+
+from elasticjob_operator.cluster.log_limit import LINES, PERIOD_S, LogLimit, printable
+from tests.faults.clock import Clock
+
+
+def test_a_key_has_one_line_a_minute() -> None:
+    clock = Clock(100.0)
+    limit = LogLimit(clock)
+    assert [limit.passes("a"), limit.passes("a"), limit.passes("b")] == [True, False, True]
+    clock.now_s += PERIOD_S
+    assert limit.passes("a")
+
+
+def test_of_many_keys_the_first_have_a_line() -> None:
+    limit = LogLimit(Clock(100.0))
+    assert sum(limit.passes(str(number)) for number in range(10 * LINES)) == LINES
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain: größer", "plain: größer"),
+        ("x\n2026 INFO forged\x1b[2J", "x\\n2026 INFO forged\\x1b[2J"),
+        ("\u2028\u202e", "\\u2028\\u202e"),
+        ("x" * 1000, "x" * 400 + "..."),
+    ],
+)
+def test_control_characters_are_spelt_out_and_long_text_is_cut(text: str, shown: str) -> None:
+    assert printable(text) == shown

@@ -1,0 +1,163 @@
+"""What the operator keeps of etcd: of an expelled job the spec, of many long failures the codes, and no raw records."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from elasticjob_api.records import Failure, encode
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.protocol import Delete, Put, Txn
+from elasticjob_operator.cluster.rendezvous import Rendezvous
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.policy.footprint import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed
+from tests.faults.waiting import aeventually
+from tests.unit.operator import builders
+
+KEY, OTHER = JobKey("n", "j", "uid"), JobKey("n", "k", "uid-2")
+KEYS, OTHER_KEYS = KEY.keys("c"), OTHER.keys("c")
+TINY = Allowance(held=64 * MIB, written=256 * MIB, memory=200 * KIB, bound=100 * KIB)
+
+
+class Rig:
+    """A rendezvous that follows a store, and the turns it asks for."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.allowed: dict[JobKey, Allowance] = {KEY: TINY}
+        self.told: list[JobKey] = []
+        self.lists = 0
+        self.rendezvous = Rendezvous(
+            MemoryEtcd(self.store),
+            "c",
+            on_change=self.told.append,
+            on_listed=self._listed,
+            allowed=self.allowed.get,
+        )
+
+    def _listed(self) -> None:
+        self.lists += 1
+
+    def put(self, key: str, value: bytes) -> None:
+        self.store.txn(Txn((), (Put(key, value),)))
+
+    async def seen(self) -> None:
+        """Everything that was written has been seen."""
+        await aeventually(lambda: self.rendezvous.revision == self.store.revision)
+
+    def fill(self, keys: int = 40) -> None:
+        for slot in range(keys):
+            value = encode(builders.node(slot, pod=f"j-{slot}-a", host="h" * 8000).record)
+            self.put(KEYS.node(slot, "00000001"), value)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        following = asyncio.create_task(self.rendezvous.run())
+        try:
+            await aeventually(lambda: self.rendezvous.listed)
+            yield
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.put(KEYS.spec, encode(builders.record(0)))
+    made.put(OTHER_KEYS.spec, encode(builders.record()))
+    return made
+
+
+async def expelled(rig: Rig) -> None:
+    await aeventually(lambda: rig.rendezvous.view(KEY).excess)
+    view = rig.rendezvous.view(KEY)
+    assert "of the operator's memory, which its size allows" in view.excess
+    assert (view.nodes, view.empty, view.final) == ({}, False, True)
+    assert view.spec is not None, "it says whose keys these are"
+    assert rig.rendezvous.view(OTHER).excess == ""
+    assert KEY in set(rig.rendezvous.keys())
+
+
+async def test_of_an_expelled_job_nothing_but_the_spec_is_kept(rig: Rig) -> None:
+    async with rig.running():
+        rig.told.clear()
+        rig.fill()
+        await rig.seen()
+        await expelled(rig)
+        assert KEY in rig.told, "it is looked at"
+
+
+async def test_the_same_when_a_new_process_lists_it(rig: Rig) -> None:
+    rig.fill()
+    async with rig.running():
+        assert "of the operator's memory" in rig.rendezvous.view(KEY).excess
+        assert rig.rendezvous.view(KEY).nodes == {}
+        assert rig.rendezvous.view(OTHER).spec is not None
+
+
+async def test_when_all_of_it_was_deleted_it_is_as_any_other(rig: Rig) -> None:
+    async with rig.running():
+        rig.fill()
+        await rig.seen()
+        rig.store.txn(Txn((), (Delete(KEYS.all, prefix=True),)))
+        await rig.seen()
+        assert rig.rendezvous.view(KEY).excess == ""
+        assert rig.rendezvous.view(KEY).empty
+        assert KEY not in set(rig.rendezvous.keys())
+
+
+async def test_what_was_not_kept_is_read_again_when_the_job_may_have_it(rig: Rig) -> None:
+    """Its pods were seen later than what they wrote."""
+    async with rig.running():
+        rig.fill()
+        await rig.seen()
+        await expelled(rig)
+        rig.rendezvous.allow(KEY, allowed(40, 8))
+        assert rig.rendezvous.view(KEY).excess == ""
+        lists = rig.lists
+        rig.put(OTHER_KEYS.world, b"whatever comes next")
+        await aeventually(lambda: rig.lists > lists)
+        assert len(rig.rendezvous.view(KEY).nodes) == 40
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_of_many_long_failures_the_first_are_kept_whole_and_of_the_others_the_codes(
+    rig: Rig, *, listed: bool
+) -> None:
+    rig.allowed[KEY] = allowed(20, 8)
+    many = FAILURES_KEPT_WHOLE + 10
+    long = Failure(incarnation="00000001", rank=3, exit_code=7, message="m" * 1000, stderr="\x01" * 4000)
+
+    def fail() -> None:
+        for rank in range(many):
+            rig.put(KEYS.failure(1, 2, rank), encode(long))
+
+    fail() if listed else None
+    async with rig.running():
+        None if listed else fail()
+        await rig.seen()
+        failures = rig.rendezvous.view(KEY).failures
+        assert len(failures) == many
+        whole = [failure for failure in failures.values() if failure == long]
+        assert len(whole) == FAILURES_KEPT_WHOLE
+        rest = [failure for failure in failures.values() if failure != long]
+        assert {(failure.exit_code, failure.rank, failure.stderr) for failure in rest} == {(7, 3, "")}
+        assert all(0 < len(failure.message) < len(encode(failure)) <= REDUCED for failure in rest)
+
+
+def raw(rendezvous: Rendezvous) -> Callable[[str], bytes]:
+    return lambda key: rendezvous._mirror.items[key].value  # what is in memory is what this is about
+
+
+async def test_bytes_are_kept_of_reports_only_which_are_compared(rig: Rig) -> None:
+    rig.allowed[KEY] = allowed(1, 8)
+    report = encode(builders.report(0))
+    async with rig.running():
+        rig.put(KEYS.node(0, "00000001"), encode(builders.node(0).record))
+        rig.put(KEYS.report(0, "00000001"), report)
+        await rig.seen()
+        kept = raw(rig.rendezvous)
+        assert [kept(KEYS.spec), kept(KEYS.node(0, "00000001")), kept(KEYS.report(0, "00000001"))] == [b"", b"", report]
+        assert len(rig.rendezvous.view(KEY).nodes) == len(rig.rendezvous.view(KEY).reports) == 1
