@@ -21,6 +21,7 @@ from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_pro
 from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.rig import RBAC, Rig, service_account_token
+from tests.integration.kube.shared_objects import restored
 
 _PROGRAMS = pytest.StashKey[Programs | KubeToolsError]()
 _numbers = itertools.count(1)
@@ -90,6 +91,15 @@ def namespace(crd: ApiServer) -> Namespace:
     fresh = Namespace(crd, f"test-{next(_numbers)}")
     fresh.create()
     return fresh
+
+
+@pytest.fixture(autouse=True)
+def shared_objects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Undo what a test does to objects that all tests of the server see."""
+    if "server" in request.fixturenames:
+        yield from restored(request.getfixturevalue("server"))
+    else:
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,7 @@ def test_the_role_has_no_wildcard() -> None:
     assert "*" not in words
 
 
+@pytest.mark.usefixtures("applied")
 def test_the_operators_flags_are_those_it_knows_and_its_probe_answers(rig: Rig) -> None:
     [deployment] = of_kind("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]

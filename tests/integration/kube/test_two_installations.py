@@ -84,14 +84,12 @@ def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: Rig, other
 
 
 @pytest.fixture
-def config(rig: Rig) -> Iterator[None]:
+def config(rig: Rig) -> None:
     """The ConfigMap as deploy/ makes it."""
     documents = list(yaml.safe_load_all((DEPLOY / "operator.yaml").read_text()))
     [empty] = [each for each in documents if each and each["kind"] == "ConfigMap"]
     server = rig.namespace.server
     assert server.kubectl("apply", "-f", "-", stdin=empty).returncode == 0
-    yield
-    server.kubectl("delete", "configmap", CONFIG, namespace=SYSTEM)
 
 
 def kept(rig: Rig, field: str) -> str:
