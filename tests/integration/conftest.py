@@ -96,10 +96,9 @@ def namespace(crd: ApiServer) -> Namespace:
 @pytest.fixture(autouse=True)
 def shared_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     """Undo what a test does to objects that all tests of the server see."""
-    if "server" in request.fixturenames:
-        yield from restored(request.getfixturevalue("server"))
-    else:
-        yield
+    server = request.getfixturevalue("server") if "server" in request.fixturenames else None
+    # Other folders have a fixture `server` of their own.
+    yield from restored(server) if isinstance(server, ApiServer) else (None,)
 
 
 @pytest.fixture(scope="session")
