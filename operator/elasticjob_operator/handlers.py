@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import kopf
 
 from elasticjob_api import names
@@ -19,6 +20,7 @@ from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import Credentials
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
 from elasticjob_operator.cluster.slim import slim
+from elasticjob_operator.cluster.sockets import connector
 
 _SERVER_TIMEOUT_S = 300
 _INACTIVITY_S = 70
@@ -68,8 +70,8 @@ def register(registry: kopf.OperatorRegistry, running: Running) -> None:
                 await running.task
 
     @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
-        return _connection(await running.credentials())
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return session(await running.credentials())
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def job_changed(event: kopf.RawEvent, **_: Any) -> None:
@@ -131,6 +133,15 @@ def _connection(found: Credentials) -> kopf.ConnectionInfo:
         scheme=scheme or None,
         token=token or None,
     )
+
+
+def session(credentials: Credentials) -> kopf.AiohttpSession:
+    """As kopf would make it, with sockets that notice a dead API server; kopf closes it."""
+    found = _connection(credentials)
+    made = aiohttp.ClientSession(
+        connector=connector(limit=0, ssl=found.as_ssl_context()), headers=found.as_http_headers()
+    )
+    return kopf.AiohttpSession(server=found.server, aiohttp_session=made)
 
 
 def _tell(feed: Feed, resource: Resource, event: kopf.RawEvent) -> None:

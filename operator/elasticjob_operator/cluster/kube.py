@@ -31,6 +31,7 @@ from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Re
 from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
 from elasticjob_operator.cluster.room import Room
 from elasticjob_operator.cluster.slim import slim
+from elasticjob_operator.cluster.sockets import connector
 from elasticjob_operator.cluster.status_patch import StatusPatcher
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDied
 
@@ -91,13 +92,20 @@ class KubeCluster:
         """As $KUBECONFIG says, else with the pod's service account, else as kubectl would. Nothing is asked yet."""
         settings = client.Configuration()
         await _load(settings)
-        # Else the library looks for ~/.netrc before each request, in a thread of its own.
-        settings.client_session_kwargs = {"trust_env": bool(urllib.request.getproxies())}
-        return cls(client.ApiClient(settings), feed, namespaces, **options)
+        api = client.ApiClient(settings)
+        settings.client_session_kwargs = {
+            # Else the library looks for ~/.netrc before each request, in a thread of its own.
+            "trust_env": bool(urllib.request.getproxies()),
+            "connector": connector(limit=settings.connection_pool_maxsize, ssl=api.rest_client.ssl_context),
+        }
+        return cls(api, feed, namespaces, **options)
 
     async def close(self) -> None:
         """End the connections."""
         await self._api.close()
+        kwargs = self._api.configuration.client_session_kwargs or {}
+        if (own := kwargs.get("connector")) is not None:  # the library leaves it to us
+            await own.close()
 
     async def credentials(self) -> Credentials:
         """As they are now: tokens of service accounts are renewed."""

@@ -1,0 +1,127 @@
+"""The two watches of an operator on an API server of another machine, whose cable is pulled; in a network of its own.
+
+python -m tests.integration.operator.cut_watches FOLDER
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.errors import ClusterUnavailable
+from elasticjob_operator.handlers import session
+from tests.faults.cable import THERE, Cable, cable
+from tests.faults.waiting import eventually
+
+PORT = 8080
+NOTICED_WITHIN_S = 60.0
+"""A bookmark a minute, and one that may be late: what is noticed by their absence takes 150 s."""
+_SERVER = """
+import socketserver
+class Answer(socketserver.StreamRequestHandler):
+    def handle(self):
+        while self.rfile.readline().strip():
+            pass
+        head = ("HTTP/1.1 200 OK", "Content-Type: application/json", "Transfer-Encoding: chunked", "", "")
+        self.wfile.write("\\r\\n".join(head).encode())
+        self.rfile.read(1)
+socketserver.ThreadingTCPServer(("0.0.0.0", PORT), Answer).serve_forever()
+"""
+
+
+async def pods_are_watched(connected: asyncio.Event) -> None:
+    """Our own watch, until it ends with ClusterUnavailable."""
+    cluster = await KubeCluster.connect(Feed())
+    try:
+        async for kind, _ in cluster.changes(Resource.POD, "", ""):
+            assert kind == "CONNECTED"
+            connected.set()
+    except ClusterUnavailable:
+        return
+    finally:
+        await cluster.close()
+
+
+async def jobs_are_watched(connected: asyncio.Event) -> None:
+    """As kopf watches, until it ends with an error of aiohttp's."""
+    cluster = await KubeCluster.connect(Feed())
+    found = session(await cluster.credentials())
+    await cluster.close()
+    try:
+        async with found.aiohttp_session.get(found.server, timeout=aiohttp.ClientTimeout(total=None)) as answer:
+            connected.set()
+            await answer.content.readline()
+    except (aiohttp.ClientError, OSError):
+        return
+    finally:
+        await found.aiohttp_session.close()
+
+
+async def pull(line: Cable) -> None:
+    """Both stand; then the cable goes."""
+    tasks = [await begun(watch) for watch in (pods_are_watched, jobs_are_watched)]
+    line.pull()
+    done, late = await asyncio.wait(tasks, timeout=NOTICED_WITHIN_S)
+    for task in late:
+        task.cancel()
+    assert not late, f"{len(late)} of 2 watches are still waiting after {NOTICED_WITHIN_S:g} s"
+    for task in done:
+        task.result()
+
+
+async def begun(watch: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    """It was answered, and goes on."""
+    connected = asyncio.Event()
+    task = asyncio.create_task(watch(connected))
+    async with asyncio.timeout(NOTICED_WITHIN_S):
+        await connected.wait()
+    return task
+
+
+def configure(folder: Path) -> None:
+    """$KUBECONFIG is a way there."""
+    cluster, user = {"server": f"http://{THERE}:{PORT}"}, {"token": "t"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "c", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }
+    (folder / "kubeconfig").write_text(json.dumps(config))
+
+
+def main(folder: Path) -> None:
+    """With a server there that answers each request, and never ends its answer."""
+    configure(folder)
+    with cable() as line:
+        server = subprocess.Popen([*line.inside, sys.executable, "-c", _SERVER.replace("PORT", str(PORT))])
+        try:
+            eventually(listens, within_s=NOTICED_WITHIN_S, what="the server there", pause_s=0.1)
+            asyncio.run(pull(line))
+        finally:
+            server.kill()
+            server.wait()
+
+
+def listens() -> bool:
+    """Somebody takes a connection."""
+    with contextlib.suppress(OSError):
+        socket.create_connection((THERE, PORT)).close()
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
