@@ -17,7 +17,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elasticjob_operator.errors import CredentialsError
 
-BACKDATED_S = 300.0
+BACKDATED_S = 7200.0
+"""The clock of whoever signs may be ahead of etcd's by an hour, as after a mistake about a time zone."""
 AUTHORITY_LIFE_S = 10 * 365 * 86400.0
 
 

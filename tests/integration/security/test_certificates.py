@@ -66,3 +66,12 @@ async def test_etcds_own_certificate_is_no_user(secured: SecuredEtcd, attacker: 
     assert attacker.uid
     error = await verdict(secured.endpoint(secured.folder / "server"))
     assert "permission denied" in str(error)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_etcd_takes_the_certificate_of_an_operator_whose_clock_is_an_hour_off(
+    secured: SecuredEtcd, attacker: Job, tmp_path: Path, hours: int
+) -> None:
+    issued = secured.authority.client(attacker.uid, now_s=time.time() + hours * 3600, life_s=86400)
+    write(tmp_path, issued, secured.authority.trusted)
+    assert "refused our certificate" not in str(await verdict(secured.endpoint(tmp_path)))
