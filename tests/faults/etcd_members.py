@@ -50,12 +50,12 @@ class EtcdMembers:
         self._began: dict[int, int] = {}
         self.endpoint = Endpoint(tuple(f"{HOST}:{port}" for port in self._clients), timeout_s=2.0)
         if tls:
-            ca_cert, cert, key = self._certificates()
+            self.authority = Authority.make(now_s=time.time())
+            ca_cert, cert, key = self.certify(self.authority)
             self.endpoint = replace(self.endpoint, ca_cert=ca_cert, cert=cert, key=key)
 
-    def _certificates(self) -> tuple[str, str, str]:
-        """Of the members, in a folder of theirs; and of an administrator, the paths."""
-        authority = Authority.make(now_s=time.time())
+    def certify(self, authority: Authority) -> tuple[str, str, str]:
+        """Give the members certificates of this authority, in a folder of theirs; and an administrator, the paths."""
         times = {"now_s": time.time(), "life_s": 86400.0}
         write(self._folder / "server", authority.server([HOST], **times), authority.trusted)
         write(self._folder / "root", authority.client("root", **times), authority.trusted)

@@ -28,5 +28,5 @@ class Held:
             self._refused = found.trusted
             log.warning(
                 "the secret of the certificate authority has another one by now, which etcd does not trust yet; "
-                "going on with the one before: restart the operator and etcd to change over"
+                "going on with the one before; the page Certificates and permissions has the steps to change over"
             )

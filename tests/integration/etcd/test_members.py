@@ -1,5 +1,6 @@
 """Three members of etcd that begin one cluster, and replace what is lost by themselves; never two clusters."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.member_policy import Action
 from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_operator.credentials.authority import Authority
 from tests.faults.etcd_members import EtcdMembers, etcd_members
 from tests.faults.waiting import aeventually
 
@@ -51,6 +53,25 @@ async def test_a_member_that_loses_its_data_is_replaced_and_one_that_keeps_them_
         assert etcd.decisions(1)[1:] == [Action.START.value]
         assert (after["m0"] != before["m0"], after["m1"], after["m2"]) == (True, before["m1"], before["m2"])
         assert await has(etcd, "kept")
+
+
+async def test_another_authority_takes_over_member_after_member_when_both_are_trusted_first(tmp_path: Path) -> None:
+    """The three steps of docs/security.md. A member reads what it trusts when it starts, and no later."""
+    async with etcd_members(tmp_path, tls=True) as etcd:
+        etcd.start(0, 1, 2)
+        await etcd.until_whole()
+        before, old, new = await etcd.ids(), etcd.authority, Authority.make(now_s=time.time())
+        for step in (
+            Authority(old.certificate, old.key, also_trusted=new.certificate),
+            Authority(new.certificate, new.key, also_trusted=old.certificate),
+            new,
+        ):
+            etcd.certify(step)
+            for number in range(3):
+                etcd.kill(number)
+                etcd.start(number)
+                await etcd.until_whole()
+        assert await etcd.ids() == before
 
 
 @pytest.mark.parametrize(("survivor", "tls"), [(0, False), (2, True)], ids=["first-plain", "last-tls"])

@@ -60,7 +60,7 @@ def test_another_authority_is_not_taken_and_told_of_once(caplog: pytest.LogCaptu
             held.offer(other)
     assert held.current is first
     assert len(caplog.messages) == 1
-    assert "restart the operator and etcd to change over" in caplog.messages[0]
+    assert "has the steps to change over" in caplog.messages[0]
 
 
 class Kept:
