@@ -6,6 +6,10 @@ reads it when the watch `stands`, nothing is listed at all.
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
 reaches the owner, and a wipe, which changes the meaning of everything remembered. One task, no polling.
+
+A backup may be restored at a higher revision than etcd had, under the same cluster id. No header tells of that, but
+a list does: within one store no key is ever older than it was. If history is lost up to a list that has nothing of what
+was there, a wipe is assumed, too: whoever takes a deletion for a wipe writes back, and is told of the deletion then.
 """
 
 import asyncio
@@ -56,6 +60,8 @@ class Mirror:
         self.failure: Exception | None = None
         self._is_wiped = False
         """A wipe was met, and the new store has not been listed yet."""
+        self._is_compacted = False
+        """What happened since `revision` cannot be watched any more, and nothing has been listed since."""
         self._untold_wipe = False
         self._changed = asyncio.Event()
         self._stands = asyncio.Event()
@@ -130,7 +136,7 @@ class Mirror:
                 except Unavailable:
                     await self._backoff.pause()
                 except Compacted:
-                    continue
+                    self._is_compacted = True
                 except Wiped:
                     self._is_wiped = True
         except Exception as error:  # noqa: BLE001  # told to the owner, who waits for changes, not for this task
@@ -144,8 +150,9 @@ class Mirror:
             begun = await anext(watch)
             self._stands.set()
             if self._is_wiped or not await self._has_all(begun.revision):
-                self._take(await self._etcd.range(self.prefix), after_wipe=self._is_wiped)
-                self._is_wiped = False
+                listed = await self._etcd.range(self.prefix)
+                self._take(listed, after_wipe=self._is_wiped or self._is_of_another_store(listed))
+                self._is_wiped = self._is_compacted = False
             async for batch in watch:
                 self._apply(batch)
 
@@ -158,6 +165,13 @@ class Mirror:
         if self._first is None or self._first.done():
             return self.revision == begun
         return await self._first >= begun
+
+    def _is_of_another_store(self, listed: Range) -> bool:
+        """Whether it cannot be what became of `items`, though no header said so."""
+        known = self.items
+        if any(kv.key in known and kv.mod_revision < known[kv.key].mod_revision for kv in listed.kvs):
+            return True
+        return self._is_compacted and bool(known) and not listed.kvs
 
     def _apply(self, batch: WatchBatch) -> None:
         if batch.revision <= self.revision:

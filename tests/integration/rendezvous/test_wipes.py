@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import pytest
 
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.records import Slots
 from elasticjob_api.world import State
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate
@@ -42,6 +45,21 @@ class Site:
         shutil.copytree(self.folder / "one", self.folder / data)
         self.server = await EtcdServer.start(self.folder / "one", client_port=self.port)
 
+    async def start_bumped(self, data: str) -> None:
+        """Etcd on what was saved, at a higher revision: `etcdutl snapshot restore --bump-revision --mark-compacted`.
+
+        Saved data keep the id of their cluster, so nothing in a header tells that it is another store.
+        """
+        await self.server.stop()
+        aside = await EtcdServer.start(self.folder / data, client_port=0)
+        client = EtcdClient(aside.endpoint)
+        for _ in range(200):
+            revision = (await client.txn(Txn((), (Put("/other", b""),)))).revision
+        await client.close()
+        compact(aside.endpoint.targets[0], revision)
+        await aside.stop()
+        self.server = await EtcdServer.start(self.folder / data, client_port=self.port)
+
     async def all_back(self, round_: int, *mates: Mate) -> None:
         """Wait until etcd holds this round, and a key of each of these."""
 
@@ -58,10 +76,17 @@ class Site:
         assert all_are_back
 
 
+def compact(endpoint: str, revision: int) -> None:
+    """As an administrator does."""
+    with grpc.insecure_channel(endpoint) as channel:
+        rpc.KVStub(channel).Compact(rpc.CompactionRequest(revision=revision), timeout=10)
+
+
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """Both run round 1."""
     made = Site(tmp_path, await EtcdServer.start(tmp_path / "one", client_port=0))
+    await made.save("before")
     made.crew.join(2)
     await made.crew.running(1)
     yield made
@@ -128,4 +153,20 @@ async def test_a_restored_store_learns_of_the_newer_round(site: Site) -> None:
     await site.all_back(2, *site.crew.mates)
     assert [mate.workers.rounds for mate in site.crew.mates] == [[1, 2]] * 2
     assert all(mate.workers.phase is Workers.RUNNING for mate in site.crew.mates)
+    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+
+
+@pytest.mark.parametrize("is_in_the_backup", [True, False], ids=["older-round", "not-in-it"])
+async def test_a_store_restored_at_a_higher_revision_costs_no_worker(
+    site: Site, tmp_path: Path, *, is_in_the_backup: bool
+) -> None:
+    if is_in_the_backup:
+        await site.save("backup")
+    else:
+        shutil.copytree(tmp_path / "before", tmp_path / "backup")
+    site.crew.mates[0].workers.fail()
+    await site.crew.running(2)
+    await site.start_bumped("backup")
+    await site.all_back(2, *site.crew.mates)
+    assert [mate.workers.rounds for mate in site.crew.mates] == [[1, 2]] * 2
     assert await site.crew.finish(*site.crew.mates) == [0, 0]

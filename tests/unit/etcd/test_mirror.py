@@ -102,6 +102,22 @@ async def test_a_wipe_is_told_once_when_the_new_store_is_listed(store: MemorySto
         assert await reach(mirror, put(store, "p/later")) == ["p/later", "p/new"]
 
 
+async def test_nothing_that_is_left_after_a_compaction_is_taken_for_a_wipe(store: MemoryStore) -> None:
+    put(store, "p/a")
+    etcd = MemoryEtcd(store)
+    async with Mirror(etcd, "p/") as mirror:
+        etcd.disconnect()
+        delete(store, "p/a")
+        store.compact(put(store, "q"))
+        etcd.reconnect()
+        with pytest.raises(Wiped):
+            await mirror.wait_change(mirror.revision)
+        put(store, "p/a")
+        delete(store, "p/a")
+        assert await reach(mirror, 6) == []
+        assert mirror.wiped == 1, "a deletion that was watched is one"
+
+
 async def test_entering_waits_for_etcd_however_long_it_takes(store: MemoryStore) -> None:
     etcd = MemoryEtcd(store)
     etcd.disconnect()
