@@ -12,9 +12,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import pytest_timeout
 
-from tests.faults.waiting import eventually
+from tests.faults.waiting import eventually, slowness
 
+_LEAST_PATIENCE = 3.0
 _GOAWAY = ("too_many_pings", "ENHANCE_YOUR_CALM")
 _FOLDER = pytest.StashKey[Path]()
 
@@ -28,6 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = config.stash[_FOLDER] = Path(tempfile.mkdtemp(prefix="ej-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     config.add_cleanup(functools.partial(_remove, folder, usual))
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:
+    """The guard against a test that hangs waits longer on a machine with more work than cores."""
+    # The load may rise while the test runs.
+    later = settings._replace(timeout=settings.timeout * max(_LEAST_PATIENCE, slowness()))
+    done: bool = pytest_timeout.pytest_timeout_set_timer(item, later)
+    return done
 
 
 @pytest.hookimpl(wrapper=True)
