@@ -225,9 +225,12 @@ capabilities: {drop: [ALL]}
   resources: [secrets]
   verbs: [create, update]  # each job's certificate; it can read none
 {{- end }}
+{{- /* A release of before this value has them. */}}
+{{- if ne (toString .Values.operator.podDisruptionBudgets) "false" }}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [create, patch, deletecollection]  # server-side apply; podDisruptionBudget None removes a job's own
+{{- end }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]  # told again, an event is the same object with a higher count

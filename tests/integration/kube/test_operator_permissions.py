@@ -71,6 +71,15 @@ def test_without_permission_to_write_events_the_job_has_its_status(rig: Rig) -> 
     assert rig.phase("Pending")["desiredReplicas"] == 1
 
 
+def test_without_permission_for_budgets_the_job_runs_and_the_log_says_so(rig: Rig) -> None:
+    start_without(rig, "poddisruptionbudgets", "patch")
+    rig.start_node()
+    rig.namespace.apply(waiting_job(rig))
+    rig.running(nodes=1, round_=1)
+    assert rig.operator is not None
+    rig.operator.says('cannot patch resource "poddisruptionbudgets"')
+
+
 def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig: Rig) -> None:
     server = rig.namespace.server
     token = account_in(server, f"{rig.namespace.name}-alone", rig.namespace.name)

@@ -126,6 +126,19 @@ def test_an_installation_may_have_a_name_for_jobs_of_its_own(render: Render) -> 
     assert "--manager-name=example.com/a" in args
 
 
+@pytest.mark.parametrize("where", [(), ("operator.watchNamespaces={a}",)], ids=["all namespaces", "one namespace"])
+def test_the_operator_has_no_right_to_budgets_where_the_values_switch_them_off(
+    render: Render, where: tuple[str, ...]
+) -> None:
+    def rules(*values: str) -> list[Object]:
+        roles = [o for o in render(*where, *values) if o["kind"] in {"Role", "ClusterRole"}]
+        return [rule for role in roles for rule in role["rules"]]
+
+    less = rules("operator.podDisruptionBudgets=false")
+    [gone] = [rule for rule in rules() if rule not in less]
+    assert gone["resources"] == ["poddisruptionbudgets"]
+
+
 def test_a_namespaced_operator_gets_the_same_rules_but_for_what_is_in_no_namespace(render: Render) -> None:
     everywhere = only(render(), "ClusterRole")["rules"]
     named = only(render("operator.watchNamespaces={a}"), "Role", "-operator")

@@ -11,7 +11,7 @@ from tests.unit.charts.conftest import CHART, Object, Render, only
 pytestmark = pytest.mark.timeout(1000)
 
 NEWER = {
-    "operator": ("replicas", "managerName", "tolerationSeconds"),
+    "operator": ("replicas", "managerName", "tolerationSeconds", "podDisruptionBudgets"),
     "etcd": ("members",),
     "networkPolicy": ("jobNamespaces", "metricsFrom"),
 }
