@@ -52,6 +52,13 @@ def prefix() -> str:
     return f"/test/{uuid.uuid4().hex}/"
 
 
+@pytest.fixture
+def own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This user's configuration, for what the test starts too: the real one stays as it is."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    return tmp_path / "xdg"
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Get the programs if any test of the session needs them."""
     if session.config.option.collectonly or not any(item.get_closest_marker("kube") for item in session.items):

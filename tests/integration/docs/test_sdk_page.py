@@ -21,7 +21,7 @@ def script(here: str) -> str:
     return str(found).replace("head:29400", here).replace(LEAST_NODES, 'nnodes="2:4"').replace("[0]", "")
 
 
-def test_a_function_runs_on_the_node_that_asks_and_on_one_that_joins(tmp_path: Path) -> None:
+def test_a_function_runs_on_the_node_that_asks_and_on_one_that_joins(tmp_path: Path, own_config: Path) -> None:
     here = f"127.0.0.1:{free_port()}"
     (tmp_path / "train.py").write_text(script(here))
     with subprocess.Popen((sys.executable, "train.py"), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as asks:
@@ -30,3 +30,4 @@ def test_a_function_runs_on_the_node_that_asks_and_on_one_that_joins(tmp_path: P
     said(other)
     found = re.findall(r"(\d+): 'rank (\d+) of (\d+) with 0.1'", results)
     assert [tuple(map(int, rank)) for rank in found] == [(rank, rank, 4) for rank in range(4)]
+    assert (own_config / "elasticjob" / "call-secret").exists()  # and not among the configuration of who runs this

@@ -38,6 +38,11 @@ def test_the_etcd_of_one_node_has_no_port(endpoint: str, tmp_path: Path) -> None
     assert seen == [[]]
 
 
+def test_the_secret_that_a_call_on_this_machine_keeps_is_of_the_test_alone(own_config: Path) -> None:
+    launch_nodes(functions.place, rdzv_endpoint="localhost:29400")
+    assert (own_config / "elasticjob" / "call-secret").exists()
+
+
 def test_a_result_beyond_the_bound_is_a_failure_that_names_it() -> None:
     with pytest.raises(CallFailed, match=r"the result has 1,0.. bytes of at most 1,000; give launch_nodes a higher"):
         launch_nodes(functions.big, (1000,), max_result_bytes=1000)

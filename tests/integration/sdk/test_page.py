@@ -1,5 +1,6 @@
 """docs/sdk.md does what it says: its programs run as they are written, its command too."""
 
+import os
 import re
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def test_a_function_runs_on_two_nodes(tmp_path: Path) -> None:
     guest = subprocess.Popen([sys.executable, *words[1:]], stderr=subprocess.DEVNULL)
     try:
         program = NODES.replace("head:29400", endpoint).replace('"1:4"', '"2"')
-        assert run(tmp_path, program) == "rank 0 of 4 with 0.1\n"
+        assert run(tmp_path, program, **os.environ) == "rank 0 of 4 with 0.1\n"
         assert guest.wait(LIMIT_S) == 0
     finally:
         guest.kill()
