@@ -37,6 +37,8 @@ class Listening:
     """For clients; 0 is any free one, None is none."""
     addresses: Sequence[str] = (LOOPBACK,)
     """Where that port is."""
+    lock: int | None = None
+    """A descriptor that the server keeps open while it lives; with one the folder stays when the server has ended."""
 
     @classmethod
     def prepared(cls, port: int | None, addresses: Sequence[str]) -> "Listening":
@@ -44,14 +46,19 @@ class Listening:
         return cls(_private_folder(), port, addresses)
 
     @property
+    def path(self) -> Path:
+        """Of the Unix socket for clients of this user."""
+        return self.folder / _CLIENT
+
+    @property
     def socket(self) -> Endpoint:
-        """The Unix socket, for clients of this user."""
-        return Endpoint((f"unix:{self.folder / _CLIENT}",))
+        """That socket."""
+        return Endpoint((f"unix:{self.path}",))
 
     @property
     def is_open(self) -> bool:
         """The socket is there: the server has begun to listen."""
-        return (self.folder / _CLIENT).exists()
+        return self.path.exists()
 
     def flags(self) -> dict[str, str]:
         """etcd's, by name."""
@@ -64,8 +71,19 @@ class Listening:
         }
 
     def remove(self) -> None:
-        """Delete the folder; idempotent."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete the folder, unless the next server of its port may already be in it; idempotent."""
+        if self.lock is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def remove_sockets(self) -> None:
+        """Delete those that a server which was killed has left; for who has the lock."""
+        for name in (_CLIENT, _PEER):
+            (self.folder / name).unlink(missing_ok=True)
+
+
+def can_hold_sockets(folder: Path) -> bool:
+    """Sockets in this folder have paths that the kernel and clients take."""
+    return len(os.fsencode(folder / _CLIENT)) <= _MOST_BYTES and _SAFE.fullmatch(str(folder)) is not None
 
 
 def _private_folder() -> Path:

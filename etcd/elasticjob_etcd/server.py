@@ -22,6 +22,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import ServerError, Unavailable
 from elasticjob_etcd.listening import LOOPBACK, Listening
 from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.socket_dir import Claim
 
 _POLL_S = 0.005
 _NO_FSYNC = "unsafe-no-fsync"
@@ -62,17 +63,22 @@ class EtcdServer:
         binary: str | os.PathLike[str] | None = None,
         timeout_s: float = 10.0,
         quota_bytes: int = QUOTA_BYTES,
+        claim: Claim | None = None,
     ) -> "EtcdServer":
         """Start etcd in `data_dir` (made if absent, reused if not) and wait until it answers.
 
         With a `client_port` it listens at these `addresses` too; 0 is any free one. Beyond `quota_bytes` it takes no
-        more writes. The thread that calls this must outlive the server: the kernel takes its end for the parent's.
+        more writes. With a `claim` its sockets are in that folder, and it keeps the claim as long as it lives.
+        The thread that calls this must outlive the server: the kernel takes its end for the parent's.
         Raises `BinaryNotFound`, or `ServerError` with what etcd said last.
         """
         program = find_binary(binary)
         folder = _folder(data_dir)
         log = folder / "etcd.log"
-        listening = Listening.prepared(client_port, addresses)
+        if claim is None:
+            listening = Listening.prepared(client_port, addresses)
+        else:
+            listening = Listening(claim.folder, client_port, addresses, claim.descriptor)
         command = [str(program), *_arguments(folder, listening), f"--quota-backend-bytes={quota_bytes}"]
         try:
             try:
@@ -89,7 +95,7 @@ class EtcdServer:
 
     @classmethod
     async def _launch(cls, command: list[str], listening: Listening, log: Path, timeout_s: float) -> "EtcdServer":
-        server = cls(_spawn(command, listening.folder, log), listening, log)
+        server = cls(_spawn(command, listening, log), listening, log)
         try:
             async with asyncio.timeout(timeout_s):
                 await server._until_it_answers()
@@ -173,7 +179,7 @@ def _arguments(folder: Path, listening: Listening) -> list[str]:
     return [f"--{name}={value}" for name, value in options.items()]
 
 
-def _spawn(command: list[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], listening: Listening, log: Path) -> subprocess.Popen[bytes]:
     # etcd reads a flag from ETCD_<FLAG> too; the environment is not meant for this one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
     tethered = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), *command]
@@ -183,9 +189,10 @@ def _spawn(command: list[str], folder: Path, log: Path) -> subprocess.Popen[byte
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            cwd=folder,
+            cwd=listening.folder,
             env=environment,
             start_new_session=True,
+            pass_fds=() if listening.lock is None else (listening.lock,),
         )
 
 

@@ -1,0 +1,108 @@
+"""Where the nodes that one user has on this machine meet: a folder for each port, with the sockets of the etcd there.
+
+Its path follows from the user and the port alone, so every node finds it, whatever its environment. Other users cannot
+enter it: they neither reach that etcd nor have theirs taken for it. Who may start the etcd holds a lock on the folder
+and hands it to etcd itself, so the kernel opens it when that etcd ends, whatever it or its owner dies of. The lock also
+keeps systemd-tmpfiles from cleaning the folder.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_etcd.errors import ServerError
+from elasticjob_etcd.listening import Listening, can_hold_sockets
+
+VARIABLE = "ELASTICJOB_SOCKET_DIR"
+NONE = "none"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CURE = f"remove it, or name another one in {VARIABLE} for all nodes of this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to start the etcd of a port, until `close` unless an etcd has it by then."""
+
+    folder: Path
+    descriptor: int
+
+    def close(self) -> None:
+        """Leave it to the etcd that was started, if there is one."""
+        os.close(self.descriptor)
+
+
+def socket_dir(environment: Mapping[str, str]) -> Path | None:
+    """The folder for all ports; None if nodes are to meet at the port itself."""
+    named = environment.get(VARIABLE)
+    if named == NONE:
+        return None
+    return Path(named or f"/tmp/elasticjob-{os.geteuid()}").absolute()  # noqa: S108  # it is checked for its owner
+
+
+def port_folder(port: int, environment: Mapping[str, str]) -> Path | None:
+    """The folder for this port, made if absent; None if nodes are to meet at the port itself. Raises `ServerError`."""
+    parent = socket_dir(environment)
+    if parent is None:
+        return None
+    if not can_hold_sockets(parent / str(port)):
+        raise ServerError(f"sockets cannot be in {parent}: it is too long, or has strange characters; {_CURE}")
+    os.close(_opened(parent))
+    os.close(_opened(parent / str(port)))
+    return parent / str(port)
+
+
+def claim(folder: Path) -> Claim | None:
+    """The right to start an etcd there, with old sockets out of the way; None if another process has it."""
+    while True:
+        descriptor = _opened(folder)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        if _is_at(descriptor, folder):
+            Listening(folder).remove_sockets()
+            return Claim(folder, descriptor)
+        os.close(descriptor)  # a cleaner of temporary files came between
+
+
+async def answers(folder: Path) -> bool:
+    """Something listens on the clients' socket there."""
+    try:
+        _, writer = await asyncio.open_unix_connection(Listening(folder).path)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _opened(folder: Path) -> int:
+    """A descriptor of this user's folder, which is made if absent; raises `ServerError` for anybody else's."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        descriptor = os.open(folder, _FOLDER)
+    except OSError as error:
+        message = f"nodes of this machine cannot meet in {folder}: {error.strerror}; {_CURE}"
+        raise ServerError(message) from error
+    found = os.fstat(descriptor)
+    if found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077:
+        return descriptor
+    os.close(descriptor)
+    if found.st_uid == os.geteuid():
+        raise ServerError(f"nodes of this machine cannot meet in {folder}: others can enter it; chmod 700 {folder}")
+    raise ServerError(
+        f"nodes of this machine cannot meet in {folder}: it is the user's with uid {found.st_uid}; {_CURE}"
+    )
+
+
+def _is_at(descriptor: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

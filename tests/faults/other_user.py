@@ -1,0 +1,85 @@
+"""Another user of this machine, who has the programs of this tree and none of its user's rights."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+UID = 65534
+"""Nobody's."""
+LIMIT_S = 60.0
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+_PYTHON = ("/usr/bin/env", "python3")
+"""Ours may be where the other user cannot go; hence the standard library alone, and gRPC by hand."""
+_DELETE = """
+import os, socket, sys
+
+def frame(kind, flags, stream, payload=b""):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+def header(*words):
+    return b"\\0" + b"".join(bytes([len(word)]) + word.encode() for word in words)
+
+def field(number, data):
+    return bytes([number << 3 | 2, len(data)]) + data
+
+def deletes(target):
+    if target.startswith("unix:"):
+        dialed = socket.socket(socket.AF_UNIX)
+        dialed.connect(target[len("unix:"):])
+    else:
+        host, _, port = target.rpartition(":")
+        dialed = socket.create_connection((host.strip("[]"), int(port)), timeout=10)
+    names = [(":method", "POST"), (":scheme", "http"), (":path", "/etcdserverpb.KV/DeleteRange"), (":authority", "x"),
+             ("content-type", "application/grpc"), ("te", "trailers")]
+    asked = field(1, b"/elasticjob/") + field(2, b"/elasticjob0")
+    with dialed, dialed.makefile("rb") as answers:
+        dialed.settimeout(10)
+        dialed.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + frame(4, 0, 0)
+                       + frame(1, 4, 1, b"".join(header(*each) for each in names))
+                       + frame(0, 1, 1, b"\\0" + len(asked).to_bytes(4, "big") + asked))
+        while True:
+            head = answers.read(9)
+            if len(head) < 9:
+                return False
+            answers.read(int.from_bytes(head[:3], "big"))
+            if head[3] == 0 and head[8] == 1:  # data: it is done
+                return True
+
+for target in sys.argv[1:]:
+    try:
+        if deletes(target):
+            print(target)
+    except OSError as error:
+        print(target, error, file=sys.stderr)
+"""
+_LISTEN = """
+import socket, sys
+held = [socket.create_server(("127.0.0.1", int(sys.argv[1])))]
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+def deletes_all(*targets: str) -> list[str]:
+    """Delete every job in the etcd at each of these targets, as the other user; those that did it."""
+    command = (*_PYTHON, "-c", _DELETE, *targets)
+    done = subprocess.run(command, user=UID, group=UID, stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S)
+    return done.stdout.split()
+
+
+@contextlib.contextmanager
+def listening(port: int) -> Iterator[None]:
+    """The other user listens there, on the loopback interface, and never answers."""
+    command = (*_PYTHON, "-c", _LISTEN, str(port))
+    with subprocess.Popen(command, user=UID, group=UID, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"listening\n"
+        try:
+            yield
+        finally:
+            process.stdin.close()
