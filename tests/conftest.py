@@ -29,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", usual)  # the folders of failed tests are kept where they always are
     folder = config.stash[_FOLDER] = Path(tempfile.mkdtemp(prefix="ej-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    os.environ["ELASTICJOB_SOCKET_DIR"] = str(folder / "etcd")  # the user's own has those of other sessions
     config.add_cleanup(functools.partial(_remove, folder, usual))
 
 

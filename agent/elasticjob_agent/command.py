@@ -118,8 +118,8 @@ async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdS
     # Not in the log folder: an etcd whose disk the workers have filled ends.
     with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
         if isinstance(meeting, Hosted):
-            async with hosted_etcd(meeting, Path(folder)) as server:
-                yield server.socket.targets if server else (meeting.target,), server
+            async with hosted_etcd(meeting, Path(folder)) as reached:
+                yield reached.endpoint.targets, reached.server
             return
         server = await EtcdServer.start(folder)
         try:
@@ -134,7 +134,7 @@ async def _run_as_guest(made: NodeSettings, meeting: Meeting, told: list[signal.
         return await run_node(made, told)
     from elasticjob_agent.hosted import owner_gone  # noqa: PLC0415  # as above
 
-    return await run_node_until(owner_gone(meeting), made, told)
+    return await run_node_until(owner_gone(meeting, made.endpoint), made, told)
 
 
 # -- files -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """PURE: where the nodes of a command-line job meet, from --rdzv-backend and what belongs to it.
 
 torchrun's backends, over etcd: `etcd` is one that is there; with `c10d` the endpoint's host starts one at the endpoint;
-with `static` node rank 0 starts one beside MASTER_PORT. A single node that no other can join has one without a port.
+with `static` node rank 0 starts one beside MASTER_PORT. A single node that no other can join has one of its own.
 """
 
 import argparse
@@ -45,6 +45,8 @@ class Hosted:
     """This node starts it; None: if the host is this one."""
     master_port: int | None = None
     """Static: MASTER_PORT, with `host` as MASTER_ADDR."""
+    or_there: bool = False
+    """An etcd that listens there already is as good."""
 
     @property
     def target(self) -> str:

@@ -9,6 +9,7 @@ Where they cannot be had every test that needs them fails with the reason; none 
 import asyncio
 import itertools
 import signal
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -57,6 +58,15 @@ def own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """This user's configuration, for what the test starts too: the real one stays as it is."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     return tmp_path / "xdg"
+
+
+@pytest.fixture
+def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One that everybody may enter and write to, as `/tmp`; nodes that meet on this machine do so in `own` there."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="ejo-") as folder:
+        Path(folder).chmod(0o1777)
+        monkeypatch.setenv("ELASTICJOB_SOCKET_DIR", f"{folder}/own")
+        yield Path(folder)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -145,8 +145,8 @@ async def _etcd(place: Hosted | None, life: Life) -> AsyncIterator[tuple[Endpoin
         finally:
             await server.stop()
         return
-    async with hosted_etcd(place, life.folder) as started:
-        yield started.socket if started else Endpoint((place.target,)), started
+    async with hosted_etcd(place, life.folder) as reached:
+        yield reached.endpoint, reached.server
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import NoReturn
 
 from elasticjob.errors import CallerGone, NoRendezvous
@@ -13,9 +14,9 @@ from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.node import run_node
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.same_machine import found_endpoint
 from elasticjob_agent.settings import own_address
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_etcd.protocol import Endpoint
 
 _STOP_S = 15.0
 """For the workers of a node whose asker is gone; their short grace is 5."""
@@ -27,8 +28,10 @@ async def attend(
     place: Hosted, rdzv_id: str, secret: str | None, life: Life, *, nprocs: int | None, join_timeout_s: float
 ) -> None:
     """Take part once; raises CallError."""
-    endpoint = Endpoint((place.target,))
-    visit = await guest.come(endpoint, rdzv_id, secret, within_s=join_timeout_s)
+    begun_s = time.monotonic()
+    endpoint = await found_endpoint(place, within_s=join_timeout_s)
+    waited_s = time.monotonic() - begun_s
+    visit = await guest.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
     try:
         settings = node_settings(
             visit.terms,

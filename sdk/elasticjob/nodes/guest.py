@@ -53,15 +53,17 @@ class Visit:
         self._writer.close()
 
 
-async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s: float) -> Visit:
+async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s: float, waited_s: float) -> Visit:
     """Wait for an invitation, and follow it; raises NoRendezvous if none that can be followed comes in time.
+
+    The time for it is `within_s`, of which `waited_s` is over.
 
     With a secret only an asker that has it is believed, whatever etcd says.
     """
     etcd, key = EtcdClient(endpoint), invitation_key(rdzv_id)
     trouble = f"nobody calls for {rdzv_id!r}"
     try:
-        async with asyncio.timeout(within_s), Mirror(etcd, key) as found:
+        async with asyncio.timeout(within_s - waited_s), Mirror(etcd, key) as found:
             while True:
                 while key not in found.items:
                     await found.wait_change(found.revision)

@@ -56,7 +56,8 @@ def launch_nodes(
         nprocs: processes per node.
         nnodes: how many nodes: "2", or "1:4" for from one to four.
         rdzv_endpoint: HOST:PORT where nodes meet. If HOST is this machine and nothing listens there, an etcd is
-            started there for the call; else it is an etcd's. Empty, for one node: one of its own.
+            started there for the call; else it is an etcd's. On a loopback address one that is started has no port,
+            and nodes of this user alone find it. Empty, for one node: one of its own.
         rdzv_id: tells calls at one endpoint apart.
         max_restarts: failures of ranks after which the call is tried anew; lost nodes are not counted.
         join_timeout_s: seconds for the least number of nodes to come together, at the start and after a loss.

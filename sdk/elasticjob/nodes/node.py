@@ -91,7 +91,7 @@ def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
 
 
 def meeting_place(rdzv_endpoint: str) -> Hosted:
-    """Where nodes meet; who is there may have to start it."""
+    """Where nodes meet: at an etcd that is there, or else one that the node which asks starts if it is there."""
     target = parse_endpoint(rdzv_endpoint, C10D_PORT)[0]
     host, _, port = target.rpartition(":")
-    return Hosted(host=host.strip("[]"), port=int(port), is_owner=None)
+    return Hosted(host=host.strip("[]"), port=int(port), is_owner=None, or_there=True)

@@ -2,15 +2,10 @@
 
 import contextlib
 import importlib.util
-import os
-import random
 import re
 import signal
 import socket
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,61 +15,11 @@ from elasticjob_api.exit_codes import ExitCode
 from tests.faults.etcd_ports import etcd_addresses
 from tests.faults.secured import program
 from tests.faults.waiting import eventually
+from tests.integration.agent.agents import Agents
 
 pytestmark = pytest.mark.etcd
 
 SAY = "echo rank=$RANK of=$WORLD_SIZE group=$GROUP_RANK at=$MASTER_ADDR:$MASTER_PORT"
-
-
-class Agents:
-    """Agents of one test; each with its output in a file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def start(self, *words: str, **variables: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "elasticjob_agent.cli", *words]
-        with self.log(len(self.started)).open("wb") as log:
-            environment = {**os.environ, **variables, "TMPDIR": str(self.folder)}
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        self.started.append(process)
-        return process
-
-    def log(self, number: int) -> Path:
-        return self.folder / f"{number}.log"
-
-    def said(self, number: int) -> str:
-        return self.log(number).read_text()
-
-    def ends(self) -> list[int]:
-        return [process.wait(40) for process in self.started]
-
-
-@pytest.fixture
-def agents(tmp_path: Path) -> Iterator[Agents]:
-    made = Agents(tmp_path)
-    yield made
-    for process in made.started:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-@pytest.fixture
-def port() -> int:
-    """A port that is free, and its neighbour; not one of those that the kernel gives to whoever dials."""
-    return next(port for port in iter(lambda: random.randrange(20_000, 30_000), None) if is_free(port, port + 1))
-
-
-def is_free(*ports: int) -> bool:
-    with contextlib.ExitStack() as held:
-        try:
-            for port in ports:
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-        except OSError:
-            return False
-    return True
 
 
 def places(text: str) -> list[tuple[str, ...]]:
@@ -89,21 +34,35 @@ def test_a_bare_line_is_one_node_of_its_own(agents: Agents) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    "line",
     [
-        ("--standalone", []),
-        ("--master-port {port}", []),
-        ("--rdzv-backend c10d --rdzv-endpoint localhost:{port}", []),
-        ("--rdzv-backend c10d --rdzv-endpoint localhost:{port} --nnodes 1:2", ["127.0.0.1", "::1"]),
-        ("--master-port {port} --nnodes 2", ["127.0.0.1", "::1"]),
+        "--standalone",
+        "--master-port {port}",
+        "--rdzv-backend c10d --rdzv-endpoint localhost:{port}",
+        "--rdzv-backend c10d --rdzv-endpoint localhost:{port} --nnodes 1:2",
+        "--rdzv-backend c10d --rdzv-endpoint 127.0.0.2:{port} --nnodes 1:2",
+        "--master-port {port} --nnodes 2",
     ],
 )
-def test_etcd_listens_where_nodes_of_the_job_may_be_and_nowhere_else(
-    line: str, expected: list[str], agents: Agents, port: int
+def test_an_etcd_for_nodes_of_this_machine_alone_has_no_port(line: str, agents: Agents, port: int) -> None:
+    assert addresses(line.format(port=port), agents) == set()
+
+
+@pytest.mark.parametrize(
+    "line", ["--rdzv-backend c10d --rdzv-endpoint localhost:{port} --nnodes 1:2", "--master-port {port} --nnodes 2"]
+)
+def test_for_containers_that_share_no_folder_it_has_a_port_of_the_loopback_interface(
+    line: str, agents: Agents, port: int
 ) -> None:
-    agent = agents.start(*line.format(port=port).split(), "--no-python", "sleep", "100")
+    found = addresses(line.format(port=port), agents, ELASTICJOB_SOCKET_DIR="none")
+    assert found | {"::1"} == {"127.0.0.1", "::1"}  # not every machine has IPv6
+
+
+def addresses(line: str, agents: Agents, **variables: str) -> set[str]:
+    """Where the etcd of an agent with this line listens for TCP."""
+    agent = agents.start(*line.split(), "--no-python", "sleep", "100", **variables)
     eventually(lambda: "joined as slot" in agents.said(0), within_s=30, what="it has an etcd")
-    assert set(etcd_addresses(agent.pid)) | {"::1"} == {*expected, "::1"}  # not every machine has IPv6
+    return set(etcd_addresses(agent.pid))
 
 
 def test_with_c10d_the_endpoints_host_starts_the_etcd_once_and_it_goes_with_the_job(agents: Agents, port: int) -> None:
@@ -113,8 +72,27 @@ def test_with_c10d_the_endpoints_host_starts_the_etcd_once_and_it_goes_with_the_
     assert agents.ends() == [0, 0], agents.said(0)
     assert sorted(place[0] for n in (0, 1) for place in places(agents.said(n))) == ["0", "1"]
     assert sum("started an etcd" in agents.said(n) for n in (0, 1)) == 1
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_after_an_owner_that_was_killed_another_job_begins_at_the_same_port(agents: Agents, port: int) -> None:
+    line = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id")
+    owner = agents.start(*line, "old", "--nnodes", "1:2", "--no-python", "sleep", "100")
+    eventually(lambda: "are running" in agents.said(0), within_s=30, what="the first job runs")
+    owner.kill()
+    for _ in range(3):
+        agents.start(*line, "new", "--nnodes", "3", "--no-python", "sh", "-c", SAY)
+    assert agents.ends()[1:] == [0, 0, 0], agents.said(1)
+    assert sum("started an etcd" in agents.said(n) for n in (1, 2, 3)) == 1
+
+
+@pytest.mark.parametrize("hosts", [("localhost", "{name}"), ("{name}", "127.0.0.1")])
+def test_nodes_of_this_machine_meet_whatever_they_call_it(hosts: tuple[str, str], agents: Agents, port: int) -> None:
+    for host in hosts:
+        endpoint = f"{host.format(name=socket.gethostname())}:{port}"
+        line = ("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "j")
+        agents.start(*line, "--no-python", "true")
+        eventually(lambda: "started an etcd" in agents.said(0), within_s=30, what="the first one has an etcd")
+    assert agents.ends() == [0, 0], agents.said(1)
 
 
 def test_static_nodes_have_the_ranks_and_the_master_that_they_were_given(agents: Agents, port: int) -> None:

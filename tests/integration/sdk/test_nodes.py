@@ -30,6 +30,7 @@ from elasticjob_agent.supervisor.function_child import VALUE
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint, Put, Txn
 from elasticjob_etcd.server import EtcdServer
+from tests.faults import other_user
 from tests.faults.waiting import eventually
 from tests.integration.sdk import functions
 
@@ -71,12 +72,6 @@ class Nodes:
             if process.poll() is None:
                 process.kill()
             process.wait(LIMIT_S)
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this user's secret is."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.fixture
@@ -441,6 +436,46 @@ def test_where_nothing_listens_the_asker_starts_the_etcd(tmp_path: Path) -> None
         guest = nodes.join()
         assert nodes.launch(functions.place, nnodes="2") == {0: (0, 2, 0), 1: (1, 2, 1)}
         assert guest.wait(LIMIT_S) == 0, nodes.said
+    finally:
+        nodes.close()
+
+
+@other_user.needs_root
+def test_another_user_reaches_no_etcd_of_a_call_whose_nodes_meet_on_this_machine(
+    tmp_path: Path, open_folder: Path
+) -> None:
+    port = free_port()
+    nodes = Nodes(f"localhost:{port}", tmp_path)
+    reached, sockets = list[str](), list[str]()
+
+    def attack() -> None:
+        try:
+            eventually(lambda: len(list(tmp_path.glob("1.[01].*"))) == 2, within_s=LIMIT_S, what="both ranks run")
+            sockets.extend(f"unix:{path}" for path in open_folder.rglob("client:0"))
+            reached.extend(other_user.deletes_all(f"127.0.0.1:{port}", f"[::1]:{port}", *sockets))
+        finally:
+            (tmp_path / "go").touch()
+
+    thread = threading.Thread(target=attack)
+    thread.start()
+    try:
+        nodes.join()
+        assert nodes.launch(functions.waits_for_file, tmp_path, nnodes="2") == {0: 0, 1: 1}
+        assert nodes.processes[0].wait(LIMIT_S) == 0, nodes.said
+    finally:
+        thread.join()
+        nodes.close()
+    assert (reached, len(sockets)) == ([], 1)
+
+
+@other_user.needs_root
+def test_another_user_who_has_the_port_already_is_not_met(tmp_path: Path) -> None:
+    port = free_port()
+    nodes = Nodes(f"127.0.0.1:{port}", tmp_path)
+    try:
+        with other_user.listening(port):
+            nodes.join()
+            assert nodes.launch(functions.place, nnodes="2", join_timeout_s=30.0) == {0: (0, 2, 0), 1: (1, 2, 1)}
     finally:
         nodes.close()
 

@@ -1,0 +1,128 @@
+"""Nodes of one machine: whether a place is on this one, which node starts its etcd, and what is believed at its port.
+
+They meet on a Unix socket that other users cannot reach (`elasticjob_etcd.socket_dir`). At a port of the loopback
+interface anybody may listen, so nothing there is believed unless it is this user's or root's.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from elasticjob_agent.meeting import Hosted, is_loopback
+from elasticjob_agent.options import UsageError
+from elasticjob_etcd.errors import ServerError
+from elasticjob_etcd.listening import Listening
+from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.socket_dir import Claim, answers, claim, port_folder
+
+_STARTS_S = 30.0
+"""For the etcd of another node that is about to start it."""
+_AGAIN_S = 0.05
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTENS = "0A"
+
+log = logging.getLogger(__name__)
+
+
+def meeting_folder(place: Hosted) -> Path | None:
+    """Where nodes of this machine meet for `place`; None if it is elsewhere, or they are to meet at the port."""
+    if not is_loopback(place.host) and not is_local(place.host):
+        return None
+    try:
+        return port_folder(place.port, os.environ)
+    except ServerError as error:
+        if is_loopback(place.host):
+            raise UsageError(str(error)) from error
+        log.warning("nodes of this machine meet at the port, as those of others: %s", error)
+        return None
+
+
+async def elected(folder: Path) -> Claim | None:
+    """The right to start the etcd there; None if another node has it, which has started one or will."""
+    until = time.monotonic() + _STARTS_S
+    while True:
+        if (found := claim(folder)) is not None:
+            return found
+        if await answers(folder) or time.monotonic() >= until:
+            return None
+        await asyncio.sleep(_AGAIN_S)  # it is starting, or was killed and its etcd is about to end
+
+
+async def guests_endpoint(place: Hosted, folder: Path) -> Endpoint:
+    """Where a node finds the etcd that another one starts."""
+    if is_loopback(place.host) or await answers(folder):
+        return Listening(folder).socket
+    return Endpoint((place.target,))
+
+
+async def found_endpoint(place: Hosted, *, within_s: float) -> Endpoint:
+    """The same where it may be one that was there before: known as soon as something is, or else after a while."""
+    folder, until = meeting_folder(place), time.monotonic() + within_s
+    if folder is None:
+        return Endpoint((place.target,))
+    while is_loopback(place.host) and not await answers(folder) and time.monotonic() < until:
+        if is_there(place):
+            return Endpoint((place.target,))
+        await asyncio.sleep(_AGAIN_S)
+    return await guests_endpoint(place, folder)
+
+
+def is_there(place: Hosted) -> bool:
+    """Something listens at the port of this machine that is to be taken for the etcd of this place."""
+    if is_loopback(place.host):
+        return place.or_there and is_believed(place.port)
+    return is_taken(place.port)
+
+
+def is_local(host: str) -> bool:
+    """An address of `host` is one of this machine's: it can be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:  # a name that is not known yet is another host's
+        return False
+    return any(_bindable(family, address) for family, _, _, _, address in found)
+
+
+def _bindable(family: int, address: tuple[object, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address[0], 0, *address[2:]))
+        except OSError:
+            return False
+        return True
+
+
+def is_taken(port: int) -> bool:
+    """Somebody, whoever it is, has this port of the loopback interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+        return False
+
+
+def is_believed(port: int) -> bool:
+    """Somebody listens at this port, at whatever address, and all who do are this user or root."""
+    owners = set(listeners(port, _rows()))
+    return bool(owners) and owners <= {os.geteuid(), 0}
+
+
+def listeners(port: int, rows: Iterable[str]) -> Iterator[int]:
+    """The users who listen at this port, by `rows` of the kernel's tables."""
+    for row in rows:
+        _, local, _, state, _, _, _, uid = row.split()[:8]
+        if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
+            yield int(uid)
+
+
+def _rows() -> Iterator[str]:
+    for table in _TABLES:
+        if table.exists():  # not every machine has IPv6
+            yield from table.read_text().splitlines()[1:]
