@@ -108,10 +108,10 @@ def _secure(folder: Path) -> Iterator[Server]:
     authority, certificate, key = (str(folder / name) for name in ("ca.pem", "client.pem", "client.key"))
     endpoint = Endpoint((f"{_HOST}:{port}",), ca_cert=authority, cert=certificate, key=key)
     # All members have one address here, and in a cluster one each, which adds to a job's allowance.
-    unlimited = {**os.environ, "ELASTICJOB_ETCD_MAX_STREAMS": "100000", "ELASTICJOB_ETCD_MAX_WATCHES": "100000"}
+    allowed = {f"ELASTICJOB_ETCD_MAX_{what}": "100000" for what in ("STREAMS", "WATCHES", "CONNECTIONS")}
     with (
         (folder / "log").open("wb") as log,
-        subprocess.Popen(command, env=unlimited, stdout=log, stderr=log) as process,
+        subprocess.Popen(command, env={**os.environ, **allowed}, stdout=log, stderr=log) as process,
     ):
         try:
             asyncio.run(_until_it_answers(endpoint))

@@ -1,5 +1,6 @@
-// Command etcd is etcd's own main. hack/rendezvous-etcd builds it with one line of etcdmain replaced: startEtcd calls
-// guard.StartEtcd in place of embed.StartEtcd. So flags, environment, signals and exit codes are etcd's.
+// Command etcd is etcd's own main. hack/rendezvous-etcd builds it with two lines replaced: etcdmain calls
+// guard.StartEtcd in place of embed.StartEtcd, and embed calls connections.NewTLSListener in place of transport's. So
+// flags, environment, signals and exit codes are etcd's.
 //
 // etcd has no limits for a user, and takes the user from the TLS connection: a proxy would have to hold every job's key.
 // Therefore the limits are inside etcd, and this program is the one of the project that is not Python.

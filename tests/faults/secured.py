@@ -71,6 +71,11 @@ class SecuredEtcd:
         """All that it has said."""
         return (self.folder / "log").read_text(errors="replace")
 
+    @property
+    def pid(self) -> int:
+        """Of etcd itself."""
+        return self._process.pid
+
     def certify(self, name: str, *, life_s: float = 3600.0, authority: Authority | None = None) -> Endpoint:
         """Who has a certificate with this name as CN; again: a new one in the same files."""
         by = authority or self.authority

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"elasticjob.io/etcd/connections"
 	"elasticjob.io/etcd/limits"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -26,9 +26,10 @@ type Guard struct {
 	exempt map[string]bool
 	now    func() time.Time
 	refuse func(name string, refusal *limits.Refusal) // is told of each
+	flow   *flow
 }
 
-// Unary counts leases.
+// Unary counts leases, and bytes under way.
 func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	revoke, isRevoke := req.(*pb.LeaseRevokeRequest)
 	if isRevoke {
@@ -48,7 +49,15 @@ func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if grant, ok := req.(*pb.LeaseGrantRequest); ok {
 		return g.grant(ctx, name, grant, handle)
 	}
-	return handle(ctx, req)
+	return g.bounded(ctx, name, req, handle)
+}
+
+func (g *Guard) bounded(ctx context.Context, name string, req any, handle grpc.UnaryHandler) (any, error) {
+	answer, refusal, err := g.flow.handle(ctx, name, req, handle)
+	if refusal != nil {
+		return nil, g.refused(name, refusal)
+	}
+	return answer, err
 }
 
 func (g *Guard) grant(ctx context.Context, name string, req *pb.LeaseGrantRequest, handle grpc.UnaryHandler) (any, error) {
@@ -57,7 +66,7 @@ func (g *Guard) grant(ctx context.Context, name string, req *pb.LeaseGrantReques
 	}
 	var id, seconds int64
 	defer func() { g.ledger.EndGrant(name, id, seconds, g.now()) }()
-	answer, err := handle(ctx, req)
+	answer, err := g.bounded(ctx, name, req, handle)
 	if granted, ok := answer.(*pb.LeaseGrantResponse); ok && err == nil {
 		id, seconds = granted.ID, granted.TTL
 	}
@@ -102,7 +111,7 @@ func (g *Guard) refused(name string, refusal *limits.Refusal) error {
 	g.refuse(name, refusal)
 	code := codes.ResourceExhausted
 	switch refusal.Limit {
-	case "lease-ttl", "watch-size":
+	case "lease-ttl", "watch-size", "reads":
 		code = codes.InvalidArgument
 	case "service":
 		code = codes.PermissionDenied
@@ -211,15 +220,5 @@ func caller(ctx context.Context) (name, address string) {
 	if !ok {
 		return "", ""
 	}
-	for _, chain := range tls.State.VerifiedChains {
-		if len(chain) > 0 {
-			name = chain[0].Subject.CommonName
-			break
-		}
-	}
-	address, _, err := net.SplitHostPort(from.Addr.String())
-	if err != nil {
-		address = from.Addr.String()
-	}
-	return name, address
+	return connections.NameOf(tls.State), connections.HostOf(from.Addr)
 }

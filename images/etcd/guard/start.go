@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"elasticjob.io/etcd/connections"
 	"elasticjob.io/etcd/limits"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -30,13 +31,21 @@ func StartEtcd(cfg *embed.Config) (*embed.Etcd, error) {
 		log.Warn("the metric of refusals cannot be registered", zap.Error(err))
 	}
 	ledger := limits.NewLedger(given)
-	guard := &Guard{ledger: ledger, exempt: given.Exempt, now: time.Now, refuse: newReporter(log).report}
-	cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions,
+	report := newReporter(log).report
+	keeper := connections.Use(ledger, given.Exempt, report)
+	flow := &flow{ledger: ledger, codec: newCodec(), end: keeper.End}
+	guard := &Guard{ledger: ledger, exempt: given.Exempt, now: time.Now, refuse: report, flow: flow}
+	cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions, grpc.ForceServerCodecV2(flow.codec),
 		grpc.ChainUnaryInterceptor(guard.Unary), grpc.ChainStreamInterceptor(guard.Stream))
 	log.Info("each job has limits", zap.Int("streams", given.Streams.Base), zap.Int("watches", given.Watches.Base),
-		zap.Int("leases", given.Leases.Base), zap.Int("streams-per-address", given.Streams.PerAddress))
+		zap.Int("leases", given.Leases.Base), zap.Int("streams-per-address", given.Streams.PerAddress),
+		zap.Int("connections", given.Connections.Base), zap.Int("bytes", given.Bytes.Base))
 	go forgetJobs(ledger)
-	return embed.StartEtcd(cfg)
+	started, err := embed.StartEtcd(cfg)
+	if err == nil {
+		flow.server.Store(started.Server)
+	}
+	return started, err
 }
 
 func forgetJobs(ledger *limits.Ledger) {

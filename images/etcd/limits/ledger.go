@@ -26,6 +26,10 @@ type job struct {
 	pruned    time.Time           // when ended leases were last removed
 	asked     float64             // leases asked for, less what time has refilled
 	refilled  time.Time
+
+	dialed      map[string]int // connections by address
+	connections int
+	flow        flow
 }
 
 // PruneEvery is how often at most ended leases are looked for: the look costs as much as a job has leases.
@@ -38,7 +42,7 @@ func (l *Ledger) OpenStream(name, address string) *Refusal {
 	j := l.job(name)
 	j.addresses[address]++
 	if allowed := l.limits.Streams.Of(len(j.addresses)); l.limits.Streams.Base > 0 && j.streams >= allowed {
-		j.leave(address)
+		leave(j.addresses, address)
 		return full("streams", j.streams, allowed)
 	}
 	j.streams++
@@ -50,7 +54,7 @@ func (l *Ledger) CloseStream(name, address string, watches int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	j := l.job(name)
-	j.leave(address)
+	leave(j.addresses, address)
 	j.streams--
 	j.watches -= watches
 }
@@ -141,19 +145,20 @@ func (l *Ledger) Forget(now time.Time) {
 func (l *Ledger) job(name string) *job {
 	j, ok := l.jobs[name]
 	if !ok {
-		j = &job{addresses: map[string]int{}, leases: map[int64]time.Time{}}
+		j = &job{addresses: map[string]int{}, leases: map[int64]time.Time{}, dialed: map[string]int{}}
 		l.jobs[name] = j
 	}
 	return j
 }
 
 func (j *job) isIdle() bool {
-	return j.streams == 0 && j.watches == 0 && j.granting == 0 && len(j.leases) == 0
+	isQuiet := j.connections == 0 && j.flow.isIdle()
+	return isQuiet && j.streams == 0 && j.watches == 0 && j.granting == 0 && len(j.leases) == 0
 }
 
-func (j *job) leave(address string) {
-	if j.addresses[address]--; j.addresses[address] == 0 {
-		delete(j.addresses, address)
+func leave(addresses map[string]int, address string) {
+	if addresses[address]--; addresses[address] == 0 {
+		delete(addresses, address)
 	}
 }
 

@@ -38,13 +38,17 @@ type Limits struct {
 	Streams Allowance // of watches and of lease keep-alives
 	Watches Allowance
 	Leases  Allowance
+	// Connections are counted by the certificate, whether anything is asked over them or not.
+	Connections Allowance
+	// Bytes of requests under way, and as many of replies that are not sent; more for each address with a connection.
+	Bytes Allowance
 	// Exempt are the users without limits: the operator's.
 	Exempt map[string]bool
 }
 
 // Refusal says which limit refused; its text names the cure.
 type Refusal struct {
-	Limit string // streams, watches, leases, lease-rate, lease-ttl, watch-size, service
+	Limit string // streams, watches, leases, connections, bytes, lease-rate, lease-ttl, watch-size, reads, service
 	Text  string
 }
 
@@ -58,6 +62,18 @@ func full(what string, has, allowed int) *Refusal {
 		"%s of %d %s at one member of etcd is reached, %d are there: close some, or raise etcd.limits.%s of the chart",
 		Mark, allowed, what, has, what)
 	return &Refusal{Limit: what, Text: text}
+}
+
+func tooMuch(allowed int64) *Refusal {
+	text := fmt.Sprintf(
+		"%s of %d bytes under way at one member of etcd is reached: ask for less at once, or raise etcd.limits.bytes of the chart",
+		Mark, allowed)
+	return &Refusal{Limit: "bytes", Text: text}
+}
+
+func readAgain(times int) *Refusal {
+	text := fmt.Sprintf("a transaction that reads a key %d times is refused: a job's may %d times", times, MaxReadsOfAKey)
+	return &Refusal{Limit: "reads", Text: text}
 }
 
 func tooFast(allowed int) *Refusal {

@@ -192,7 +192,7 @@ def test_the_limits_of_the_chart_are_those_that_etcd_has_without_it(render: Rend
     program = (ROOT / "images/etcd/limits/environment.go").read_text()
     etcd = container(only(render(), "StatefulSet"))
     told = {entry["name"]: entry.get("value") for entry in etcd["env"]}
-    for what in ("Streams", "Watches", "Leases"):
+    for what in ("Streams", "Watches", "Leases", "Connections", "Bytes"):
         [base] = re.findall(rf"{what}: +Allowance{{Base: ([0-9_]+)", program)
         assert told[f"ELASTICJOB_ETCD_MAX_{what.upper()}"] == base.replace("_", "")
 

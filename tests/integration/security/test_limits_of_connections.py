@@ -1,0 +1,186 @@
+"""How many connections one job's certificate may have at etcd is bounded, and how many that have not said who they are.
+
+The numbers are small here; those of an installation are in docs/etcd.md.
+"""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.protocol import Endpoint
+from tests.faults.secured import ADDRESS, SecuredEtcd, administrator
+from tests.faults.waiting import aeventually
+from tests.integration.security.conftest import Job, job
+
+pytestmark = pytest.mark.etcd
+
+CONNECTIONS = 20
+PER_ADDRESS = 32
+"""What the one address of these tests adds, as images/etcd/limits has it."""
+ALLOWED = CONNECTIONS + PER_ADDRESS
+NAMELESS = 1_024
+"""Of one address, as images/etcd/limits has it."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+
+
+@pytest.fixture(scope="module")
+def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    """An etcd with a small limit."""
+    environment = {"ELASTICJOB_ETCD_MAX_CONNECTIONS": str(CONNECTIONS)}
+    made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+async def root(limited: SecuredEtcd) -> AsyncIterator[EtcdClient]:
+    """The operator's client."""
+    async with administrator(limited) as client:
+        yield client
+
+
+@pytest.fixture
+async def attacker(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+    """Job A: somebody's code runs with its certificate."""
+    async with job(limited, root, "a") as made:
+        yield made
+
+
+@pytest.fixture
+async def victim(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+    """Job B: of other people."""
+    async with job(limited, root, "b") as made:
+        yield made
+
+
+def context_of(endpoint: Endpoint) -> ssl.SSLContext:
+    """TLS with this certificate."""
+    assert endpoint.ca_cert
+    assert endpoint.cert
+    made = ssl.create_default_context(cafile=endpoint.ca_cert)
+    made.load_cert_chain(Path(endpoint.cert), endpoint.key)
+    made.set_alpn_protocols(["h2"])
+    return made
+
+
+class Idle:
+    """Connections with TLS that ask nothing; those that etcd answers with its first frame are open."""
+
+    def __init__(self, etcd: SecuredEtcd, endpoint: Endpoint) -> None:
+        self._port = etcd.port
+        self._context = context_of(endpoint)
+        self._open: list[asyncio.StreamWriter] = []
+
+    async def open(self, number: int) -> int:
+        """How many of so many more stay."""
+        return sum([await self._dial() for _ in range(number)])
+
+    async def _dial(self) -> bool:
+        async with asyncio.timeout(60):
+            try:
+                reader, writer = await asyncio.open_connection(ADDRESS, self._port, ssl=self._context)
+                self._open.append(writer)
+                writer.write(_PREFACE)
+                return len(await reader.read(1)) == 1
+            except OSError:
+                return False
+
+    def close(self, number: int | None = None) -> None:
+        """Close so many, or all."""
+        count = len(self._open) if number is None else number
+        for writer in self._open[:count]:
+            writer.transport.abort()
+        del self._open[:count]
+
+
+@pytest.fixture
+def room_for_files() -> Iterator[None]:
+    """As many files as this process may have at all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * NAMELESS)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextlib.contextmanager
+def idle(etcd: SecuredEtcd, endpoint: Endpoint) -> Iterator[Idle]:
+    """None is left open."""
+    made = Idle(etcd, endpoint)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+async def test_idle_connections_of_a_job_stay_within_the_limit_and_another_job_does_not_feel_it(
+    limited: SecuredEtcd, attacker: Job, victim: Job
+) -> None:
+    with idle(limited, attacker.endpoint) as first, idle(limited, victim.endpoint) as other:
+        assert await first.open(ALLOWED + 20) == ALLOWED
+        assert await other.open(5) == 5
+        assert await victim.etcd.get(f"{victim.keys.all}x") is None
+
+
+async def test_a_connection_that_ends_makes_room(limited: SecuredEtcd, attacker: Job) -> None:
+    with idle(limited, attacker.endpoint) as held:
+        assert await held.open(ALLOWED + 1) == ALLOWED
+        with pytest.raises(Unavailable):
+            await attacker.etcd.get(f"{attacker.keys.all}x")
+        held.close(10)
+
+        async def answered() -> Any:
+            with contextlib.suppress(Unavailable):
+                return await attacker.etcd.get(f"{attacker.keys.all}x") is None
+            return False
+
+        await aeventually(answered, within_s=60, what="an answer for the job when connections have ended")
+        assert await held.open(20) == 9
+
+
+async def test_what_is_refused_is_in_etcds_log(limited: SecuredEtcd, attacker: Job) -> None:
+    with idle(limited, attacker.endpoint) as held:
+        await held.open(ALLOWED + 5)
+    lines = [line for line in limited.log.splitlines() if attacker.uid in line and "refused a request" in line]
+    assert len(lines) == 1
+    assert "etcd.limits.connections" in lines[0]
+
+
+async def test_the_operator_has_as_many_connections_as_it_wants(limited: SecuredEtcd, root: EtcdClient) -> None:
+    with idle(limited, root.endpoint) as held:
+        assert await held.open(ALLOWED + 20) == ALLOWED + 20
+
+
+@pytest.mark.usefixtures("room_for_files")
+async def test_connections_that_never_say_who_they_are_are_bounded_and_keep_nobody_out(
+    limited: SecuredEtcd, victim: Job
+) -> None:
+    """The oldest are closed, at once, not when their time is over."""
+    loop = asyncio.get_running_loop()
+    async with contextlib.AsyncExitStack() as stack:
+        silent = []
+        for _ in range(NAMELESS + 50):
+            made = stack.enter_context(socket.create_connection((ADDRESS, limited.port)))
+            made.setblocking(False)
+            silent.append(made)
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionResetError):
+                assert await loop.sock_recv(silent[0], 1) == b""
+        with idle(limited, victim.endpoint) as other:
+            assert await other.open(5) == 5
+
+
+async def test_a_handshake_has_ten_seconds(limited: SecuredEtcd) -> None:
+    with socket.create_connection((ADDRESS, limited.port)) as silent:
+        silent.setblocking(False)
+        async with asyncio.timeout(60):
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.get_running_loop().sock_recv(silent, 1) == b""
