@@ -241,12 +241,14 @@ class Actor:
     async def _certify(self, turn: Turn, action: act.Certify) -> None:
         assert self._credentials is not None
         async with self._room:
+            turn.ledger.has_user = True  # before the request: its answer may be lost
             turn.ledger.certified = await self._credentials.certify(turn.key, action.secret, store=turn.store)
 
     async def _disown(self, turn: Turn, _action: act.Disown) -> None:
         assert self._credentials is not None
         turn.ledger.certified = None
         await self._credentials.forget(turn.key)
+        turn.ledger.has_user = False
 
     async def _delete_prefix(self, turn: Turn, _action: act.DeletePrefix) -> None:
         await self._etcd.txn(txns.delete_prefix(turn.keys))

@@ -73,6 +73,8 @@ class Ledger:
     """What was applied before is applied again from then on; 0 before the first look."""
     certified: Certified | None = None
     """The certificate that this process has made last."""
+    has_user: bool = False
+    """This process has made the job's user in etcd, or has tried to."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)
     """Nodes that lost a pod lately: a replacement goes elsewhere if it can."""
     courses: Mapping[int, Course] | None = None

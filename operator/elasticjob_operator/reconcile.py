@@ -15,7 +15,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator.acceptance import read_status
 from elasticjob_operator.acting import Actor, Turn
-from elasticjob_operator.actions import Action
+from elasticjob_operator.actions import Action, Disown
 from elasticjob_operator.agent_counts import AgentCounts
 from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster import objects
@@ -345,6 +345,9 @@ class Reconciler:
         turn, view = self._turn(key), self._sources.rendezvous.view(key)
         pods = self._own_pods(turn)
         if view.empty and not pods:
+            # A job may go between its user and its first key; nothing else tells then that it has one.
+            if turn.ledger.has_user and not await self._actor.job_is_there(key):
+                await self._actor.perform(turn, (Disown(),))
             del self._ledgers[key]
             return None
         if self._is_behind(turn, view) or await self._actor.job_is_there(key):

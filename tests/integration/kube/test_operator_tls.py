@@ -121,6 +121,24 @@ def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
     assert not rig.etcd_keys()
 
 
+def test_jobs_that_are_deleted_as_soon_as_they_are_created_leave_no_user(release: Release, rig: Rig) -> None:
+    release.start_operator()
+    for _ in range(30):
+        rig.create_job(waiting_job(rig))
+        rig.delete_job("j")
+    rig.create_job(waiting_job(rig, "next"))
+    rig.until("the next job's pod", lambda: any(name.startswith("next-") for name in rig.pod_names()))
+    rig.delete_job("next")
+
+    def tidy() -> bool:
+        for pod in rig.pods():
+            rig.forget_pod(pod["metadata"]["name"])  # as the garbage collector does
+        return not users(release)
+
+    rig.until("no user", tidy)
+    assert not rig.etcd_keys()
+
+
 def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: Release, rig: Rig) -> None:
     release.start_operator()
     rig.namespace.apply(waiting_job(rig))

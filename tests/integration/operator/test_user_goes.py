@@ -1,0 +1,68 @@
+"""A job's user in etcd goes with the job, also when the job goes before anything else is made for it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory_accounts import MemoryAccounts
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.objects import uid_of
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.credentials.held import Held
+from elasticjob_operator.credentials.jobs import JobCredentials, Terms
+from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.ledger import Certified
+from elasticjob_operator.operator import Operator
+from tests.faults.waiting import aeventually
+from tests.integration.operator.conftest import NOW_S
+from tests.integration.operator.stage import NAMESPACE, SETTINGS, manifest
+
+
+class SlowCredentials(JobCredentials):
+    """Those of a job are made and then held back, until `go_on`."""
+
+    def __init__(self, cluster: MemoryCluster, accounts: MemoryAccounts, *, answer_lost: bool) -> None:
+        terms = Terms(cluster_id=SETTINGS.cluster_id, operator_id=SETTINGS.operator_id)
+        held = Held(Authority.make(now_s=NOW_S))
+        super().__init__(cluster, accounts, held, terms=terms, clock=lambda: NOW_S)
+        self.go_on = asyncio.Event()
+        self._answer_lost = answer_lost
+
+    async def certify(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
+        made = await super().certify(key, secret, store=store)
+        await self.go_on.wait()
+        if self._answer_lost:
+            raise Unavailable("the answer was lost")
+        return made
+
+
+@contextlib.asynccontextmanager
+async def operating(cluster: MemoryCluster, credentials: JobCredentials) -> AsyncIterator[None]:
+    settings = replace(SETTINGS, etcd_tls=True)
+    operator = Operator(cluster, MemoryEtcd(MemoryStore()), settings, credentials=credentials)
+    running = asyncio.create_task(operator.run())
+    yield
+    running.cancel()
+    await asyncio.wait({running})
+
+
+@pytest.mark.parametrize("answer_lost", [False, True])
+async def test_the_user_of_a_job_that_was_deleted_while_it_was_made_goes(
+    cluster: MemoryCluster, *, answer_lost: bool
+) -> None:
+    accounts = MemoryAccounts()
+    credentials = SlowCredentials(cluster, accounts, answer_lost=answer_lost)
+    async with operating(cluster, credentials):
+        job = await cluster.create(Resource.JOB, manifest())
+        await aeventually(lambda: uid_of(job) in accounts.of, what="its user")
+        await cluster.delete(Resource.JOB, NAMESPACE, "digits", uid=uid_of(job))
+        credentials.go_on.set()
+        await aeventually(lambda: set(accounts.of) == {"root"}, what="no user of a job")
+        assert set(accounts.prefixes) == {"root"}
