@@ -39,6 +39,16 @@ class Seldom(logging.Filter):
         return True
 
 
+class TextLines(logging.Formatter):
+    """A line for each message, whoever's words are in it: what would begin another one is spelt out."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the name is logging's
+        """The line, without a traceback."""
+        said = record.message
+        record.message = said if said.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in said)
+        return super().formatMessage(record)
+
+
 class JsonLines(logging.Formatter):
     """One JSON object a line: time, level, logger, message, and the job and namespace that the line is about."""
 
@@ -66,7 +76,7 @@ def _about(record: logging.LogRecord) -> JobKey | None:
 def log_to_stderr(*, verbose: bool, as_json: bool = False) -> None:
     """Set up the whole process's logging."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if as_json else text)
     if not verbose:
         handler.addFilter(Seldom())

@@ -11,6 +11,7 @@ from typing import Any
 from elasticjob_api import names
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.fieldwise import all_but
+from elasticjob_operator.one_line import one_line
 from elasticjob_operator.render import layout
 from elasticjob_operator.timestamps import from_rfc3339
 
@@ -31,6 +32,8 @@ _REJECTED = "Pod was rejected"
 
 
 INIT_FAILED = "InitContainerFailed"
+_REASON_LIMIT, _MESSAGE_LIMIT = 128, 4096
+"""A kubelet keeps 4 KiB of what a container says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,7 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
     ended = state.get("terminated") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or []}
     created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp")) or 0.0
-    reason, message = _reason(status, state, conditions)
+    reason, message = _reason(status, state, conditions)  # a container writes its own, a tenant whole statuses
     return Pod(
         name=objects.name_of(obj),
         uid=objects.uid_of(obj),
@@ -137,8 +140,8 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         ended_s=_ended_s(status, ended),
         node_name=str((obj.get("spec") or {}).get("nodeName") or ""),
         exit_code=ended.get("exitCode"),
-        reason=reason,
-        message=message,
+        reason=one_line(reason, _REASON_LIMIT),
+        message=one_line(message, _MESSAGE_LIMIT),
         conditions={name: str(c.get("status")) for name, c in conditions.items()},
         refused=_is_refused(status),
         disrupted=_is_disrupted(status, conditions),

@@ -17,6 +17,7 @@ from elasticjob_operator.errors import (
     InvalidObject,
     RetryLater,
 )
+from elasticjob_operator.one_line import one_line
 
 FIRST_ERROR = 400
 _NOT_FOUND, _GONE = 404, 410
@@ -25,6 +26,8 @@ _PASSING = frozenset({500, 502, 503, 504})
 _UNKNOWN_FIELD = "strict decoding error"
 _WEBHOOK = re.compile(r"failed calling webhook|admission webhook .* denied the request", re.DOTALL)
 """Admission comes before storage. After this sentence of the API server the object certainly does not exist."""
+_MESSAGE_LIMIT = 32768
+"""The API server quotes values whole."""
 _LONGEST_PAUSE_S = 300.0
 """No Retry-After holds us back for longer."""
 _ERRORS: dict[tuple[int, str], type[ClusterError]] = {
@@ -56,7 +59,8 @@ def refusal(status: int, tried: str, data: bytes, headers: Mapping[str, str] | N
         parsed = None
     said: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     reason, message = str(said.get("reason", "")), str(said.get("message") or data[:200].decode(errors="replace"))
-    error = _type(status, reason, said)(f"{tried}: {message.strip()} ({status} {reason or 'no reason'})")
+    words = one_line(message.strip(), _MESSAGE_LIMIT)  # it may quote names that a tenant chose
+    error = _type(status, reason, said)(f"{tried}: {words} ({status} {reason or 'no reason'})")
     error.retry_after_s = _pause_s((headers or {}).get("Retry-After", ""))
     return error
 

@@ -12,6 +12,7 @@ from elasticjob_api.names import ConditionType, FailedReason, Phase
 from elasticjob_api.status import Condition
 from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.observed import Observed
+from elasticjob_operator.one_line import one_line
 from elasticjob_operator.policy import unknown_fields
 from elasticjob_operator.policy.etcd_space import FULL
 from elasticjob_operator.policy.failure import failure_of
@@ -218,7 +219,7 @@ def conditions(
             type=name,
             status=judgement.status,
             reason=judgement.reason,
-            message=judgement.message,
+            message=one_line(judgement.message),
             last_transition_time=since,
             observed_generation=generation,
         )

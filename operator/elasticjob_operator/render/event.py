@@ -7,6 +7,7 @@ from elasticjob_api import names
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.event import Event
+from elasticjob_operator.one_line import one_line
 from elasticjob_operator.timestamps import to_rfc3339
 
 COMPONENT = "elasticjob-operator"
@@ -30,7 +31,7 @@ def render_event(job: Object, event: Event, *, first_s: float, last_s: float, co
         "metadata": {"name": f"{objects.name_of(job)}.{_token(job, event)}", "namespace": namespace},
         "involvedObject": about,
         "reason": str(event.reason),
-        "message": event.message[:MESSAGE_LIMIT],
+        "message": one_line(event.message, MESSAGE_LIMIT),
         "type": "Warning" if event.warning else "Normal",
         "source": {"component": COMPONENT},
         "firstTimestamp": to_rfc3339(first_s),

@@ -5,7 +5,7 @@ import logging
 import sys
 
 from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.logs import SAY_AGAIN_S, JsonLines, Seldom
+from elasticjob_operator.logs import SAY_AGAIN_S, JsonLines, Seldom, TextLines
 from tests.faults.clock import Clock
 
 
@@ -63,3 +63,19 @@ def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
     said = JsonLines().format(line)
     assert "\n" not in said
     assert "ValueError" in json.loads(said)["exception"]
+
+
+def test_words_of_strangers_begin_no_line_and_reach_no_terminal_as_commands() -> None:
+    said = TextLines("%(levelname)s: %(message)s").format(
+        record("j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e")
+    )
+    assert said == r"ERROR: j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e"
+
+
+def test_a_traceback_keeps_its_lines() -> None:
+    line = record("oops")
+    try:
+        int("x")
+    except ValueError:
+        line.exc_info = sys.exc_info()
+    assert len(TextLines("%(message)s").format(line).splitlines()) > 2
