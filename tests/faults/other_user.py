@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,11 +13,18 @@ UID = 65534
 LIMIT_S = 60.0
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
-_PYTHON = ("/usr/bin/env", "python3")
-"""Ours may be where the other user cannot go; hence the standard library alone, and gRPC by hand."""
-_DELETE = """
-import os, socket, sys
+_BECOME = f"""
+import encodings.idna, os, socket, sys
 
+os.setgroups([])
+os.setresgid({UID}, {UID}, {UID})
+os.setresuid({UID}, {UID}, {UID})
+"""
+"""First of all, with everything imported: our files may be where the other user cannot go. Hence gRPC by hand, too.
+
+Not `subprocess` with a `user`: it would fork, which a process that uses gRPC may not survive.
+"""
+_DELETE = """
 def frame(kind, flags, stream, payload=b""):
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
@@ -56,8 +64,10 @@ for target in sys.argv[1:]:
     except OSError as error:
         print(target, error, file=sys.stderr)
 """
+_DIAL = """
+print(os.strerror(socket.socket(socket.AF_UNIX).connect_ex(sys.argv[1])))
+"""
 _LISTEN = """
-import socket, sys
 held = [socket.create_server(("127.0.0.1", int(sys.argv[1])))]
 print("listening", flush=True)
 sys.stdin.read()
@@ -66,16 +76,28 @@ sys.stdin.read()
 
 def deletes_all(*targets: str) -> list[str]:
     """Delete every job in the etcd at each of these targets, as the other user; those that did it."""
-    command = (*_PYTHON, "-c", _DELETE, *targets)
-    done = subprocess.run(command, user=UID, group=UID, stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S)
-    return done.stdout.split()
+    return _said(_DELETE, *targets).split()
+
+
+def dials(path: str) -> str:
+    """What the other user is told who connects to this Unix socket."""
+    return _said(_DIAL, path).strip()
+
+
+def _said(program: str, *words: str) -> str:
+    done = subprocess.run(_command(program, *words), stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S)
+    return done.stdout
+
+
+def _command(program: str, *words: str) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", "-c", _BECOME + program, *words)
 
 
 @contextlib.contextmanager
 def listening(port: int) -> Iterator[None]:
     """The other user listens there, on the loopback interface, and never answers."""
-    command = (*_PYTHON, "-c", _LISTEN, str(port))
-    with subprocess.Popen(command, user=UID, group=UID, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    command = _command(_LISTEN, str(port))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == b"listening\n"

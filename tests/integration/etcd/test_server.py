@@ -20,11 +20,11 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_etcd.server import EtcdServer
+from tests.faults import other_user
 from tests.faults.secured import program
 from tests.faults.waiting import eventually
 
 pytestmark = pytest.mark.etcd
-NOBODY = 65534
 
 
 def is_running(pid: int) -> bool:
@@ -62,21 +62,15 @@ async def test_it_listens_on_sockets_in_a_folder_of_its_user_alone(tmp_path: Pat
     assert not folder.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@other_user.needs_root
 async def test_another_user_of_the_machine_cannot_connect(tmp_path: Path) -> None:
     server = await EtcdServer.start(tmp_path)
     path = server.endpoint.targets[0].removeprefix("unix:")
-    said = [await asyncio.to_thread(dialed, path, user) for user in (None, NOBODY)]
+    with socket.socket(socket.AF_UNIX) as own:
+        own.connect(path)
+    said = await asyncio.to_thread(other_user.dials, path)
     await server.stop()
-    assert said == ["", "Permission denied"]
-
-
-def dialed(path: str, user: int | None) -> str:
-    """What this user is told who connects to the socket; nothing if it could."""
-    dial = "import os, socket, sys; print(os.strerror(socket.socket(socket.AF_UNIX).connect_ex(sys.argv[1])))"
-    command = ["/usr/bin/env", "python3", "-c", dial, path]
-    done = subprocess.run(command, user=user, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.strip().removeprefix("Success")
+    assert said == "Permission denied"
 
 
 async def test_with_a_port_it_listens_on_the_loopback_interface_and_its_peers_have_none(
