@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +81,18 @@ class Release:
         etcd = f"127.0.0.1:{self.etcd.port}"
         self.rig.start_operator(*self.options, *options, etcd=etcd, kubeconfig=self.kubeconfig)
 
-    def bring_authority(self) -> None:
-        """As somebody who has one already: that of the etcd that runs."""
+    def bring_authority(self, more: Mapping[str, bytes] = {}) -> None:
+        """As somebody who has one already: that of the etcd that runs, and `more` files."""
         own = self.etcd.authority
-        data = {"tls.crt": own.certificate, "tls.key": own.key}
+        data = {"tls.crt": own.certificate, "tls.key": own.key, **more}
         body = {"data": {name: base64.b64encode(text).decode() for name, text in data.items()}}
         patch = ("patch", "secret", self.authority, "--type=merge", "-p", json.dumps(body))
         done = self.rig.namespace.server.kubectl(*patch, namespace=SYSTEM)
         assert done.returncode == 0, done.stderr
+
+    def mount_server(self) -> None:
+        """The files that etcd reads, as its Secret has them now."""
+        replace_files(self.etcd.folder / "server", self.secret(self.server))
 
     def secret(self, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
         """What a Secret holds."""
@@ -99,6 +104,13 @@ def read_secret(server: ApiServer, name: str, namespace: str = SYSTEM) -> dict[s
     found = server.kubectl("get", "secret", name, "-o", "json", namespace=namespace)
     assert found.returncode == 0, found.stderr
     return {name: base64.b64decode(text) for name, text in (json.loads(found.stdout).get("data") or {}).items()}
+
+
+def replace_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """As a kubelet does, each at once."""
+    for file, text in sorted(contents.items()):
+        (folder / "aside").write_bytes(text)
+        (folder / "aside").replace(folder / file)
 
 
 class Pods:
@@ -146,9 +158,7 @@ class Pods:
         folder = self._folder(pod)
         folder.mkdir(exist_ok=True)
         name, namespace = volume["secret"]["secretName"], self._rig.namespace.name
-        for file, text in sorted(self._release.secret(name, namespace).items()):
-            (folder / "aside").write_bytes(text)
-            (folder / "aside").replace(folder / file)
+        replace_files(folder, self._release.secret(name, namespace))
 
     def _folder(self, pod: dict[str, Any]) -> Path:
         return self._rig.folder / f"{pod['metadata']['name']}.tls"

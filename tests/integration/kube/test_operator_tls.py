@@ -309,3 +309,47 @@ def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Relea
     rig.operator.says("the operator ends: the certificate authority cannot be used")
     assert rig.operator.wait() == 1
     assert "Traceback" not in rig.operator.text()
+
+
+@pytest.mark.nightly
+def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_round(
+    release: Release, pods: Pods, rig: Rig
+) -> None:
+    release.start_operator()
+    uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
+    pods.start(2)
+    rig.running(nodes=2, round_=1)
+    old, new = release.etcd.authority, Authority.make(now_s=time.time())
+    for step in (
+        Authority(old.certificate, old.key, also_trusted=new.certificate),
+        Authority(new.certificate, new.key, also_trusted=old.certificate),
+        new,
+    ):
+        change_over(release, step, uid)
+        pods.remount()
+        release.etcd.kill()
+        release.etcd.start()
+        rig.etcd = release.etcd.certify("root")
+        rig.until("both nodes", lambda: rig.status().get("readyReplicas") == 2, within_s=60)
+    rig.finish.touch()
+    assert pods.end() == [0, 0]
+    status = rig.phase("Succeeded")
+    assert (status["rendezvousRound"], status["restarts"], status["nodeLosses"]) == (1, 0, 0)
+
+
+def change_over(release: Release, authority: Authority, uid: str) -> None:
+    """The operator is started anew with this one in its Secret, and etcd's files are what it makes then."""
+    release.etcd.authority = authority
+    trusted = authority.trusted.removeprefix(authority.certificate.rstrip() + b"\n")
+    release.bring_authority({"ca.crt": trusted})
+    assert release.rig.operator is not None
+    release.rig.operator.stop()
+    release.start_operator()
+
+    def made(secret: dict[str, bytes]) -> bool:
+        return authority.signed(secret["tls.crt"]) and secret["ca.crt"] == authority.trusted
+
+    release.rig.until("etcd's certificate", lambda: made(release.secret(release.server)))
+    job = f"j-etcd-{uid[:8]}"
+    release.rig.until("the job's", lambda: made(release.secret(job, release.rig.namespace.name)), within_s=60)
+    release.mount_server()
