@@ -195,6 +195,7 @@ async def run(options: argparse.Namespace) -> None:
             elector=elector,
             membership=_membership(options, secured.endpoint, cluster),
             crowded=cluster.crowded,
+            watches=lambda namespace: not namespaces or namespace in namespaces,
         )
         meter.show(operator.phases, operator.depth, lambda: operator.is_leader)
         running = Running(lambda: _operate(operator, PodWatch(cluster, feed)), cluster.credentials, feed)

@@ -65,8 +65,11 @@ class Operator:
         elector: LeaderElector | None = None,
         membership: EtcdMembership | None = None,
         crowded: Callable[[], bool] = lambda: False,
+        watches: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        """`watches` says of a namespace whether it is looked at: etcd may have jobs of others, which are left alone."""
         self._cluster = cluster
+        self._watches = watches
         self._etcd = etcd
         self._credentials = credentials
         self._space = space
@@ -211,7 +214,7 @@ class Operator:
 
     def _look(self, key: JobKey) -> None:
         """A leader begins with a look at every job, so a candidate that stands by notes none."""
-        if self._leads:
+        if self._leads and self._watches(key.namespace):
             self._queue.add(key)
 
     def _report(self, *, readable: bool) -> None:
@@ -242,7 +245,7 @@ class Operator:
 
     def _look_softly(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""
-        if not self._leads:
+        if not self._leads or not self._watches(key.namespace):
             return
         now_s = asyncio.get_running_loop().time()
         looked_s = self._softly_s.get(key, float("-inf"))
@@ -265,6 +268,8 @@ class Operator:
 
     async def _is_anything_left(self, key: JobKey) -> bool:
         now_s = self._clocks.wall()
+        if not self._watches(key.namespace):
+            return True  # nobody here can tell
         if any(needs_keys(pod, now_s) for pod in self._pods.of(key).values()):
             return True
         found = self._jobs.get(key) or await self._cluster.get(Resource.JOB, key.namespace, key.name)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.integration.kube.accounts import account_in, account_without, grant
 from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.namespace import Namespace
 from tests.integration.kube.rig import Rig, write_kubeconfig
 
 pytestmark = pytest.mark.kube
@@ -88,3 +89,20 @@ def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig
     rig.namespace.apply(waiting_job(rig))
     rig.running(nodes=1, round_=1)
     assert "orbidden" not in operator.text()
+
+
+def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_question(rig: Rig) -> None:
+    server = rig.namespace.server
+    other = Namespace(server, f"{rig.namespace.name}-other")
+    other.kubectl("create", "namespace", other.name)
+    rig.start_operator("--namespace", other.name)
+    other.apply(waiting_job(rig, "theirs"))
+    rig.until("its keys", rig.etcd_keys)
+    rig.kill_operator()
+    before = rig.etcd_keys()
+    token = account_in(server, f"{rig.namespace.name}-alone", rig.namespace.name)
+    operator = rig.start_operator(kubeconfig=write_kubeconfig(rig.folder / "limited.kubeconfig", server, token))
+    rig.namespace.apply(waiting_job(rig))
+    rig.until("a pod", rig.pods)
+    assert "orbidden" not in operator.text()
+    assert set(before) <= set(rig.etcd_keys())
