@@ -13,6 +13,7 @@ from typing import Any
 
 from elasticjob_api import codec, names, rules
 from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
+from elasticjob_api.job_size import size_of
 from elasticjob_api.nesting import JOB_LEVELS, is_deeper
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
@@ -76,6 +77,8 @@ def _parse(manifest: Any, read_spec: Callable[[Any], JobSpec]) -> ElasticJob:
         raise InvalidSpec(faults)
     if is_deeper(manifest.get("spec"), JOB_LEVELS):
         raise InvalidSpec([FieldFault("spec", f"is nested more than {JOB_LEVELS} levels deep; make it flatter")])
+    if too_large := size_of(manifest.get("spec")).fault:
+        raise InvalidSpec([FieldFault("spec", too_large)])
     try:
         spec = read_spec(manifest.get("spec"))
     except CodecError as error:

@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import sys
+from collections.abc import Iterable
 
 import kopf
 
@@ -25,10 +26,11 @@ from elasticjob_operator.cluster.etcd_space import EtcdSpace
 from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.installation import Installation, read_installation
+from elasticjob_operator.cluster.kept_jobs import JOBS_MEMORY
 from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.object_watch import ObjectWatch
 from elasticjob_operator.cluster.patience import until_it_works
-from elasticjob_operator.cluster.pod_watch import PodWatch
-from elasticjob_operator.cluster.protocol import Cluster
+from elasticjob_operator.cluster.protocol import Cluster, Resource
 from elasticjob_operator.credentials.start import add_options, security
 from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
@@ -122,6 +124,13 @@ def _parser() -> argparse.ArgumentParser:
         help="memory for the records of all jobs; beyond it the job goes that takes the most for its size [128 MiB]",
     )
     parser.add_argument(
+        "--jobs-memory",
+        type=_positive,
+        metavar="BYTES",
+        default=JOBS_MEMORY,
+        help="memory for the specs of all jobs; each namespace may have as much of it as is left free [128 MiB]",
+    )
+    parser.add_argument(
         "--liveness", help="http://0.0.0.0:8080/healthz or the like: /readyz and /metrics are there too"
     )
     add_options(parser)
@@ -167,7 +176,7 @@ async def run(options: argparse.Namespace) -> None:
     _cancel_on_signals()
     feed, namespaces = Feed(), tuple(options.namespace)
     async with contextlib.AsyncExitStack() as ending:
-        cluster = await KubeCluster.connect(feed, namespaces)
+        cluster = await KubeCluster.connect(feed, namespaces, jobs_memory=options.jobs_memory)
         ending.push_async_callback(cluster.close)
         elector = leader_election.elector_from(options, cluster)
         leads = (lambda: elector.is_leader) if elector is not None else (lambda: True)
@@ -198,7 +207,8 @@ async def run(options: argparse.Namespace) -> None:
             watches=lambda namespace: not namespaces or namespace in namespaces,
         )
         meter.show(operator.phases, operator.depth, lambda: operator.is_leader)
-        running = Running(lambda: _operate(operator, PodWatch(cluster, feed)), cluster.credentials, feed)
+        watches = [ObjectWatch(cluster, feed, resource) for resource in (Resource.JOB, Resource.POD)]
+        running = Running(lambda: _operate(operator, watches), cluster.credentials)
         async with _answering(options.liveness, running, operator, meter), _showing(options.ui, board):
             await _run_kopf(running, namespaces)
         if running.failure is not None:
@@ -306,10 +316,11 @@ def _showing(at: tuple[str, int] | None, board: Board | None) -> contextlib.Abst
     return Page(board, host=at[0], port=at[1])
 
 
-async def _operate(operator: Operator, pods: PodWatch) -> None:
-    """Both, until one of them ends by a fault or this is cancelled."""
+async def _operate(operator: Operator, watches: Iterable[ObjectWatch]) -> None:
+    """All of them, until one ends by a fault or this is cancelled."""
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(pods.run(), name="watch of pods")
+        for watch in watches:
+            tasks.create_task(watch.run(), name=f"watch of {watch.resource.value}")
         await operator.run()
 
 

@@ -45,6 +45,11 @@ def _without_status(obj: Object) -> Object:
     return {**obj, "metadata": metadata, "status": None}
 
 
+def _is_as_whole(known: Object, obj: Object) -> bool:
+    """There may be room for what was too much before."""
+    return objects.unkept(known) == objects.unkept(obj)
+
+
 class JobCache:
     """Jobs by key."""
 
@@ -65,7 +70,8 @@ class JobCache:
         key = jobkey.of_job(event.object)
         if event.change is Change.LISTED:
             self._listed.add(key)
-            if is_known(objects.version_of(self._jobs.get(key, {})), event.object):
+            known = self._jobs.get(key, {})
+            if is_known(objects.version_of(known), event.object) and _is_as_whole(known, event.object):
                 return
         before = self._jobs.pop(key, None)
         if event.change is not Change.DELETED:

@@ -1,8 +1,9 @@
-"""From kopf's handlers to the operator's watches: each change of an object, in order, to whoever follows its kind.
+"""From the watches of the API server to whoever follows a kind: the newest change of each object that waits.
 
-Handlers must return at once and must not fail, so a feed never blocks and never refuses. What arrives before
-anybody follows is dropped: a follower begins with a list of its own, made after it has subscribed. When kopf has
-to list anew, it does not tell what was deleted in between; so a follower is asked, now and then, to list again.
+A watch must not wait for its followers, so a feed never blocks and never refuses; and of an object that changes while
+nobody takes it, one version waits, whoever floods it. What arrives before anybody follows is dropped: a follower begins
+with a list of its own, made after it has subscribed. A watch that had to begin anew does not tell what was deleted in
+between; so a follower is asked, now and then, to list again.
 """
 
 import asyncio
@@ -10,27 +11,34 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
+from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
 
 SETTLE_S = 2.0
-"""kopf hands out a list object by object; the list of ours that follows it waits for most of them."""
+"""A watch that begins anew tells all objects one by one; the list that follows it waits for most of them."""
 
 
 class Subscription:
     """Changes of one kind; `get` gives None when it is time to list again."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[ObjectEvent | None] = asyncio.Queue()
+        self._waiting: dict[tuple[str, str, str] | None, ObjectEvent | None] = {}
+        """By object, in the order in which each began to wait; None for the wish to list."""
+        self._arrived = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._doubt: asyncio.TimerHandle | None = None
 
     async def get(self) -> ObjectEvent | None:
         """The next change, or None: list again."""
-        return await self._queue.get()
+        while not self._waiting:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._waiting.pop(next(iter(self._waiting)))
 
     def put(self, event: ObjectEvent) -> None:
-        """A change."""
-        self._queue.put_nowait(event)
+        """A change; it takes the place of an older one of the same object that still waits."""
+        obj = event.object
+        self._wait((objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj)), event)
 
     def list_again_in(self, delay_s: float) -> None:
         """Ask for a list in `delay_s` seconds; of several wishes the earliest counts."""
@@ -55,7 +63,11 @@ class Subscription:
 
     def _ring(self) -> None:
         self._timer = None
-        self._queue.put_nowait(None)
+        self._wait(None, None)
+
+    def _wait(self, key: tuple[str, str, str] | None, event: ObjectEvent | None) -> None:
+        self._waiting[key] = event
+        self._arrived.set()
 
     def _ring_if(self, doubt: Callable[[], bool]) -> None:
         if doubt():
@@ -76,7 +88,7 @@ class Feed:
             follower.put(event)
 
     def listed(self, resource: Resource) -> None:
-        """Kopf has listed: whatever was deleted since it last looked is not told."""
+        """A watch has begun anew: whatever was deleted since it last looked is not told."""
         for follower in self._followers[resource]:
             follower.list_again_in(self._settle_s)
 

@@ -6,6 +6,7 @@ applied, so that a taken name is seen; services and statuses are applied with on
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import logging
@@ -23,10 +24,12 @@ from kubernetes.aio.config import incluster_config
 
 from elasticjob_api import names
 from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.answers import drop_unread, lines_of, read_answer
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
+from elasticjob_operator.cluster.kept_jobs import JOBS_MEMORY, KeptJobs
 from elasticjob_operator.cluster.kinds import KINDS, path_of, selected
-from elasticjob_operator.cluster.patience import until_it_works
+from elasticjob_operator.cluster.listing import PAGE, pages
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
 from elasticjob_operator.cluster.room import Room
@@ -38,10 +41,6 @@ from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDi
 FIELD_MANAGER = "elasticjob-operator"
 LIST_AGAIN_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
-_FIRST_LIST_AGAIN_S = 10.0
-"""After the first list: kopf's watch begins a moment later, and does not tell what was deleted in that moment."""
-PAGE = 200
-"""Objects in one answer of a list: neither side should hold ten thousand pods as text."""
 _TIMEOUT_S = 10.0
 _WATCH_S = 300
 """After so long the API server ends a watch, and another one is begun."""
@@ -76,6 +75,7 @@ class KubeCluster:
         namespaces: tuple[str, ...],
         *,
         page: int = PAGE,
+        jobs_memory: int = JOBS_MEMORY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         api.user_agent = FIELD_MANAGER  # the API server takes it for the manager of what is created
@@ -85,6 +85,7 @@ class KubeCluster:
         self._page = page
         self._clock = clock
         self._room = Room(clock)
+        self._kept_jobs = KeptJobs(jobs_memory)
         self._statuses = StatusPatcher(self._apply, self.get)
 
     @classmethod
@@ -207,25 +208,23 @@ class KubeCluster:
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
         """A list of our own (quorum), then what the feed tells; again and again. Raises WatchDied.
 
-        It is subscribed before the list, so nothing is missed. Jobs are told by kopf, which lists for itself; pods by
-        `PodWatch`, which begins where the first list ends.
+        It is subscribed before the list, so nothing is missed. `ObjectWatch` feeds it, from where the first list ends.
         """
         freshness, versions = Freshness(), dict[str, str]()
         with self._feed.subscribed(resource) as changes:
-            if resource is Resource.JOB:
-                changes.list_again_in(_FIRST_LIST_AGAIN_S)
             while True:
                 self._statuses.forget_undeclared()
-                listed = await until_it_works(
-                    lambda: self._list(resource, versions), what=f"cannot list {resource.value}"
-                )
-                if resource is Resource.POD and not freshness.begun:
+                kept_before, listed = self._kept_jobs.uids(), list[Object]()
+                async with contextlib.aclosing(self._list(resource, versions)) as items:
+                    async for item in items:
+                        listed.append(objects.identity(item))  # the list is as large as all that is kept of it
+                        yield ObjectEvent(Change.LISTED, item)
+                if resource is Resource.JOB:
+                    self._kept_jobs.drop_all(kept_before - set(map(objects.uid_of, listed)))
+                if not freshness.begun:
                     freshness.begin(listed)
                     self._feed.begin(resource, versions)
                 _require_told(resource, freshness.never_told(listed, self._clock()))
-                for item in listed:
-                    yield ObjectEvent(Change.LISTED, item)
-                del listed  # it is as large as all that is kept of it
                 yield ObjectEvent(Change.SYNCED, {})
                 changes.list_again_in(LIST_AGAIN_S)
                 changes.doubt_in(PATIENCE_S, freshness.doubtful)
@@ -258,12 +257,25 @@ class KubeCluster:
             if answer.status >= FIRST_ERROR:
                 raise refusal(answer.status, f"GET {path}", await answer.read(), answer.headers)
             yield "CONNECTED", {}
-            async for line in _lines(answer.content):
-                event = json.loads(line)
-                told: Object = event["object"]
-                if event["type"] == "ERROR":
-                    raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
-                yield event["type"], slim(resource, told)
+            async for line in lines_of(answer.content):
+                kind, obj = self._read(resource, path, line)
+                yield kind, obj
+
+    def _read(self, resource: Resource, path: str, line: bytes) -> tuple[str, Object]:
+        """One event; nothing of the whole object is left when the next one is read."""
+        event = json.loads(line)
+        kind, told = str(event["type"]), event["object"]
+        if kind == "ERROR":
+            raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
+        if resource is Resource.JOB and kind == "DELETED":
+            self._kept_jobs.drop(told)
+            return kind, slim(resource, told)
+        return kind, told if kind == "BOOKMARK" else self._cut(resource, told)
+
+    def _cut(self, resource: Resource, obj: Object) -> Object:
+        """What is kept of an object."""
+        kept = slim(resource, obj)
+        return self._kept_jobs.keep(kept) if resource is Resource.JOB else kept
 
     @contextlib.asynccontextmanager
     async def _asked(
@@ -289,7 +301,7 @@ class KubeCluster:
                 try:
                     yield answer
                 finally:
-                    _drop_unread(answer)
+                    drop_unread(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             said = str(error) or type(error).__name__
             raise ClusterUnavailable(f"{method} {path}: the API server did not answer: {said}") from error
@@ -302,32 +314,39 @@ class KubeCluster:
     async def require_served(self) -> None:
         """ClusterError that says what is missing, unless jobs and pods can be listed and kopf can find them."""
         for resource, namespace in itertools.product((Resource.JOB, Resource.POD), self._namespaces):
-            await self._list_page(resource, namespace, {"limit": "1"})
-        # kopf looks here, once: it must find the resource, not only be served it.
+            await self._list_page(resource, namespace, {"limit": "1"}, most=None)
+        # kubectl and the SDK look here: they must find the resource, not only be served it.
         groups = (await self._call("GET", "/apis"))["groups"]
         resources = (await self._call("GET", f"/apis/{names.API_VERSION}"))["resources"]
         if not any(g["name"] == names.GROUP for g in groups) or not any(r["name"] == names.PLURAL for r in resources):
             raise ClusterError(f"the API server serves {names.PLURAL}.{names.GROUP}, but does not show it yet")
 
-    async def _list(self, resource: Resource, versions: dict[str, str]) -> list[Object]:
+    async def _list(self, resource: Resource, versions: dict[str, str]) -> AsyncGenerator[Object, None]:
         """All there is; `versions` are then those of the list, by namespace."""
-        return [item for space in self._namespaces for item in await self._list_in(resource, space, versions)]
+        for space in self._namespaces:
 
-    async def _list_in(self, resource: Resource, namespace: str, versions: dict[str, str]) -> list[Object]:
-        kind, query = KINDS[resource], {"limit": str(self._page)}
-        items: list[Object] = []
-        while True:
-            page = await self._list_page(resource, namespace, query)
-            stamp = {"apiVersion": kind.api_version, "kind": kind.kind}
-            items.extend(slim(resource, {**stamp, **item}) for item in page["items"])
-            versions[namespace] = objects.version_of(page)
-            query["continue"] = page["metadata"].get("continue", "")
-            if not query["continue"]:
-                return items
+            async def ask(query: Mapping[str, str], most: int | None, space: str = space) -> bytes | None:
+                return await self._list_page(resource, space, query, most=most)
 
-    async def _list_page(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Object:
+            listing = pages(ask, page=self._page, what=f"cannot list {resource.value}")
+            async with contextlib.aclosing(listing):
+                async for items, metadata in listing:
+                    kept = map(functools.partial(self._listed, resource), items)
+                    for item in kept:
+                        yield item
+                    versions[space] = str(metadata.get("resourceVersion") or "")
+
+    def _listed(self, resource: Resource, item: Object) -> Object:
+        kind = KINDS[resource]
+        return self._cut(resource, {"apiVersion": kind.api_version, "kind": kind.kind, **item})
+
+    async def _list_page(
+        self, resource: Resource, namespace: str, query: Mapping[str, str], *, most: int | None
+    ) -> bytes | None:
         try:
-            return await self._call("GET", path_of(resource, namespace), query=selected(resource, query))
+            path = path_of(resource, namespace)
+            async with self._room.of(None), self._asked("GET", path, query=selected(resource, query)) as answer:
+                return await read_answer(answer, f"GET {path}", most)
         except NotServed as error:
             crd = f"{names.PLURAL}.{names.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
@@ -339,26 +358,9 @@ class KubeCluster:
     async def _send(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> bytes:
         """The answer as text: that to a status has the whole job in it, and nobody reads it."""
         async with self._room.of(resource), self._asked(method, path, **asked) as answer:
-            data = await answer.read()
-        if answer.status >= FIRST_ERROR:
-            raise refusal(answer.status, f"{method} {path}", data, answer.headers)
+            data = await read_answer(answer, f"{method} {path}", None)
+        assert data is not None
         return data
-
-
-def _drop_unread(answer: aiohttp.ClientResponse) -> None:
-    """Without the farewell of TLS, which would wait for the other side, and outlive `KubeCluster.close`."""
-    connection = answer.connection  # None once all was read: then it serves the next request
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """One event each; they may be longer than any buffer of the library's."""
-    rest = b""
-    async for chunk in content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
 
 
 async def _load(settings: client.Configuration) -> None:

@@ -10,6 +10,10 @@ from typing import Any
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 DEFAULT_GRACE_S = 30.0
 """What an API server fills in for `terminationGracePeriodSeconds`."""
+ORPHAN_FINALIZER = "orphan"
+"""Of `kubectl delete --cascade=orphan`."""
+UNKEPT = "elasticjob.io/unkept"
+"""Field of a job of which only the head is kept: why. No API server stores such a field."""
 
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -37,6 +41,12 @@ def version_of(obj: Mapping[str, Any]) -> str:
     return str(metadata(obj).get("resourceVersion") or "")
 
 
+def identity(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object's name, uid and version, and nothing else of it."""
+    known = metadata(obj)
+    return {"metadata": {name: known.get(name) for name in ("name", "namespace", "uid", "resourceVersion")}}
+
+
 def of_version(obj: dict[str, Any], version: str) -> dict[str, Any]:
     """The object with this resourceVersion."""
     return {**obj, "metadata": {**metadata(obj), "resourceVersion": version}}
@@ -50,6 +60,11 @@ def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 def owner_uids(obj: Mapping[str, Any]) -> frozenset[str]:
     """The uids of all owners."""
     return frozenset(str(owner.get("uid")) for owner in metadata(obj).get("ownerReferences") or [])
+
+
+def unkept(obj: Mapping[str, Any]) -> str:
+    """Why only the head of a job is here; empty if all of it is."""
+    return str(obj.get(UNKEPT) or "")
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """PURE: what is kept of an object that came from the API server; the rest goes before anybody holds it.
 
 Ten thousand pods as they come are a third of a gigabyte, and nobody reads more of them than `pods.parse_pod` does.
+Of a job too large to be one only the head is kept: as it comes it may take 32 MiB.
 Written by other hands than ours (kubelets, admission webhooks), so any part may be missing or odd.
 """
 
@@ -9,6 +10,7 @@ from sys import intern
 from typing import Any
 
 from elasticjob_api import names
+from elasticjob_api.job_size import size_of
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.render import layout
@@ -17,6 +19,16 @@ _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences"),
     *("creationTimestamp", "deletionTimestamp"),
 )
+_JOB_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp"),
+)
+_HEAD = frozenset({"managedBy", "nprocPerNode"})
+_SHORT = 300
+"""Characters of one of these, at most: longer ones say nothing."""
+_STATUS_HEAD = ("phase", "startTime", "completionTime", "installation", "selector")
+_MOST_STATUS, _MOST_STATUS_VALUES, _MOST_CONDITIONS = 8 << 20, 200_000, 32
+"""Bytes of memory, and values: an operator writes 128 KiB of text about the nodes, and numbers of workers are short."""
 _STATUS = ("phase", "reason", "message", "startTime")
 _CONDITION = ("type", "status", "reason", "message")
 _ANNOTATIONS = (names.ANNOTATION_AGENT_IMAGE, names.ANNOTATION_INSTALLATION)
@@ -26,12 +38,42 @@ _TOLD = frozenset({"type", "status", "phase", "reason", "name", "image", "value"
 
 def slim(resource: Resource, obj: Object) -> Object:
     """`obj` without what nobody reads; itself unchanged."""
-    return _slim_pod(obj) if resource is Resource.POD else _without_history(obj)
+    return _slim_pod(obj) if resource is Resource.POD else _slim_job(obj)
 
 
-def _without_history(obj: Object) -> Object:
-    metadata = {name: value for name, value in objects.metadata(obj).items() if name != "managedFields"}
-    return {**obj, "metadata": metadata}
+def head(job: Object, why: str) -> Object:
+    """Of a job that was cut down, what tells whose it is, and what was said of it; `why` there is no more of it."""
+    spec = job.get("spec") if isinstance(job.get("spec"), dict) else {}
+    kept = {name: value for name, value in (spec or {}).items() if name in _HEAD and _is_short(value)}
+    metadata = {name: value for name, value in objects.metadata(job).items() if name != "annotations"}
+    return {**job, "metadata": metadata, "spec": kept, objects.UNKEPT: why}
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and len(value) <= _SHORT)
+
+
+def _slim_job(job: Object) -> Object:
+    metadata = objects.metadata(job)
+    kept = _part(metadata, _JOB_METADATA)
+    if restart := str((metadata.get("annotations") or {}).get(names.ANNOTATION_RESTART) or ""):
+        kept["annotations"] = {names.ANNOTATION_RESTART: restart}
+    if objects.ORPHAN_FINALIZER in (metadata.get("finalizers") or []):
+        kept["finalizers"] = [objects.ORPHAN_FINALIZER]
+    slimmed = {**_part(job, ("apiVersion", "kind", "spec", "status")), "metadata": kept}
+    if size_of(job.get("status"), most_values=_MOST_STATUS_VALUES, most_bytes=_MOST_STATUS).memory > _MOST_STATUS:
+        slimmed["status"] = _end(job["status"])
+    too_large = size_of(job.get("spec")).fault
+    return head(slimmed, too_large) if too_large else slimmed
+
+
+def _end(status: Any) -> Object:
+    """Of a status that no operator writes, whether the job has ended, and whose it is."""
+    if not isinstance(status, dict):
+        return {}
+    given = status.get("conditions")
+    conditions = [_part(each, _CONDITION[:3]) for each in (given if isinstance(given, list) else [])[:_MOST_CONDITIONS]]
+    return {**_part(status, _STATUS_HEAD), "conditions": conditions}
 
 
 def _slim_pod(pod: Object) -> Object:

@@ -17,8 +17,6 @@ from elasticjob_operator.event import Event
 from elasticjob_operator.pods import Pod
 
 FIELD = "installation"
-_ORPHANED = "orphan"
-"""The finalizer of `kubectl delete --cascade=orphan`."""
 
 
 class Ownership(Enum):
@@ -65,7 +63,7 @@ def ownership(obj: Object, pods: Iterable[Pod], *, installation: str, prefix: st
 
 def is_orphaning(obj: Object) -> bool:
     """The job is being deleted, and its pods are to stay."""
-    return objects.is_terminating(obj) and _ORPHANED in (objects.metadata(obj).get("finalizers") or [])
+    return objects.is_terminating(obj) and objects.ORPHAN_FINALIZER in (objects.metadata(obj).get("finalizers") or [])
 
 
 def owned_by_another(obj: Object, installation: str) -> Event:

@@ -141,13 +141,13 @@ def test_mutated_pod_statuses_do_not_stop_the_operator(rig: Rig) -> None:
     require_service(rig, "good")
 
 
-def test_a_job_as_large_as_etcd_takes_hurts_no_other(rig: Rig) -> None:
+def test_a_job_as_large_as_etcd_takes_is_refused_and_hurts_no_other(rig: Rig) -> None:
     rig.start_operator()
     large = waiting_job(rig, "large", replicas=2)
     trainer = large["spec"]["template"]["spec"]["containers"][0]
     trainer["env"] = [{"name": f"V{n}", "value": "x" * 100_000} for n in range(14)]
     assert accepted(rig, large)
-    rig.until("pods of the large job", lambda: any(pod.startswith("large-") for pod in rig.pod_names()))
+    rig.until("a sentence", lambda: "has more than 256 KiB of text" in rig.status("large").get("message", ""))
     require_service(rig, "good")
 
 

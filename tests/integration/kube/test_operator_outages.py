@@ -244,7 +244,7 @@ def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: Rig, own_serve
     operator.says("watching team")
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io")
     assert operator.wait() == 1
-    operator.says("the operator ends: kopf gave up watching")
+    operator.says("the operator ends: elasticjobs cannot be watched any more")
 
 
 def test_an_operator_with_an_unusable_etcd_address_ends_and_says_so(own_rig: Rig) -> None:

@@ -48,11 +48,11 @@ def probe(url: str) -> int:
 
 
 @contextlib.asynccontextmanager
-async def operating(cluster: KubeCluster, feed: Feed, url: str) -> AsyncIterator[Running]:
+async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[Running]:
     """An operator that answers probes, and whose watches nobody feeds."""
     etcd, meter = MemoryEtcd(MemoryStore()), PrometheusMeter()
     operator = Operator(cluster, etcd, SETTINGS, meter=meter)
-    running = Running(operator.run, cluster.credentials, feed)
+    running = Running(operator.run, cluster.credentials)
     vitals = Vitals(
         running=lambda: running.alive,
         ready=lambda: operator.ready,
@@ -85,7 +85,7 @@ async def test_the_probe_is_green_until_a_watch_is_dead(namespace: Namespace, mo
     feed, clock, url = Feed(settle_s=0.0), Clock(), f"http://127.0.0.1:{unused_port()}/healthz"
     namespace.apply(MINIMAL)
     cluster = await KubeCluster.connect(feed, (namespace.name,), clock=clock)
-    async with closing(cluster), operating(cluster, feed, url) as running:
+    async with closing(cluster), operating(cluster, url) as running:
         await aeventually(lambda: cluster_has_pods(namespace), within_s=30, what="a pod: it is at work")
         feed.listed(Resource.JOB)
         assert await asyncio.to_thread(probe, url) == 200, "a list alone says nothing"

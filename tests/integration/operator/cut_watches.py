@@ -5,6 +5,7 @@ python -m tests.integration.operator.cut_watches FOLDER
 
 import asyncio
 import contextlib
+import functools
 import json
 import socket
 import subprocess
@@ -13,13 +14,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.errors import ClusterUnavailable
-from elasticjob_operator.handlers import session
 from tests.faults.cable import THERE, Cable, cable
 from tests.faults.waiting import eventually
 
@@ -39,11 +37,11 @@ socketserver.ThreadingTCPServer(("0.0.0.0", PORT), Answer).serve_forever()
 """
 
 
-async def pods_are_watched(connected: asyncio.Event) -> None:
-    """Our own watch, until it ends with ClusterUnavailable."""
+async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
+    """One watch, until it ends with ClusterUnavailable."""
     cluster = await KubeCluster.connect(Feed())
     try:
-        async for kind, _ in cluster.changes(Resource.POD, "", ""):
+        async for kind, _ in cluster.changes(resource, "", ""):
             assert kind == "CONNECTED"
             connected.set()
     except ClusterUnavailable:
@@ -52,24 +50,9 @@ async def pods_are_watched(connected: asyncio.Event) -> None:
         await cluster.close()
 
 
-async def jobs_are_watched(connected: asyncio.Event) -> None:
-    """As kopf watches, until it ends with an error of aiohttp's."""
-    cluster = await KubeCluster.connect(Feed())
-    found = session(await cluster.credentials())
-    await cluster.close()
-    try:
-        async with found.aiohttp_session.get(found.server, timeout=aiohttp.ClientTimeout(total=None)) as answer:
-            connected.set()
-            await answer.content.readline()
-    except (aiohttp.ClientError, OSError):
-        return
-    finally:
-        await found.aiohttp_session.close()
-
-
 async def pull(line: Cable) -> None:
     """Both stand; then the cable goes."""
-    tasks = [await begun(watch) for watch in (pods_are_watched, jobs_are_watched)]
+    tasks = [await begun(functools.partial(is_watched, each)) for each in (Resource.POD, Resource.JOB)]
     line.pull()
     done, late = await asyncio.wait(tasks, timeout=NOTICED_WITHIN_S)
     for task in late:

@@ -1,4 +1,4 @@
-"""The feed between kopf's handlers and whoever follows: nothing lost, in order, and a list when kopf has listed."""
+"""The feed between watches and whoever follows: the newest of each object, and a list after a gap."""
 
 import asyncio
 
@@ -10,12 +10,26 @@ def event(name: str, change: Change = Change.MODIFIED) -> ObjectEvent:
     return ObjectEvent(change, {"metadata": {"name": name}})
 
 
-async def test_a_follower_gets_every_change_in_order() -> None:
+async def test_a_follower_gets_changes_in_order() -> None:
     feed = Feed()
     with feed.subscribed(Resource.POD) as changes:
-        for name in ("a", "b", "a"):
+        for name in ("a", "b", "c"):
             feed.put(Resource.POD, event(name))
-        assert [await changes.get() for _ in range(3)] == [event("a"), event("b"), event("a")]
+        assert [await changes.get() for _ in range(3)] == [event("a"), event("b"), event("c")]
+        feed.put(Resource.POD, event("a"))
+        assert await changes.get() == event("a")
+
+
+async def test_of_an_object_that_changes_while_nobody_takes_it_the_newest_version_alone_waits() -> None:
+    feed = Feed()
+    with feed.subscribed(Resource.JOB) as changes:
+        feed.put(Resource.JOB, event("flooded"))
+        feed.put(Resource.JOB, event("other"))
+        for _ in range(1000):
+            feed.put(Resource.JOB, event("flooded"))
+        feed.put(Resource.JOB, event("flooded", Change.DELETED))
+        assert len(changes._waiting) == 2
+        assert [await changes.get() for _ in range(2)] == [event("flooded", Change.DELETED), event("other")]
 
 
 async def test_each_follower_gets_every_change() -> None:
@@ -47,10 +61,10 @@ async def test_nothing_is_kept_for_a_follower_that_has_left() -> None:
         changes.list_again_in(0.0)
     feed.put(Resource.POD, event("a"))
     await asyncio.sleep(0)
-    assert changes._queue.empty()
+    assert not changes._waiting
 
 
-async def test_after_a_list_of_kopfs_a_follower_is_asked_to_list_once() -> None:
+async def test_after_a_watch_began_anew_a_follower_is_asked_to_list_once() -> None:
     feed = Feed(settle_s=0.0)
     with feed.subscribed(Resource.POD) as changes:
         for name in ("a", "b"):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.cluster.slim import slim
 from elasticjob_operator.pods import parse_pod
@@ -80,12 +81,52 @@ def test_what_tells_the_image_of_the_agent_is_kept(annotations: dict[str, str]) 
     assert parse_pod(kept).agent_image == annotations.get("elasticjob.io/agent-image", "agent:1")
 
 
-def test_a_job_keeps_all_but_the_history_of_its_fields() -> None:
-    job: dict[str, Any] = {
-        "metadata": {"name": "j", "managedFields": [{}], "annotations": {"a": "b"}},
-        "spec": {"x": 1},
-        "status": {},
+RESTART = {"elasticjob.io/restart": "now"}
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    status = {"phase": "Running", "startTime": NOW, "installation": "here", "nodes": [{"rank": 0}]}
+    return {
+        "apiVersion": "elasticjob.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": "j", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+        "spec": spec,
+        "status": status,
     }
-    kept = slim(Resource.JOB, job)
-    assert kept == {**job, "metadata": {"name": "j", "annotations": {"a": "b"}}}
-    assert "managedFields" in job["metadata"], "itself unchanged"
+
+
+def test_a_job_keeps_all_but_what_nobody_reads_of_its_metadata() -> None:
+    whole = job(x=1)
+    whole["metadata"] |= {"annotations": {**RESTART, "kubectl.kubernetes.io/last-applied-configuration": "{}"}}
+    whole["metadata"] |= {"managedFields": [{}], "labels": {"a": "b"}, "finalizers": ["a", "orphan"]}
+    kept = slim(Resource.JOB, whole)
+    of_metadata = {**job()["metadata"], "annotations": RESTART, "finalizers": ["orphan"]}
+    assert kept == {**job(x=1), "metadata": of_metadata}
+    assert "managedFields" in whole["metadata"], "itself unchanged"
+
+
+def test_of_a_job_that_is_too_large_its_head_is_kept() -> None:
+    whole = job(template={"hole": [{}] * 10_001}, managedBy="us", nprocPerNode=8)
+    whole["metadata"]["annotations"] = RESTART
+    kept = slim(Resource.JOB, whole)
+    assert kept.pop(objects.UNKEPT).startswith("has more than 10000 fields and items; keep scripts")
+    assert kept == job(managedBy="us", nprocPerNode=8), "whose it is, and what was said of it"
+
+
+def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
+    whole = job()
+    ended = {"type": "Complete", "status": "True"}
+    whole["status"] |= {"conditions": [ended] * 100, "nodes": [{}] * 250_000}
+    kept = slim(Resource.JOB, whole)
+    assert kept["status"] == {
+        "phase": "Running",
+        "startTime": NOW,
+        "installation": "here",
+        "conditions": [ended] * 32,
+    }
+
+
+def test_the_status_of_a_job_of_many_workers_is_kept_whole() -> None:
+    whole = job()
+    whole["status"]["nodes"] = [{"rank": rank, "rankCpuPercent": [300 + rank] * 8} for rank in range(1_000)]
+    assert slim(Resource.JOB, whole) == whole

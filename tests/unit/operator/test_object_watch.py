@@ -1,4 +1,4 @@
-"""What the watch of pods logs while the API server is away."""
+"""What a watch logs while the API server is away."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from elasticjob_operator.cluster import pod_watch
+from elasticjob_operator.cluster import object_watch
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.pod_watch import PodWatch
+from elasticjob_operator.cluster.object_watch import ObjectWatch
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.errors import ClusterUnavailable
 
@@ -38,10 +38,10 @@ class Away:
 async def test_an_api_server_that_is_away_is_logged_once_for_each_way_of_failing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pod_watch, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(object_watch, "_PAUSES_S", (0.0,))
     feed, away = Feed(), Away()
     feed.begin(Resource.POD, {"": "1"})
-    watching = asyncio.create_task(PodWatch(cast("KubeCluster", away), feed).run())
+    watching = asyncio.create_task(ObjectWatch(cast("KubeCluster", away), feed, Resource.POD).run())
     await away.enough.wait()
     watching.cancel()
     await asyncio.wait({watching})

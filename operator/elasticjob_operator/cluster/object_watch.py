@@ -1,9 +1,10 @@
-"""The watch of all pods: from the API server's own stream into the feed, one object at a time.
+"""The watch of all jobs, or of all pods: from the API server's own stream into the feed, one object at a time.
 
-kopf holds a whole list in memory, and works a millisecond on each change; with ten thousand pods that is most of what
-an operator costs. Here each object is cut down to what anybody reads as soon as it has come. Like kopf it never ends
-for a fault of the API server: it begins again where it was, or, when that is too old, from the beginning, and then
-asks for a list, because what was deleted in between is told by nobody.
+Each object is cut down to what anybody reads as soon as it has come: a list held whole, ten thousand pods or a few
+dozen jobs as large as an API server stores, is all the memory that an operator has.
+
+It ends for a CRD that is gone, and for no other fault of the API server: it begins again where it was, or, when that is
+too old, from the beginning, and then asks for a list, because what was deleted in between is told by nobody.
 """
 
 import asyncio
@@ -16,8 +17,8 @@ from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.log_limit import LogLimit
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
-from elasticjob_operator.cluster.refusals import TooOld
-from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.cluster.refusals import NotServed, TooOld
+from elasticjob_operator.errors import ClusterError, WatchDied
 
 _PAUSES_S = (0.2, 0.5, 1.0)
 """Before the next attempt, by how many have failed in a row; the last one holds."""
@@ -25,10 +26,11 @@ _PAUSES_S = (0.2, 0.5, 1.0)
 log = logging.getLogger(__name__)
 
 
-class PodWatch:
-    """The pods of all jobs in `namespaces` (none: everywhere)."""
+class ObjectWatch:
+    """The objects of this kind in the cluster's namespaces."""
 
-    def __init__(self, cluster: KubeCluster, feed: Feed) -> None:
+    def __init__(self, cluster: KubeCluster, feed: Feed, resource: Resource) -> None:
+        self.resource = resource
         self._cluster = cluster
         self._feed = feed
         self._versions: dict[str, str] = {}
@@ -36,10 +38,12 @@ class PodWatch:
 
     async def run(self) -> None:
         """Watch until cancelled; from the first list of whoever follows."""
-        self._versions.update(await self._feed.begun(Resource.POD))
+        self._versions.update(await self._feed.begun(self.resource))
         async with asyncio.TaskGroup() as tasks:
             for namespace in self._cluster.namespaces:
-                tasks.create_task(self._follow(namespace), name=f"pods of {namespace or 'all namespaces'}")
+                tasks.create_task(
+                    self._follow(namespace), name=f"{self.resource.value} of {namespace or 'all namespaces'}"
+                )
 
     async def _follow(self, namespace: str) -> None:
         failures = 0
@@ -47,6 +51,9 @@ class PodWatch:
             try:
                 await self._stream(namespace)
                 failures = 0
+            except NotServed as error:
+                gone = f"{self.resource.value} cannot be watched any more, which only a new start can cure"
+                raise WatchDied(f"{gone}: {error}") from error
             except ClusterError as error:
                 if isinstance(error, TooOld):
                     self._versions[namespace] = ""
@@ -58,14 +65,14 @@ class PodWatch:
     async def _stream(self, namespace: str) -> None:
         """Follow one connection to its end, from what was told last."""
         version = self._versions[namespace]
-        async with contextlib.aclosing(self._cluster.changes(Resource.POD, namespace, version)) as stream:
+        async with contextlib.aclosing(self._cluster.changes(self.resource, namespace, version)) as stream:
             async for kind, obj in stream:
                 if kind == "CONNECTED":
                     if not version:
-                        self._feed.listed(Resource.POD)
+                        self._feed.listed(self.resource)
                     continue
                 # What is there at the beginning comes in no order: only from a bookmark on is it known what was told.
                 if kind == "BOOKMARK" or self._versions[namespace]:
                     self._versions[namespace] = objects.version_of(obj)
                 if kind != "BOOKMARK":
-                    self._feed.put(Resource.POD, ObjectEvent(Change[kind], obj))
+                    self._feed.put(self.resource, ObjectEvent(Change[kind], obj))

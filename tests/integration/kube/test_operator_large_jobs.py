@@ -1,0 +1,93 @@
+"""Jobs as large as an API server stores, many of them and often changed: the operator's memory stays within bounds."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.kube.jobs import waiting_job
+from tests.integration.kube.rig import Rig
+
+pytestmark = [pytest.mark.kube, pytest.mark.timeout(300)]
+
+JOBS = 40
+FIELDS = 125_000
+"""Some 1.3 MB of text, and 20 MiB or more as objects of Python."""
+MOST_MIB = 256
+"""Half of the chart's limit."""
+
+
+def large_job(rig: Rig, name: str, fields: int = FIELDS) -> dict[str, Any]:
+    """A suspended job whose template has so many small objects."""
+    job = waiting_job(rig, name, suspend=True)
+    job["spec"]["template"]["spec"]["hole"] = [{"a": {}}] * fields
+    return job
+
+
+def peak_mib(rig: Rig) -> int:
+    """The most memory that the operator has had."""
+    assert rig.operator is not None
+    status = Path(f"/proc/{rig.operator.pid}/status").read_text()
+    return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def test_a_fresh_operator_outlives_dozens_of_jobs_as_large_as_etcd_takes(rig: Rig) -> None:
+    for number in range(JOBS):
+        rig.create_job(large_job(rig, f"large-{number}"))
+    rig.create_job(waiting_job(rig, "good", replicas=2))
+    rig.start_operator()
+    rig.until("pods of the good job", lambda: len(rig.pod_names()) == 2, within_s=120)
+    rig.until("a word", lambda: rig.status(f"large-{JOBS - 1}").get("message", ""), within_s=120)
+    assert peak_mib(rig) < MOST_MIB
+    assert "spec: has more than 10000 fields and items; keep scripts and data in a ConfigMap" in said(rig, "large-0")
+
+
+def said(rig: Rig, name: str) -> str:
+    """What the operator says of the job."""
+    message: str = rig.condition("Accepted", name).get("message", "")
+    return message
+
+
+def test_a_flood_of_changes_of_a_large_job_neither_fills_the_operator_nor_keeps_others_waiting(rig: Rig) -> None:
+    rig.create_job(waiting_job(rig, "flooded", suspend=True))
+    rig.start_operator()
+    rig.until("a word", lambda: rig.status("flooded"))
+    end_s = time.monotonic() + 15.0
+    holes = [large_job(rig, "flooded", FIELDS - more)["spec"]["template"] for more in (0, 1)]
+    rounds = 0
+    while time.monotonic() < end_s:
+        rig.patch_job("flooded", {"template": holes[rounds % 2]})
+        rounds += 1
+    rig.create_job(waiting_job(rig, "good", replicas=2))
+    rig.until("pods of the good job", lambda: len(rig.pod_names()) == 2, within_s=60)
+    assert rounds > 5, "there was a flood"
+    assert peak_mib(rig) < MOST_MIB
+
+
+def test_a_job_that_runs_is_let_run_when_its_spec_becomes_too_large_and_is_cared_for_when_it_shrinks(rig: Rig) -> None:
+    rig.start_operator()
+    rig.create_job(waiting_job(rig, "grown", replicas=2))
+    before = rig.until("its pods", lambda: len(rig.pod_names()) == 2 and rig.pod_names())
+    rig.patch_job("grown", {"suspend": False, "template": large_job(rig, "grown")["spec"]["template"]})
+    rig.until("a refusal", lambda: "fields and items" in said(rig, "grown"))
+    assert rig.pod_names() == before
+    rig.patch_job("grown", {"replicas": 1, "minReplicas": 1, "template": {"spec": {"hole": None}}})
+    rig.until("one pod", lambda: len(rig.pod_names()) == 1)
+    assert rig.condition("Accepted", "grown")["status"] == "True"
+    rig.patch_job("grown", {"template": large_job(rig, "grown")["spec"]["template"]})
+    rig.until("a refusal", lambda: "fields and items" in said(rig, "grown"))
+    rig.delete_job("grown")
+    rig.until("no pod", lambda: not rig.pods())
+
+
+def test_jobs_of_one_namespace_that_take_its_share_of_memory_are_refused_until_there_is_room(rig: Rig) -> None:
+    rig.start_operator("--jobs-memory", str(3 << 20))
+    for name in ("first", "second"):
+        rig.create_job(large_job(rig, name, 4_000))
+    rig.until("a refusal", lambda: "is more than the operator keeps of namespace" in said(rig, "second"))
+    assert rig.condition("Accepted", "first")["status"] == "True"
+    rig.delete_job("first")
+    rig.until("its end", lambda: not rig.job("first"))
+    rig.patch_job("second", {"maxRestarts": 1})
+    rig.until("room", lambda: rig.condition("Accepted", "second")["status"] == "True")
