@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api import job, names
-from elasticjob_api.errors import FieldFault, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_api.names import ConditionType
 from elasticjob_api.status import Condition, JobStatus
@@ -16,8 +15,6 @@ from elasticjob_operator.render.checks import check
 
 def accept(obj: Object, said: JobStatus | None = None) -> ElasticJob:
     """The job; InvalidSpec or RenderError when nobody can act on it. `said` is its status where that is known."""
-    if unkept := objects.unkept(obj):
-        raise InvalidSpec([FieldFault("spec", unkept)])
     found = parse_stored_job(_wanted(obj))
     check(found)
     return replace(found, status=said or read_status(obj))
@@ -30,11 +27,15 @@ class Acceptor:
         self._wanted: Object = {}
         self._job: ElasticJob | None = None
 
+    def forget(self) -> None:
+        """It holds what it has parsed no more."""
+        self._wanted, self._job = {}, None
+
     def accept(self, obj: Object, said: JobStatus | None) -> ElasticJob:
         """As `accept`."""
         wanted = _wanted(obj)
         if self._job is None or wanted != self._wanted:
-            self._job, self._wanted = None, {}
+            self.forget()
             self._job, self._wanted = accept(obj, said), wanted
         return replace(self._job, status=said or read_status(obj))
 

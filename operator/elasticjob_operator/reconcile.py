@@ -160,6 +160,9 @@ class Reconciler:
             return None
         if obj is None or objects.is_terminating(obj):
             return await self._end(key)
+        if unkept := objects.unkept(obj):  # not claimed: each write of such a job costs the API server seconds
+            self._turn(key).ledger.acceptor.forget()
+            return await self._reject(key, obj, f"spec: {unkept}")
         if (claimed := await self._claim(key, obj)) is None:
             return SHOWN_WITHIN_S  # it has changed: what it became will wake us
         obj, ledger = claimed, self._turn(key).ledger
