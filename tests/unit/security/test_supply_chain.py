@@ -16,6 +16,7 @@ FETCHERS = {"urllib.request", "http.client", "requests", "aiohttp", "httpx", "ur
 SPEAKS_HTTP = {
     "operator/elasticjob_operator/cluster/answers.py",  # reads what kube.py has asked
     "operator/elasticjob_operator/cluster/kube.py",  # to the API server
+    "operator/elasticjob_operator/cluster/sockets.py",  # opens what kube.py speaks through
     "operator/elasticjob_operator/ui/page.py",  # is asked
     "operator/elasticjob_operator/web.py",  # is asked
 }
