@@ -5,6 +5,7 @@
     │   └── NoSpace          etcd's database is full: no write takes place until somebody makes room
     ├── Refused              etcd answered no: permission, authentication, certificate, quota, a broken request
     ├── Compacted            the wanted revision is gone: list again, then watch from the list's revision + 1
+    ├── ListAgain            a watch lacks something, though no history is lost: list again
     ├── Wiped                another cluster id or an older revision: the store was wiped or restored
     ├── LeaseNotFound        a put named a lease that does not exist (any more)
     ├── BadEndpoint          an address or certificate file that cannot be used; nothing was tried
@@ -38,6 +39,10 @@ class Compacted(EtcdError):
     def __init__(self, compact_revision: int) -> None:
         super().__init__(f"revision is compacted; the oldest left is {compact_revision}")
         self.compact_revision = compact_revision
+
+
+class ListAgain(EtcdError):
+    """What a watch has told is not all, and etcd has lost no history: list again."""
 
 
 class Wiped(EtcdError):

@@ -9,7 +9,8 @@ reaches the owner, and a wipe, which changes the meaning of everything remembere
 
 A backup may be restored at a higher revision than etcd had, under the same cluster id. No header tells of that, but
 a list does: within one store no key is ever older than it was. If history is lost up to a list that has nothing of what
-was there, a wipe is assumed, too: whoever takes a deletion for a wipe writes back, and is told of the deletion then.
+was there, either it was all deleted or the store was restored from before that. `empty_is_wipe` takes it for a restore:
+right only where somebody else knows, and deletes again what is written back.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from elasticjob_etcd.backoff import Backoff, Random
-from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, ListAgain, Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
 
 _STANDS_WITHIN_S = 1.0
@@ -43,6 +44,7 @@ class Mirror:
         initial: Range | None = None,
         *,
         given_later: bool = False,
+        empty_is_wipe: bool = False,
         on_change: Callable[[], None] | None = None,
         rng: Random = random.random,
     ) -> None:
@@ -55,6 +57,7 @@ class Mirror:
         self._backoff = Backoff(rng)
         self._initial = initial
         self._given_later = given_later
+        self._empty_is_wipe = empty_is_wipe
         self._first: asyncio.Future[int] | None = None
         """The revision of what `begin` gives."""
         self.failure: Exception | None = None
@@ -89,9 +92,10 @@ class Mirror:
             async with asyncio.timeout(_STANDS_WITHIN_S):
                 await self._stands.wait()
 
-    def begin(self, first: Range) -> None:
+    def begin(self, first: Range, *, empty_is_wipe: bool = False) -> None:
         """Give the first list, once. One that was read after the watch began spares another."""
         assert self._first is not None
+        self._empty_is_wipe = empty_is_wipe
         self._take(first)
         self._first.set_result(first.revision)
 
@@ -137,6 +141,8 @@ class Mirror:
                     await self._backoff.pause()
                 except Compacted:
                     self._is_compacted = True
+                except ListAgain:
+                    pass
                 except Wiped:
                     self._is_wiped = True
         except Exception as error:  # noqa: BLE001  # told to the owner, who waits for changes, not for this task
@@ -171,7 +177,7 @@ class Mirror:
         known = self.items
         if any(kv.key in known and kv.mod_revision < known[kv.key].mod_revision for kv in listed.kvs):
             return True
-        return self._is_compacted and bool(known) and not listed.kvs
+        return self._empty_is_wipe and self._is_compacted and bool(known) and not listed.kvs
 
     def _apply(self, batch: WatchBatch) -> None:
         if batch.revision <= self.revision:

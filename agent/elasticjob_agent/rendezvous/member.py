@@ -94,7 +94,7 @@ class RendezvousMember:
                 stay = await self._enter()
                 if stay is None:
                     return Outcome(ExitCode.LEFT, "left before joining")
-                mirror.begin(stay.ctl)
+                mirror.begin(stay.ctl, empty_is_wipe=stay.wanted.is_operated)
                 try:
                     return await self._live()
                 finally:

@@ -56,7 +56,7 @@ class Rendezvous:
         self._footprints = Footprints(time.monotonic, allowed, budget=memory)
         self._gathering = Gathering(time.monotonic)
         self._tap = Tap(etcd, self._footprints, self._gathering)
-        self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", on_change=self._changed)
+        self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", empty_is_wipe=True, on_change=self._changed)
         self._jobs: dict[JobKey, JobRecords] = {}
 
     @property

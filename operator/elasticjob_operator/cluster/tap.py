@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from elasticjob_etcd.errors import Compacted
+from elasticjob_etcd.errors import ListAgain
 from elasticjob_etcd.protocol import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
 from elasticjob_etcd.watching import Pause
 from elasticjob_operator import jobkey
@@ -76,7 +76,7 @@ class Tap:
                 pause = self._gathering.pause
                 if self._footprints.take_must_list():
                     self._must_list = True
-                    raise Compacted(0)  # what was not kept is allowed now, and only a list has it
+                    raise ListAgain  # what was not kept is allowed now, and only a list has it
 
     def _passed(self, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
         for event in events:

@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Failure, Slots
+from elasticjob_api.records import Failure, SlotOwner, Slots
 from elasticjob_api.terms import Terms
 from elasticjob_api.world import State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
@@ -130,22 +130,24 @@ class Crew:
 
     def join(self, count: int = 1) -> list[Mate]:
         """So many more members; they are on their way when this returns."""
-        new = [self._make() for _ in range(count)]
+        new = [self._make(len(self.mates) + nth) for nth in range(count)]
         self.mates += new
         return new
 
-    def _make(self) -> Mate:
+    def _make(self, slot: int) -> Mate:
         number, etcd, workers = next(_numbers), self.connect(), ScriptedWorkers()
         draws = itertools.count(number << 16)
+        is_operated = self.spec.operator is not None
         profile = Profile(
             keys=self.keys,
-            pod=f"pod-{number}",
+            pod=f"pod-{slot}" if is_operated else f"pod-{number}",
             pod_uid=f"uid-{number}",
             host=f"host-{number}",
             address="127.0.0.1",
             nproc=2,
             lease_ttl_s=self.lease_ttl_s,
-            own_spec=self.spec,
+            slot=slot if is_operated else None,
+            own_spec=None if is_operated else self.spec,
         )
         member = RendezvousMember(
             etcd=etcd,
@@ -184,6 +186,12 @@ class Crew:
             what=f"all run round {round_}",
         )
         return world
+
+    async def operate(self) -> None:
+        """Write the spec as an operator does, also after a wipe; whoever joins then has one of its slots."""
+        owners = {f"{slot:04x}": SlotOwner(f"pod-{slot}") for slot in range(self.spec.max)}
+        self.spec = replace(self.spec, operator="op", slots=owners, keep_alive_s=self.lease_ttl_s)
+        await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(self.spec)),)))
 
     async def want(self, **changes: Any) -> None:
         """The spec changes."""

@@ -1,5 +1,6 @@
 """Real members over a real etcd that is restarted, wiped or restored: healthy workers are never touched."""
 
+import contextlib
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ import grpc
 import pytest
 
 from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
 from elasticjob_api.world import State
 from elasticjob_etcd.client import EtcdClient
@@ -16,6 +18,7 @@ from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_etcd.server import EtcdServer
+from tests.faults.proxy import proxy
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate
 
@@ -82,16 +85,33 @@ def compact(endpoint: str, revision: int) -> None:
         rpc.KVStub(channel).Compact(rpc.CompactionRequest(revision=revision), timeout=10)
 
 
+@contextlib.asynccontextmanager
+async def running(folder: Path, *, is_operated: bool) -> AsyncIterator[Site]:
+    made = Site(folder, await EtcdServer.start(folder / "one", client_port=0))
+    await made.save("before")
+    if is_operated:
+        await made.crew.operate()
+    made.crew.join(2)
+    await made.crew.running(1)
+    try:
+        yield made
+    finally:
+        await made.crew.close()
+        await made.server.stop()
+
+
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """Both run round 1."""
-    made = Site(tmp_path, await EtcdServer.start(tmp_path / "one", client_port=0))
-    await made.save("before")
-    made.crew.join(2)
-    await made.crew.running(1)
-    yield made
-    await made.crew.close()
-    await made.server.stop()
+    async with running(tmp_path, is_operated=False) as made:
+        yield made
+
+
+@pytest.fixture
+async def operated_site(tmp_path: Path) -> AsyncIterator[Site]:
+    """The same where an operator wrote the spec."""
+    async with running(tmp_path, is_operated=True) as made:
+        yield made
 
 
 def untouched(*mates: Mate) -> bool:
@@ -156,17 +176,52 @@ async def test_a_restored_store_learns_of_the_newer_round(site: Site) -> None:
     assert await site.crew.finish(*site.crew.mates) == [0, 0]
 
 
-@pytest.mark.parametrize("is_in_the_backup", [True, False], ids=["older-round", "not-in-it"])
-async def test_a_store_restored_at_a_higher_revision_costs_no_worker(
-    site: Site, tmp_path: Path, *, is_in_the_backup: bool
-) -> None:
-    if is_in_the_backup:
-        await site.save("backup")
-    else:
-        shutil.copytree(tmp_path / "before", tmp_path / "backup")
+async def test_a_store_restored_at_a_higher_revision_costs_no_worker(site: Site) -> None:
+    await site.save("backup")
     site.crew.mates[0].workers.fail()
     await site.crew.running(2)
     await site.start_bumped("backup")
     await site.all_back(2, *site.crew.mates)
     assert [mate.workers.rounds for mate in site.crew.mates] == [[1, 2]] * 2
     assert await site.crew.finish(*site.crew.mates) == [0, 0]
+
+
+async def test_a_store_restored_at_a_higher_revision_from_before_an_operated_job_costs_no_worker(
+    operated_site: Site,
+) -> None:
+    crew = operated_site.crew
+    crew.mates[0].workers.fail()
+    await crew.running(2)
+    await operated_site.start_bumped("before")
+    await crew.operate()
+    await operated_site.all_back(2, *crew.mates)
+    assert [mate.workers.rounds for mate in crew.mates] == [[1, 2]] * 2
+    assert await crew.finish(*crew.mates) == [0, 0]
+
+
+async def test_a_finished_run_without_an_operator_is_not_begun_again_by_a_node_that_was_away(
+    tmp_path: Path,
+) -> None:
+    """The others deleted its keys, and etcd has lost history since."""
+    server = await EtcdServer.start(tmp_path / "other", client_port=0)
+    port = int(server.endpoint.targets[0].rpartition(":")[2])
+    with proxy("127.0.0.1", port) as way:
+        endpoints = iter((server.endpoint, server.endpoint, replace(server.endpoint, targets=(way.endpoint,))))
+        crew = Crew(
+            lambda: EtcdClient(replace(next(endpoints), timeout_s=1.0), rng=lambda: 0.0),
+            "/test/away/",
+            Slots(min=1, max=2, desired=2),
+            lease_ttl_s=2.0,
+        )
+        stayed, away = crew.join(2)
+        await crew.running(1)
+        way.cut()
+        await crew.running(2, stayed)
+        assert await crew.finish(stayed) == [0]
+        compact(server.endpoint.targets[0], (await crew.observer.range(crew.prefix)).revision)
+        way.restore()
+        assert await away.end() == ExitCode.JOB_DELETED
+        left = await crew.observer.range(crew.prefix)
+        await crew.close()
+    await server.stop()
+    assert (away.workers.rounds, left.kvs) == ([1], ())

@@ -1,13 +1,14 @@
 """A mirror over everything that can happen to a store, in memory."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
-from elasticjob_etcd.errors import Refused, Wiped
+from elasticjob_etcd.errors import ListAgain, Refused, Wiped
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Put, Range, Txn
+from elasticjob_etcd.protocol import Delete, Put, Range, Txn, WatchBatch
 
 
 def put(store: MemoryStore, *keys: str) -> int:
@@ -102,10 +103,24 @@ async def test_a_wipe_is_told_once_when_the_new_store_is_listed(store: MemorySto
         assert await reach(mirror, put(store, "p/later")) == ["p/later", "p/new"]
 
 
-async def test_nothing_that_is_left_after_a_compaction_is_taken_for_a_wipe(store: MemoryStore) -> None:
+async def test_nothing_that_is_left_after_a_compaction_is_a_deletion(store: MemoryStore) -> None:
     put(store, "p/a")
     etcd = MemoryEtcd(store)
     async with Mirror(etcd, "p/") as mirror:
+        etcd.disconnect()
+        delete(store, "p/a")
+        store.compact(put(store, "q"))
+        etcd.reconnect()
+        assert await reach(mirror, 4) == []
+        assert mirror.wiped == 0
+
+
+async def test_where_it_is_asked_for_nothing_that_is_left_after_a_compaction_is_taken_for_a_wipe(
+    store: MemoryStore,
+) -> None:
+    put(store, "p/a")
+    etcd = MemoryEtcd(store)
+    async with Mirror(etcd, "p/", empty_is_wipe=True) as mirror:
         etcd.disconnect()
         delete(store, "p/a")
         store.compact(put(store, "q"))
@@ -116,6 +131,30 @@ async def test_nothing_that_is_left_after_a_compaction_is_taken_for_a_wipe(store
         delete(store, "p/a")
         assert await reach(mirror, 6) == []
         assert mirror.wiped == 1, "a deletion that was watched is one"
+
+
+class Incomplete(MemoryEtcd):
+    """An etcd whose first watch lacks something; before that is listed, all is deleted."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.all_of = store
+        self.lacks = True
+
+    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        async for batch in super().watch(prefix, start_revision=start_revision):
+            yield batch
+            if self.lacks and batch.events:
+                self.lacks = False
+                delete(self.all_of, "p/a")
+                raise ListAgain
+
+
+async def test_nothing_that_is_left_after_a_list_for_another_reason_is_a_deletion(store: MemoryStore) -> None:
+    async with Mirror(Incomplete(store), "p/", empty_is_wipe=True) as mirror:
+        put(store, "p/a")
+        assert await reach(mirror, 3) == []
+        assert mirror.wiped == 0
 
 
 async def test_entering_waits_for_etcd_however_long_it_takes(store: MemoryStore) -> None:
