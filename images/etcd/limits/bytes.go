@@ -32,7 +32,7 @@ func (f *flow) isIdle() bool {
 	return f.requests == 0 && f.replies == 0 && f.reserved == 0 && len(f.waiting) == 0
 }
 
-// fits: what is larger than all that is allowed goes alone.
+// fits: what needs all that is allowed, or more since that has shrunk, goes alone.
 func (f *flow) fits(need, allowed int64) bool {
 	has := f.replies + f.reserved
 	return has == 0 || has+need <= allowed
@@ -70,18 +70,20 @@ func (l *Ledger) EndRequest(name string, size int) {
 	l.job(name).flow.requests -= int64(size) + RequestCost
 }
 
-// AwaitRoom waits for the turn of a read, and reserves at least so many bytes; Replied must follow unless it fails.
+// AwaitRoom waits for the turn of a read, and reserves so many bytes if it may; Replied must follow unless it fails.
 //
-// What is reserved is the largest reply of late: none is known before etcd has made it. Reads wait in their order.
+// What is reserved is the largest reply of late, and at most all that is allowed: none is known before etcd has made it.
+// Reads wait in their order.
 func (l *Ledger) AwaitRoom(ctx context.Context, name string, least int64) (int64, error) {
 	if l.limits.Bytes.Base == 0 {
 		return 0, nil
 	}
 	l.mu.Lock()
 	j := l.job(name)
-	mine := &waiter{need: max(least, j.flow.largest), ready: make(chan struct{})}
+	allowed := l.allowedBytes(j)
+	mine := &waiter{need: min(max(least, j.flow.largest), allowed), ready: make(chan struct{})}
 	j.flow.waiting = append(j.flow.waiting, mine)
-	j.flow.wake(l.allowedBytes(j))
+	j.flow.wake(allowed)
 	l.mu.Unlock()
 	select {
 	case <-mine.ready:

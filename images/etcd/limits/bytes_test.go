@@ -74,6 +74,15 @@ func TestAReadThatIsLargerThanAllThatIsAllowedGoesAlone(t *testing.T) {
 	<-second
 }
 
+func TestAReadReservesNoMoreThanAllThatIsAllowed(t *testing.T) {
+	l := flowing(4*mib, 0)
+	expect(t, l.Replied("a", room(t, l, 1), 8*mib), "")
+	l.Sent("a", 8*mib)
+	if reserved := room(t, l, 1); reserved != 4*mib {
+		t.Fatal(reserved)
+	}
+}
+
 func TestAReadThatGivesUpMakesRoomForTheNext(t *testing.T) {
 	l := flowing(mib, 0)
 	first := room(t, l, mib)
