@@ -19,7 +19,16 @@ import psutil
 
 from elasticjob_agent.meeting import Hosted, is_loopback
 from elasticjob_agent.options import UsageError
-from elasticjob_agent.same_machine import elected, guests_endpoint, is_local, is_taken, is_there, meeting_folder
+from elasticjob_agent.same_machine import (
+    elected,
+    go_without_folder,
+    guests_endpoint,
+    is_local,
+    is_taken,
+    is_there,
+    meeting_folder,
+    warn_of_passed_over,
+)
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.binary import find_binary, is_of_package
 from elasticjob_etcd.client import EtcdClient
@@ -132,11 +141,14 @@ async def _dialed(place: Hosted, endpoint: Endpoint) -> tuple[asyncio.StreamRead
 async def _reached(place: Hosted, folder: Path) -> Reached:
     sockets = meeting_folder(place)
     if sockets is None:
-        server = await _start(place, folder, None) if _should_start(place) else None
-        return Reached(server.socket if server else Endpoint((place.target,)), server)
+        return await _reached_at_port(place, folder)
     if place.is_owner is False:
         return Reached(await guests_endpoint(place, sockets))
-    claim = await elected(sockets)
+    try:
+        claim = await elected(sockets)
+    except ServerError as error:
+        go_without_folder(place, error)
+        return await _reached_at_port(place, folder)
     if claim is None:
         log.info("another agent of this host has started the etcd of port %d", place.port)
         return Reached(Listening(sockets).socket)
@@ -144,6 +156,13 @@ async def _reached(place: Hosted, folder: Path) -> Reached:
         server = None if is_there(place) else await _start(place, folder, claim)
     finally:
         claim.close()
+    if server is not None:
+        await warn_of_passed_over(place)
+    return Reached(server.socket if server else Endpoint((place.target,)), server)
+
+
+async def _reached_at_port(place: Hosted, folder: Path) -> Reached:
+    server = await _start(place, folder, None) if _should_start(place) else None
     return Reached(server.socket if server else Endpoint((place.target,)), server)
 
 

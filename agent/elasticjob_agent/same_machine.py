@@ -18,11 +18,15 @@ from elasticjob_agent.options import UsageError
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.listening import Listening
 from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.socket_dir import Claim, answers, claim, port_folder
+from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim, answers, claim, port_folder
 
-_STARTS_S = 30.0
-"""For the etcd of another node that is about to start it."""
+_STARTS_S = 45.0
+"""For the etcd of another node that is about to start it: longer than that node itself waits for it."""
 _AGAIN_S = 0.05
+_LATER_S = 0.25
+"""The same after the first second: whoever joins may wait for minutes."""
+_DIAL_S = 1.0
+_CURES = f"name the machine's address, or set {VARIABLE}={NONE} on all nodes"
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS = "0A"
 
@@ -36,20 +40,28 @@ def meeting_folder(place: Hosted) -> Path | None:
     try:
         return port_folder(place.port, os.environ)
     except ServerError as error:
-        if is_loopback(place.host):
-            raise UsageError(str(error)) from error
-        log.warning("nodes of this machine meet at the port, as those of others: %s", error)
+        go_without_folder(place, error)
         return None
 
 
+def go_without_folder(place: Hosted, error: ServerError) -> None:
+    """Say why nodes meet at the port; raise UsageError if they cannot."""
+    if is_loopback(place.host):
+        raise UsageError(str(error)) from error
+    log.warning("nodes of this machine meet at the port, as those of others: %s", error)
+
+
 async def elected(folder: Path) -> Claim | None:
-    """The right to start the etcd there; None if another node has it, which has started one or will."""
+    """The right to start the etcd there; None if another node has started one. Raises `ServerError`."""
     until = time.monotonic() + _STARTS_S
     while True:
         if (found := claim(folder)) is not None:
             return found
-        if await answers(folder) or time.monotonic() >= until:
+        if await answers(folder):
             return None
+        if time.monotonic() >= until:
+            locked = f"it is locked by another process (fuser {folder}), and nothing answers there"
+            raise ServerError(f"nodes of this machine cannot meet in {folder}: {locked}")
         await asyncio.sleep(_AGAIN_S)  # it is starting, or was killed and its etcd is about to end
 
 
@@ -62,14 +74,46 @@ async def guests_endpoint(place: Hosted, folder: Path) -> Endpoint:
 
 async def found_endpoint(place: Hosted, *, within_s: float) -> Endpoint:
     """The same where it may be one that was there before: known as soon as something is, or else after a while."""
-    folder, until = meeting_folder(place), time.monotonic() + within_s
+    folder, begun_s = meeting_folder(place), time.monotonic()
     if folder is None:
         return Endpoint((place.target,))
-    while is_loopback(place.host) and not await answers(folder) and time.monotonic() < until:
+    if not await answers(folder):
+        await warn_of_passed_over(place)
+    while is_loopback(place.host) and not await answers(folder) and time.monotonic() < begun_s + within_s:
         if is_there(place):
             return Endpoint((place.target,))
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_AGAIN_S if time.monotonic() < begun_s + 1.0 else _LATER_S)
     return await guests_endpoint(place, folder)
+
+
+async def warn_of_passed_over(place: Hosted) -> None:
+    """Log it, if there is anything."""
+    if why := await passed_over(place):
+        log.warning("%s", why)
+
+
+async def passed_over(place: Hosted) -> str:
+    """Why what is at the port is not taken for the etcd of this place, with the cures; empty if nothing is there."""
+    if not place.or_there or not is_loopback(place.host) or is_believed(place.port):
+        return ""
+    if strangers := sorted(set(listeners(place.port, _rows())) - {os.geteuid(), 0}):
+        uids = ", ".join(str(uid) for uid in strangers)
+        return f"what listens at {place.target} is of the user with uid {uids}, and is not believed; {_CURES}"
+    if await _is_answered(place):
+        unknown = "no listener there is known to be this user's or root's, so it is not believed"
+        return f"something answers at {place.target}, and {unknown}; {_CURES}"
+    return ""
+
+
+async def _is_answered(place: Hosted) -> bool:
+    try:
+        async with asyncio.timeout(_DIAL_S):
+            _, writer = await asyncio.open_connection(place.host, place.port)
+    except OSError:
+        return False
+    is_itself = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
+    writer.transport.abort()
+    return not is_itself
 
 
 def is_there(place: Hosted) -> bool:

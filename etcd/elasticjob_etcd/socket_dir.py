@@ -1,9 +1,10 @@
 """Where the nodes that one user has on this machine meet: a folder for each port, with the sockets of the etcd there.
 
-Its path follows from the user and the port alone, so every node finds it, whatever its environment. Other users cannot
-enter it: they neither reach that etcd nor have theirs taken for it. Who may start the etcd holds a lock on the folder
-and hands it to etcd itself, so the kernel opens it when that etcd ends, whatever it or its owner dies of. The lock also
-keeps systemd-tmpfiles from cleaning the folder.
+Its path follows from the user, the network and the port alone, so every node finds it, whatever its environment; nodes
+in containers that share `/tmp` and no network do not meet. Other users cannot enter it: they neither reach that etcd
+nor have theirs taken for it. Who may start the etcd holds a lock on the folder and hands it to etcd itself, so the
+kernel opens it when that etcd ends, whatever it or its owner dies of. The lock also keeps systemd-tmpfiles from
+cleaning the folder.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,25 @@ from elasticjob_etcd.listening import Listening, can_hold_sockets
 VARIABLE = "ELASTICJOB_SOCKET_DIR"
 NONE = "none"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NETWORK = Path("/proc/self/ns/net")
 _CURE = f"remove it, or name another one in {VARIABLE} for all nodes of this machine"
+
+
+_held = set[int]()
+"""The descriptors of this process that keep a folder locked: a child that is forked meanwhile must not keep them."""
+_opening = threading.RLock()
+"""No child is forked between the opening of such a descriptor and its note."""
+
+
+def _close_in_child() -> None:
+    for descriptor in _held:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+    _opening.release()
+
+
+os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_close_in_child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +53,7 @@ class Claim:
 
     def close(self) -> None:
         """Leave it to the etcd that was started, if there is one."""
-        os.close(self.descriptor)
+        _close(self.descriptor)
 
 
 def socket_dir(environment: Mapping[str, str]) -> Path | None:
@@ -41,7 +61,15 @@ def socket_dir(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(VARIABLE)
     if named == NONE:
         return None
-    return Path(named or f"/tmp/elasticjob-{os.geteuid()}").absolute()  # noqa: S108  # it is checked for its owner
+    return Path(named or f"/tmp/elasticjob-{os.geteuid()}{_network()}").absolute()  # noqa: S108  # its owner is checked
+
+
+def _network() -> str:
+    """What tells this network from others of the machine, as part of a name; empty where nothing does."""
+    try:
+        return f"-{_NETWORK.stat().st_ino}"
+    except OSError:
+        return ""
 
 
 def port_folder(port: int, environment: Mapping[str, str]) -> Path | None:
@@ -57,18 +85,18 @@ def port_folder(port: int, environment: Mapping[str, str]) -> Path | None:
 
 
 def claim(folder: Path) -> Claim | None:
-    """The right to start an etcd there, with old sockets out of the way; None if another process has it."""
+    """The right to start an etcd there, with old sockets out of the way; None if another process has it.
+
+    Raises `ServerError`.
+    """
     while True:
-        descriptor = _opened(folder)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+        descriptor = _locked(folder)
+        if descriptor is None:
             return None
         if _is_at(descriptor, folder):
             Listening(folder).remove_sockets()
             return Claim(folder, descriptor)
-        os.close(descriptor)  # a cleaner of temporary files came between
+        _close(descriptor)  # a cleaner of temporary files came between
 
 
 async def answers(folder: Path) -> bool:
@@ -79,6 +107,29 @@ async def answers(folder: Path) -> bool:
         return False
     writer.close()
     return True
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor of the folder that has its lock; None if another process has that."""
+    with _opening:
+        descriptor = _opened(folder)
+        _held.add(descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        _close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        why = f"it cannot be locked ({error.strerror})"
+        cure = f"name a folder of another file system in {VARIABLE} for all nodes of this machine"
+        raise ServerError(f"nodes of this machine cannot meet in {folder}: {why}; {cure}") from error
+    return descriptor
+
+
+def _close(descriptor: int) -> None:
+    with _opening:
+        _held.discard(descriptor)
+        os.close(descriptor)
 
 
 def _opened(folder: Path) -> int:

@@ -14,7 +14,7 @@ from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.node import run_node
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.same_machine import found_endpoint
+from elasticjob_agent.same_machine import found_endpoint, passed_over
 from elasticjob_agent.settings import own_address
 from elasticjob_api.exit_codes import ExitCode
 
@@ -31,7 +31,12 @@ async def attend(
     begun_s = time.monotonic()
     endpoint = await found_endpoint(place, within_s=join_timeout_s)
     waited_s = time.monotonic() - begun_s
-    visit = await guest.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
+    try:
+        visit = await guest.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
+    except NoRendezvous as error:
+        if why := await passed_over(place):
+            raise NoRendezvous(f"{error}. And {why}") from error
+        raise
     try:
         settings = node_settings(
             visit.terms,

@@ -469,13 +469,20 @@ def test_another_user_reaches_no_etcd_of_a_call_whose_nodes_meet_on_this_machine
 
 
 @other_user.needs_root
-def test_another_user_who_has_the_port_already_is_not_met(tmp_path: Path) -> None:
+def test_another_user_who_has_the_port_already_is_not_met_and_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     port = free_port()
     nodes = Nodes(f"127.0.0.1:{port}", tmp_path)
+    told = f"what listens at 127.0.0.1:{port} is of the user with uid 65534"
     try:
         with other_user.listening(port):
+            with pytest.raises(NoRendezvous, match=f"nobody calls for .*{told}"):
+                join_nodes(nodes.endpoint, rdzv_id=nodes.rdzv_id, join_timeout_s=0.5)
+            caplog.clear()
             nodes.join()
             assert nodes.launch(functions.place, nnodes="2", join_timeout_s=30.0) == {0: (0, 2, 0), 1: (1, 2, 1)}
+        assert told in caplog.text
     finally:
         nodes.close()
 

@@ -1,14 +1,28 @@
 """Whom a node believes at a port of its own machine."""
 
+import fcntl
+import logging
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from elasticjob_agent import same_machine
+from elasticjob_agent.hosted import hosted_etcd
 from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.options import UsageError
-from elasticjob_agent.same_machine import found_endpoint, is_believed, is_there, listeners, meeting_folder
+from elasticjob_agent.same_machine import (
+    elected,
+    found_endpoint,
+    is_believed,
+    is_there,
+    listeners,
+    meeting_folder,
+    passed_over,
+)
+from elasticjob_etcd.errors import ServerError
+from elasticjob_etcd.socket_dir import claim
 from tests.faults import other_user
 
 ROWS = (
@@ -72,6 +86,85 @@ async def test_who_joins_on_this_machine_waits_until_something_is_there() -> Non
         here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
         assert (await found_endpoint(here, within_s=60)).targets == (here.target,)
     assert (await found_endpoint(here, within_s=0.1)).targets == (f"unix:{meeting_folder(here)}/client:0",)
+
+
+@other_user.needs_root
+async def test_who_joins_is_told_that_another_users_etcd_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
+    with other_user.listening(here.port), caplog.at_level(logging.WARNING):
+        await found_endpoint(here, within_s=0.1)
+    assert f"what listens at {here.target} is of the user with uid 65534" in caplog.text
+    assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in caplog.text
+    assert caplog.text.count(here.target) == 1
+
+
+async def test_what_answers_and_is_nobodys_that_the_kernel_tells_of_is_passed_over_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(same_machine, "_rows", lambda: iter(()))
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        here = place("127.0.0.1", there.getsockname()[1], or_there=True)
+        said = await passed_over(here)
+    assert said.startswith(f"something answers at {here.target}, and no listener there is known to be this user's")
+    assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in said
+
+
+async def test_where_nothing_is_passed_over_nothing_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        port = mine.getsockname()[1]
+        assert await passed_over(place("127.0.0.1", port, or_there=True)) == ""
+        assert await passed_over(place("127.0.0.1", port)) == ""
+    assert await passed_over(place("127.0.0.1", port, or_there=True)) == ""
+
+
+async def test_who_waits_for_the_etcd_looks_four_times_a_second_after_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = list[Hosted]()
+
+    def look(place: Hosted) -> bool:
+        looks.append(place)
+        return False
+
+    monkeypatch.setattr(same_machine, "is_there", look)
+    await found_endpoint(place("localhost", 11, or_there=True), within_s=2.0)
+    assert len(looks) <= 27
+
+
+async def test_a_folder_that_stays_locked_while_nothing_answers_is_told_with_the_cure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(same_machine, "_STARTS_S", 0.1)
+    here = place("localhost", 12)
+    folder = meeting_folder(here)
+    assert folder is not None
+    held = claim(folder)
+    assert held is not None
+    told = rf"{folder}: it is locked by another process \(fuser {folder}\)"
+    with pytest.raises(ServerError, match=told):
+        await elected(folder)
+    with pytest.raises(UsageError, match=told):
+        async with hosted_etcd(here, tmp_path):
+            pass
+    held.close()
+
+
+async def test_without_a_lock_an_owner_that_others_dial_goes_on_without_the_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        here = place("0.0.0.0", mine.getsockname()[1])
+        async with hosted_etcd(here, tmp_path) as reached:
+            assert (reached.endpoint.targets, reached.server) == ((here.target,), None)
+    assert "it cannot be locked (No locks available)" in caplog.text
+    with pytest.raises(UsageError, match="it cannot be locked"):
+        async with hosted_etcd(place("localhost"), tmp_path):
+            pass
 
 
 async def test_who_joins_by_a_name_for_all_machines_dials_the_port_unless_it_is_met_here() -> None:

@@ -1,8 +1,10 @@
 """The folder where nodes of one machine meet: whose it must be, and who may start an etcd in it."""
 
+import errno
 import fcntl
 import multiprocessing
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -25,9 +27,30 @@ def folder(temporary_folder: Path, tmp_path: Path) -> Path:
     return found
 
 
-def test_its_path_follows_from_the_user_whatever_else_the_environment_has() -> None:
+def test_its_path_follows_from_user_and_network_whatever_else_the_environment_has() -> None:
     environment = {"TMPDIR": "/var/tmp", "XDG_RUNTIME_DIR": "/run/user/0", "HOME": "/nowhere"}
-    assert socket_dir(environment) == Path(f"/tmp/elasticjob-{os.geteuid()}")
+    network = Path("/proc/self/ns/net").stat().st_ino
+    assert socket_dir(environment) == Path(f"/tmp/elasticjob-{os.geteuid()}-{network}")
+
+
+def test_where_no_network_can_be_told_its_path_follows_from_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("elasticjob_etcd.socket_dir._NETWORK", tmp_path / "absent")
+    assert socket_dir({}) == Path(f"/tmp/elasticjob-{os.geteuid()}")
+
+
+@other_user.needs_root
+def test_containers_of_one_user_that_share_tmp_and_no_network_do_not_meet() -> None:
+    program = "from elasticjob_etcd.socket_dir import socket_dir; print(socket_dir({}))"
+    unshare = shutil.which("unshare")
+    assert unshare is not None
+    said = subprocess.run(
+        [unshare, "--net", sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=60
+    )
+    inside = Path(said.stdout.strip())
+    assert inside.parent == Path("/tmp")
+    assert inside != socket_dir({})
 
 
 def test_it_is_made_for_its_user_alone_and_found_again(tmp_path: Path) -> None:
@@ -113,6 +136,38 @@ def test_the_claim_stays_with_the_process_that_was_given_it_and_ends_with_that(f
     again = claim(folder)
     assert again is not None
     again.close()
+
+
+def test_a_child_that_is_forked_while_the_claim_is_held_does_not_keep_it(folder: Path) -> None:
+    program = f"""
+import os, pathlib
+from elasticjob_etcd.socket_dir import claim
+folder = pathlib.Path({str(folder)!r})
+mine, (end, held), (begun, begins) = claim(folder), os.pipe(), os.pipe()
+if not os.fork():
+    os.close(held)
+    os.write(begins, b"x")
+    os.read(end, 1)
+    os._exit(0)
+os.read(begun, 1)
+mine.close()
+print(claim(folder) is not None)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EBADF])
+def test_a_folder_that_cannot_be_locked_is_refused_with_the_cure(
+    number: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    cure = "name a folder of another file system in ELASTICJOB_SOCKET_DIR for all nodes of this machine"
+    with pytest.raises(ServerError, match=rf"it cannot be locked \({os.strerror(number)}\); {cure}"):
+        claim(folder)
 
 
 async def test_sockets_of_one_that_was_killed_are_taken_away(folder: Path) -> None:
