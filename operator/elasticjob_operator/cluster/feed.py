@@ -8,7 +8,7 @@ between; so a follower is asked, now and then, to list again.
 
 import asyncio
 import contextlib
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
 from elasticjob_operator.cluster import objects
@@ -22,7 +22,7 @@ class Subscription:
     """Changes of one kind; `get` gives None when it is time to list again."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str, str] | None, ObjectEvent | None] = {}
+        self._waiting: OrderedDict[tuple[str, str, str] | None, ObjectEvent | None] = OrderedDict()
         """By object, in the order in which each began to wait; None for the wish to list."""
         self._arrived = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -33,7 +33,7 @@ class Subscription:
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
-        return self._waiting.pop(next(iter(self._waiting)))
+        return self._waiting.popitem(last=False)[1]
 
     def put(self, event: ObjectEvent) -> None:
         """A change; it takes the place of an older one of the same object that still waits."""

@@ -1,9 +1,12 @@
 """The feed between watches and whoever follows: the newest of each object, and a list after a gap."""
 
 import asyncio
+import time
 
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
+
+FAR = 25_000
 
 
 def event(name: str, change: Change = Change.MODIFIED) -> ObjectEvent:
@@ -30,6 +33,19 @@ async def test_of_an_object_that_changes_while_nobody_takes_it_the_newest_versio
         feed.put(Resource.JOB, event("flooded", Change.DELETED))
         assert len(changes._waiting) == 2
         assert [await changes.get() for _ in range(2)] == [event("flooded", Change.DELETED), event("other")]
+
+
+async def test_a_follower_that_is_far_behind_takes_each_change_in_the_same_time() -> None:
+    feed, began = Feed(), dict[int, float]()
+    with feed.subscribed(Resource.POD) as changes:
+        for number in range(4 * FAR):
+            feed.put(Resource.POD, event(str(number)))
+        for part in range(4):
+            begin_s = time.process_time()
+            for _ in range(FAR):
+                await changes.get()
+            began[part] = time.process_time() - begin_s
+    assert began[3] < 3 * began[0] + 0.1
 
 
 async def test_each_follower_gets_every_change() -> None:
