@@ -2,14 +2,18 @@
 
 A namespace may have as much as is left free by all: one that takes all it can leaves half of the memory, two leave a
 third, and a namespace that comes later always finds some. A job that has begun may go on where a new one is refused,
-up to three times as much: which jobs a new operator hears of first does not decide about those that run.
+up to three times as much. Half of the memory more is kept for jobs that have begun and find no room in that: those
+that a new operator hears of last, and those whose specs grow a little.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 BEGUN_SHARE = 3
 """Times of what is left free that a namespace may have in jobs that have begun."""
+GROWTH = 64 << 10
+"""Bytes by which a job that has begun may grow, whatever its namespace has."""
+_NOTHING = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,39 +31,81 @@ class Share:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A job that was heard of, in bytes."""
+
+    namespace: str
+    size: int
+    """What is kept of it; nothing if it was refused."""
+    shared: int
+    """How much of that is in the share of its namespace."""
+    base: int
+    """From where its growth counts."""
+
+
 class JobRation:
     """The memory for the specs of all jobs; by uid."""
 
     def __init__(self, whole: int) -> None:
         self._whole = whole
-        self._kept: dict[str, tuple[str, int]] = {}
-        """Uid → namespace and bytes."""
+        self._known: dict[str, _Known] = {}
         self._by_namespace: Counter[str] = Counter()
+        """Bytes in the share of each."""
+        self._shared = self._beside = 0
+        """Bytes of all in shares, and beside them."""
 
     @property
     def kept(self) -> int:
         """Bytes of all."""
-        return self._by_namespace.total()
+        return self._shared + self._beside
 
     def take(self, uid: str, namespace: str, size: int, *, begun: bool) -> Share | None:
         """Keep the spec of this job, in place of an older one. What its namespace may have, if there is no room."""
-        before = self._kept.get(uid, (namespace, 0))[1]
-        mine, free = self._by_namespace[namespace] - before + size, self._whole - self.kept + before - size
-        if size > before and mine > (BEGUN_SHARE if begun else 1) * free:
-            self.drop(uid)
-            return Share(self._by_namespace[namespace], self._whole)
+        before = self._known.get(uid)
         self.drop(uid)
-        self._kept[uid] = namespace, size
-        self._by_namespace[namespace] += size
-        return None
+        if (kept := self._fitting(before, namespace, size, begun=begun)) is not None:
+            self._note(uid, kept)
+            return None
+        self._note(uid, _Known(namespace, _NOTHING, _NOTHING, before.base if before else _NOTHING))
+        return Share(self._by_namespace[namespace], self._whole)
+
+    def refuse(self, uid: str, namespace: str) -> None:
+        """It is too large to be kept, whatever room there is."""
+        before = self._known.get(uid)
+        self.drop(uid)
+        self._note(uid, _Known(namespace, _NOTHING, _NOTHING, before.base if before else _NOTHING))
+
+    def _fitting(self, before: _Known | None, namespace: str, size: int, *, begun: bool) -> _Known | None:
+        """As what the job is kept, which is counted nowhere now; None: there is no room."""
+        if before is not None and size <= before.size:
+            return replace(before, size=size, shared=min(before.shared, size))
+        mine, free = self._by_namespace[namespace] + size, self._whole - self._shared - size
+        if mine <= (BEGUN_SHARE if begun else 1) * free:
+            return _Known(namespace, size, shared=size, base=size)
+        if not begun:
+            return None
+        if before is None:  # this process is new: the one before it has let it begin
+            return _Known(namespace, size, _NOTHING, size) if self._beside + size <= self._whole // 2 else None
+        grown = self._beside + size - before.shared
+        return replace(before, size=size) if size <= before.base + GROWTH and grown <= self._whole // 4 else None
 
     def drop(self, uid: str) -> None:
-        """It is kept no more."""
-        namespace, size = self._kept.pop(uid, ("", 0))
-        self._by_namespace[namespace] -= size
-        if not self._by_namespace[namespace]:
-            del self._by_namespace[namespace]
+        """It is kept no more, and forgotten."""
+        if (known := self._known.pop(uid, None)) is not None:
+            self._count(known, -1)
+
+    def _note(self, uid: str, known: _Known) -> None:
+        self._known[uid] = known
+        self._count(known, 1)
+
+    def _count(self, known: _Known, times: int) -> None:
+        self._shared += times * known.shared
+        self._beside += times * (known.size - known.shared)
+        self._by_namespace[known.namespace] += times * known.shared
+        if not self._by_namespace[known.namespace]:
+            del self._by_namespace[known.namespace]
 
     def uids(self) -> set[str]:
-        """Of all that are kept."""
-        return set(self._kept)
+        """Of all that were heard of."""
+        return set(self._known)
