@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api import job, names
+from elasticjob_api.errors import FieldFault, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_api.names import ConditionType
 from elasticjob_api.status import Condition, JobStatus
@@ -32,7 +33,10 @@ class Acceptor:
         self._wanted, self._job = {}, None
 
     def accept(self, obj: Object, said: JobStatus | None) -> ElasticJob:
-        """As `accept`."""
+        """As `accept`; InvalidSpec as well for a job of which only the head is here."""
+        if why := objects.unkept(obj):
+            self.forget()
+            raise InvalidSpec([FieldFault("spec", why)])
         wanted = _wanted(obj)
         if self._job is None or wanted != self._wanted:
             self.forget()

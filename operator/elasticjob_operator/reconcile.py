@@ -20,6 +20,7 @@ from elasticjob_operator.agent_counts import AgentCounts
 from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.caches import JobCache, PodCache
+from elasticjob_operator.cluster.ended import has_ended
 from elasticjob_operator.cluster.health import EtcdHealth
 from elasticjob_operator.cluster.protocol import Cluster, Object, Resource
 from elasticjob_operator.cluster.rendezvous import Rendezvous
@@ -52,7 +53,7 @@ from elasticjob_operator.policy.installation import (
 from elasticjob_operator.policy.joined import joined_before
 from elasticjob_operator.policy.life import life_revision
 from elasticjob_operator.policy.lost import lost_pods
-from elasticjob_operator.policy.status import rejected_status
+from elasticjob_operator.policy.status import is_finished, rejected_status
 from elasticjob_operator.policy.unreachable import doubt_ended, silences, unreachable_pods
 from elasticjob_operator.policy.upkeep import is_doubtful, upkeep_in_s
 from elasticjob_operator.saying import Speaker
@@ -160,12 +161,9 @@ class Reconciler:
             return None
         if obj is None or objects.is_terminating(obj):
             return await self._end(key)
-        if unkept := objects.unkept(obj):  # not claimed: each write of such a job costs the API server seconds
-            self._turn(key).ledger.acceptor.forget()
-            return await self._reject(key, obj, f"spec: {unkept}")
-        if (claimed := await self._claim(key, obj)) is None:
+        if (found := await self._taken_up(key, obj)) is None:
             return SHOWN_WITHIN_S  # it has changed: what it became will wake us
-        obj, ledger = claimed, self._turn(key).ledger
+        obj, ledger = found, self._turn(key).ledger
         try:
             job = ledger.acceptor.accept(obj, ledger.status)
         except (InvalidSpec, RenderError) as error:
@@ -192,6 +190,18 @@ class Reconciler:
         claimed = bool(self._turn(key).ledger.installation)
         ours = self._settings.installation
         return ownership(obj, pods, installation=ours, prefix=prefix, claimed=claimed)
+
+    async def _taken_up(self, key: JobKey, obj: Object) -> Object | None:
+        """The job, claimed, and as much of it as is wanted. None: it has changed, or is gone."""
+        if objects.is_too_large(obj):  # not claimed: each write of such a job costs the API server seconds
+            return obj
+        claimed = await self._claim(key, obj)
+        said = self._turn(key).ledger.status
+        if claimed is None or said is None or is_finished(said) or not has_ended(claimed):
+            return claimed
+        # Little is kept of a job whose status says that it has ended. We have not said so: it may have to go on.
+        found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
+        return found if found is not None and objects.uid_of(found) == key.uid else None
 
     async def _claim(self, key: JobKey, obj: Object) -> Object | None:
         """The job, which names this installation before anything is done for it. None: it has changed, look again."""

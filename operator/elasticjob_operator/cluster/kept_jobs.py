@@ -4,14 +4,17 @@ from collections.abc import Iterable
 
 from elasticjob_api.job_size import size_of
 from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.ended import has_ended
 from elasticjob_operator.cluster.protocol import Object
-from elasticjob_operator.cluster.slim import head
+from elasticjob_operator.cluster.slim import MOST_STATUS, head, memory_of_status, without_status
 from elasticjob_operator.policy.job_ration import JobRation
 
 JOBS_MEMORY = 128 << 20
 """For the specs of all jobs: a quarter of what the chart gives an operator."""
 _EACH = 4 << 10
 """Of a job whatever its spec is."""
+USUAL_STATUS = 1 << 20
+"""Bytes of memory of a status that count for nothing: an operator writes it, and bounds it."""
 
 
 class KeptJobs:
@@ -21,20 +24,27 @@ class KeptJobs:
         self._ration = JobRation(memory)
 
     def keep(self, job: Object) -> Object:
-        """Return the job, cut down by `slim`, or its head if there is no room for it."""
-        uid = objects.uid_of(job)
+        """Return the job, cut down by `slim`, or its head if there is no room for it; one that has ended needs none."""
+        uid, namespace, status = objects.uid_of(job), objects.namespace_of(job), memory_of_status(job)
+        small = without_status(job) if status > USUAL_STATUS else job
+        job, beyond = (small, 0) if status > MOST_STATUS else (job, max(0, status - USUAL_STATUS))
         if objects.unkept(job):
+            self._ration.refuse(uid, namespace)
+            return small
+        if (ended := has_ended(job)) and not beyond:
             self._ration.drop(uid)
             return job
-        share = self._ration.take(uid, objects.namespace_of(job), _memory_of(job), begun=_has_begun(job))
-        return job if share is None else head(job, share.refusal(objects.namespace_of(job)))
+        share = self._ration.take(uid, namespace, beyond + (0 if ended else _memory_of(job)), begun=_has_begun(job))
+        if share is None:
+            return job
+        return small if ended else head(small, share.refusal(namespace))
 
     def drop(self, job: Object) -> None:
         """It was deleted."""
         self._ration.drop(objects.uid_of(job))
 
     def uids(self) -> set[str]:
-        """Of all that are kept whole."""
+        """Of all that were heard of and have not ended."""
         return self._ration.uids()
 
     def drop_all(self, uids: Iterable[str]) -> None:

@@ -269,7 +269,7 @@ class KubeCluster:
             raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
         if resource is Resource.JOB and kind == "DELETED":
             self._kept_jobs.drop(told)
-            return kind, slim(resource, told)
+            return kind, objects.identity(told)  # it may wait for long, and nobody asks what it said
         return kind, told if kind == "BOOKMARK" else self._cut(resource, told)
 
     def _cut(self, resource: Resource, obj: Object) -> Object:

@@ -14,6 +14,8 @@ ORPHAN_FINALIZER = "orphan"
 """Of `kubectl delete --cascade=orphan`."""
 UNKEPT = "elasticjob.io/unkept"
 """Field of a job of which only the head is kept: why. No API server stores such a field."""
+TOO_LARGE = "elasticjob.io/too-large"
+"""Field of such a job: it would not be kept whatever room there was."""
 
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -65,6 +67,11 @@ def owner_uids(obj: Mapping[str, Any]) -> frozenset[str]:
 def unkept(obj: Mapping[str, Any]) -> str:
     """Why only the head of a job is here; empty if all of it is."""
     return str(obj.get(UNKEPT) or "")
+
+
+def is_too_large(obj: Mapping[str, Any]) -> bool:
+    """Only the head of a job is here, and there will never be room for more of it."""
+    return bool(obj.get(TOO_LARGE))
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from elasticjob_api import names
 from elasticjob_api.job_size import size_of
 from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.ended import FINAL, has_ended, remains
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.render import layout
 
@@ -27,7 +28,7 @@ _HEAD = frozenset({"managedBy", "nprocPerNode"})
 _SHORT = 300
 """Characters of one of these, at most: longer ones say nothing."""
 _STATUS_HEAD = ("phase", "startTime", "completionTime", "installation", "selector")
-_MOST_STATUS, _MOST_STATUS_VALUES, _MOST_CONDITIONS = 8 << 20, 200_000, 32
+MOST_STATUS, _MOST_STATUS_VALUES, _MOST_CONDITIONS = 8 << 20, 200_000, 32
 """Bytes of memory, and values: an operator writes 128 KiB of text about the nodes, and numbers of workers are short."""
 _STATUS = ("phase", "reason", "message", "startTime")
 _CONDITION = ("type", "status", "reason", "message")
@@ -61,19 +62,31 @@ def _slim_job(job: Object) -> Object:
     if objects.ORPHAN_FINALIZER in (metadata.get("finalizers") or []):
         kept["finalizers"] = [objects.ORPHAN_FINALIZER]
     slimmed = {**_part(job, ("apiVersion", "kind", "spec", "status")), "metadata": kept}
-    if size_of(job.get("status"), most_values=_MOST_STATUS_VALUES, most_bytes=_MOST_STATUS).memory > _MOST_STATUS:
-        slimmed["status"] = _end(job["status"])
+    if has_ended(slimmed):
+        return remains(slimmed)
     too_large = size_of(job.get("spec")).fault
-    return head(slimmed, too_large) if too_large else slimmed
+    return {**head(slimmed, too_large), objects.TOO_LARGE: True} if too_large else slimmed
 
 
-def _end(status: Any) -> Object:
-    """Of a status that no operator writes, whether the job has ended, and whose it is."""
+def memory_of_status(job: Object) -> int:
+    """Bytes; of a status that no operator writes, only that it is such a one."""
+    return size_of(job.get("status"), most_values=_MOST_STATUS_VALUES, most_bytes=MOST_STATUS).memory
+
+
+def without_status(job: Object) -> Object:
+    """`job`; of its status, which no operator writes, only whether the job has ended, and whose it is."""
+    status = job.get("status")
     if not isinstance(status, dict):
-        return {}
+        return {**job, "status": {}}
     given = status.get("conditions")
-    conditions = [_part(each, _CONDITION[:3]) for each in (given if isinstance(given, list) else [])[:_MOST_CONDITIONS]]
-    return {**_part(status, _STATUS_HEAD), "conditions": conditions}
+    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    found.sort(key=lambda each: each.get("type") not in FINAL)
+    conditions = [_short_part(each, _CONDITION[:3]) for each in found[:_MOST_CONDITIONS]]
+    return {**job, "status": {**_short_part(status, _STATUS_HEAD), "conditions": conditions}}
+
+
+def _short_part(of: Mapping[str, Any], fields: Iterable[str]) -> Object:
+    return {name: value for name, value in _part(of, fields).items() if _is_short(value)}
 
 
 def _slim_pod(pod: Object) -> Object:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.kept_jobs import KeptJobs
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.cluster.slim import slim
 from elasticjob_operator.pods import parse_pod
@@ -110,6 +111,7 @@ def test_of_a_job_that_is_too_large_its_head_is_kept() -> None:
     whole["metadata"]["annotations"] = RESTART
     kept = slim(Resource.JOB, whole)
     assert kept.pop(objects.UNKEPT).startswith("has more than 10000 fields and items; keep scripts")
+    assert kept.pop(objects.TOO_LARGE)
     assert kept == job(managedBy="us", nprocPerNode=8), "whose it is, and what was said of it"
 
 
@@ -117,7 +119,7 @@ def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
     whole = job()
     ended = {"type": "Complete", "status": "True"}
     whole["status"] |= {"conditions": [ended] * 100, "nodes": [{}] * 250_000}
-    kept = slim(Resource.JOB, whole)
+    kept = KeptJobs().keep(slim(Resource.JOB, whole))
     assert kept["status"] == {
         "phase": "Running",
         "startTime": NOW,
@@ -129,4 +131,4 @@ def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
 def test_the_status_of_a_job_of_many_workers_is_kept_whole() -> None:
     whole = job()
     whole["status"]["nodes"] = [{"rank": rank, "rankCpuPercent": [300 + rank] * 8} for rank in range(1_000)]
-    assert slim(Resource.JOB, whole) == whole
+    assert KeptJobs().keep(slim(Resource.JOB, whole)) == whole
