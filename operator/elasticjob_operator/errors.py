@@ -8,6 +8,7 @@ OperatorError
 │   │   └── InvalidObject   the object itself is wrong; trying again is of no use before it has changed
 │   ├── RetryLater          refused for the moment, and nothing was written: too many requests, or a webhook is away
 │   ├── ClusterUnavailable  no answer in time; the outcome of a write is unknown
+│   │   └── TimedOut        it may have been asked for too much at once
 │   └── WatchDied           a watch has stopped telling what there is; only a new process helps
 ├── CredentialsError        a certificate authority that cannot be used; the message says what to give it
 └── RenderError             a job that cannot become a pod; the message names the field
@@ -47,6 +48,10 @@ class RetryLater(ClusterError):
 
 class ClusterUnavailable(ClusterError):
     """No answer in time."""
+
+
+class TimedOut(ClusterUnavailable):
+    """A request took too long."""
 
 
 class WatchDied(ClusterError):

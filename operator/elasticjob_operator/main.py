@@ -204,7 +204,7 @@ async def run(options: argparse.Namespace) -> None:
             elector=elector,
             membership=_membership(options, secured.endpoint, cluster),
             crowded=cluster.crowded,
-            watches=lambda namespace: not namespaces or namespace in namespaces,
+            watches=cluster.is_known,
         )
         meter.show(operator.phases, operator.depth, lambda: operator.is_leader)
         watches = [ObjectWatch(cluster, feed, resource) for resource in (Resource.JOB, Resource.POD)]

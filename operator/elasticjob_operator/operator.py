@@ -11,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from elasticjob_etcd.protocol import PagedEtcd
@@ -67,9 +68,14 @@ class Operator:
         crowded: Callable[[], bool] = lambda: False,
         watches: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """`watches` says of a namespace whether it is looked at: etcd may have jobs of others, which are left alone."""
+        """`watches` says of a namespace whether it is looked at: etcd may have jobs of others, which are left alone.
+
+        It may say so later, at the end of a list.
+        """
         self._cluster = cluster
         self._watches = watches
+        self._passed_over: set[str] = set()
+        """Namespaces that were not looked at when something was known to have changed there."""
         self._etcd = etcd
         self._credentials = credentials
         self._space = space
@@ -171,6 +177,7 @@ class Operator:
                 self._meter.heard(resource)
                 if event.change is Change.SYNCED:
                     listed.set()
+                    self._look_at_passed_over()
 
     async def _follow_etcd(self, *listed: asyncio.Event) -> None:
         """What a job may have in etcd goes with its pods, so they are listed first."""
@@ -214,8 +221,24 @@ class Operator:
 
     def _look(self, key: JobKey) -> None:
         """A leader begins with a look at every job, so a candidate that stands by notes none."""
-        if self._leads and self._watches(key.namespace):
+        if self._leads and self._is_watched(key):
             self._queue.add(key)
+
+    def _is_watched(self, key: JobKey) -> bool:
+        watched = self._watches(key.namespace)
+        if not watched:
+            self._passed_over.add(key.namespace)
+        return watched
+
+    def _look_at_passed_over(self) -> None:
+        watched = set(filter(self._watches, self._passed_over))
+        self._passed_over -= watched
+        for key in self._known() if watched else ():
+            if key.namespace in watched:
+                self._look(key)
+
+    def _known(self) -> AbstractSet[JobKey]:
+        return self._jobs.keys() | self._pods.keys() | self._rendezvous.keys()
 
     def _report(self, *, readable: bool) -> None:
         if self._leads:
@@ -232,7 +255,7 @@ class Operator:
 
     def _look_soon(self, key: JobKey) -> None:
         """For what nobody waits for: a job's pods come and start one by one, and each is told twice and more."""
-        if self._leads:
+        if self._leads and self._is_watched(key):
             self._queue.add_after(key, GATHER_S)
 
     def _spread_soft_looks(self) -> None:
@@ -245,7 +268,7 @@ class Operator:
 
     def _look_softly(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""
-        if not self._leads or not self._watches(key.namespace):
+        if not self._leads or not self._is_watched(key):
             return
         now_s = asyncio.get_running_loop().time()
         looked_s = self._softly_s.get(key, float("-inf"))
@@ -263,7 +286,7 @@ class Operator:
         self._etcd_known.set()
         if self._credentials is not None:
             self._credentials.suspect()
-        for key in self._jobs.keys() | self._pods.keys() | self._rendezvous.keys():
+        for key in self._known():
             self._look(key)
 
     async def _is_anything_left(self, key: JobKey) -> bool:

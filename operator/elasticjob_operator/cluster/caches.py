@@ -1,8 +1,9 @@
 """What the watches of jobs and pods have shown: jobs as they were, pods parsed; never the truth of this moment.
 
-A list made anew after a broken watch drops what it does not have; that is no proof of deletion, because a list
-may be older than the watch was. Only a DELETED event is, and it is told to `on_deleted`. What a list shows in the
-version that is known already is no change: ten thousand pods are listed again every few minutes.
+A list made anew after a broken watch drops what it does not have, but not of namespaces that could not be listed.
+That is no proof of deletion, because a list may be older than the watch was. Only a DELETED event is, and it is told to
+`on_deleted`. What a list shows in the version that is known already is no change: ten thousand pods are listed again
+every few minutes.
 """
 
 from collections import defaultdict
@@ -65,7 +66,7 @@ class JobCache:
     def apply(self, event: ObjectEvent) -> None:
         """Take one event of the watch."""
         if event.change is Change.SYNCED:
-            self._drop_unlisted()
+            self._drop_unlisted(event.unlisted)
             return
         key = jobkey.of_job(event.object)
         if event.change is Change.LISTED:
@@ -88,10 +89,11 @@ class JobCache:
         """Nothing else than a status of ours has come back."""
         return self._is_said(key, after.get("status")) and _without_status(before) == _without_status(after)
 
-    def _drop_unlisted(self) -> None:
+    def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
         for key in set(self._jobs) - self._listed:
-            del self._jobs[key]
-            self._on_change(key)
+            if key.namespace not in unlisted:
+                del self._jobs[key]
+                self._on_change(key)
         self._listed.clear()
 
     def get(self, key: JobKey) -> Object | None:
@@ -132,7 +134,7 @@ class PodCache:
     def apply(self, event: ObjectEvent) -> None:
         """Take one event of the watch."""
         if event.change is Change.SYNCED:
-            self._drop_unlisted()
+            self._drop_unlisted(event.unlisted)
             return
         key, name = jobkey.of_pod(event.object), objects.name_of(event.object)
         if key is None:
@@ -164,10 +166,11 @@ class PodCache:
             self._forget(key, name)
             self._on_change(key)
 
-    def _drop_unlisted(self) -> None:
+    def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
         for key, name in {(key, name) for key, pods in self._pods.items() for name in pods} - self._listed:
-            self._forget(key, name)
-            self._on_change(key)
+            if key.namespace not in unlisted:
+                self._forget(key, name)
+                self._on_change(key)
         self._listed.clear()
 
     def _forget(self, key: JobKey, name: str) -> None:

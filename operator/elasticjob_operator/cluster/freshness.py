@@ -6,6 +6,7 @@ goes on changing, as a job does whose status the operator itself writes.
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent
@@ -18,7 +19,8 @@ class Freshness:
     """Of one watch: tell it every event and, now and then, a list."""
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}
+        self._told: dict[str, tuple[str, str]] = {}
+        """Uid → the namespace, and the version told last."""
         self._missed: dict[str, tuple[str, float]] = {}
         """Uid → the version told last, and since when lists show another."""
         self._unlisted: set[str] = set()
@@ -29,7 +31,7 @@ class Freshness:
     def begin(self, listed: Iterable[Object]) -> None:
         """The watch tells what came after this list, and nothing that is in it."""
         self.begun = True
-        self._told = {objects.uid_of(obj): objects.version_of(obj) for obj in listed}
+        self._told = {objects.uid_of(obj): _of(obj) for obj in listed}
 
     def told(self, event: ObjectEvent) -> None:
         """The watch told this."""
@@ -37,15 +39,22 @@ class Freshness:
         if event.change is Change.DELETED:
             self._told.pop(uid, None)
         else:
-            self._told[uid] = objects.version_of(event.object)
+            self._told[uid] = _of(event.object)
 
-    def never_told(self, listed: Iterable[Object], now_s: float) -> list[str]:
-        """Names of objects of this list that the watch should have told long ago; `now_s` is a monotonic clock's."""
+    def told_of(self, namespaces: AbstractSet[str]) -> set[str]:
+        """The uids of all that was told of these namespaces."""
+        return {uid for uid, (namespace, _) in self._told.items() if namespace in namespaces}
+
+    def never_told(self, listed: Iterable[Object], now_s: float, unlisted: AbstractSet[str] = frozenset()) -> list[str]:
+        """Names of objects of this list that the watch should have told long ago; `now_s` is a monotonic clock's.
+
+        Of the namespaces `unlisted` there is no list: nothing in them is gone.
+        """
         found = {objects.uid_of(obj): obj for obj in listed}
-        self._forget(set(found))
+        self._forget(found.keys() | self.told_of(unlisted))
         missed = {}
         for uid, obj in found.items():
-            told = self._told.get(uid, "")
+            told = self._version(uid)
             if told != objects.version_of(obj):
                 before, since_s = self._missed.get(uid, (told, now_s))
                 missed[uid] = (told, since_s if before == told else now_s)
@@ -56,7 +65,10 @@ class Freshness:
 
     def doubtful(self) -> bool:
         """Of something that the last list missed nothing has been told yet: another list can prove it."""
-        return any(self._told.get(uid, "") == told for uid, (told, _) in self._missed.items())
+        return any(self._version(uid) == told for uid, (told, _) in self._missed.items())
+
+    def _version(self, uid: str) -> str:
+        return self._told[uid][1] if uid in self._told else ""
 
     def _forget(self, found: set[str]) -> None:
         """What two lists in a row do not have is gone; one alone may just be older than its creation."""
@@ -64,3 +76,7 @@ class Freshness:
         for uid in unlisted & self._unlisted:
             del self._told[uid]
         self._unlisted = unlisted
+
+
+def _of(obj: Object) -> tuple[str, str]:
+    return objects.namespace_of(obj), objects.version_of(obj)

@@ -6,8 +6,6 @@ applied, so that a taken name is seen; services and statuses are applied with on
 """
 
 import contextlib
-import functools
-import itertools
 import json
 import logging
 import os
@@ -25,18 +23,19 @@ from kubernetes.aio.config import incluster_config
 from elasticjob_api import names
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.answers import drop_unread, lines_of, read_answer
-from elasticjob_operator.cluster.feed import Feed
+from elasticjob_operator.cluster.feed import SETTLE_S, Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
 from elasticjob_operator.cluster.kept_jobs import JOBS_MEMORY, KeptJobs
 from elasticjob_operator.cluster.kinds import KINDS, path_of, selected
-from elasticjob_operator.cluster.listing import PAGE, pages
+from elasticjob_operator.cluster.listing import PAGE
+from elasticjob_operator.cluster.lists import Lists, Outcome
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
 from elasticjob_operator.cluster.room import Room
 from elasticjob_operator.cluster.slim import slim
 from elasticjob_operator.cluster.sockets import connector
 from elasticjob_operator.cluster.status_patch import StatusPatcher
-from elasticjob_operator.errors import ClusterError, ClusterUnavailable, WatchDied
+from elasticjob_operator.errors import ClusterError, ClusterUnavailable, TimedOut, WatchDied
 
 FIELD_MANAGER = "elasticjob-operator"
 LIST_AGAIN_S = 300.0
@@ -82,8 +81,8 @@ class KubeCluster:
         self._api = api
         self._feed = feed
         self._namespaces = namespaces or ("",)
-        self._page = page
         self._clock = clock
+        self._lists = Lists(self._list_page, self._namespaces, page=page, clock=clock)
         self._room = Room(clock)
         self._kept_jobs = KeptJobs(jobs_memory)
         self._statuses = StatusPatcher(self._apply, self.get)
@@ -208,25 +207,28 @@ class KubeCluster:
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
         """A list of our own (quorum), then what the feed tells; again and again. Raises WatchDied.
 
-        It is subscribed before the list, so nothing is missed. `ObjectWatch` feeds it, from where the first list ends.
+        It is subscribed before the list, so nothing is missed. `ObjectWatch` feeds it, from where the first list ends:
+        nobody tells of what is deleted while that one is interrupted, so another one follows it soon.
         """
-        freshness, versions = Freshness(), dict[str, str]()
+        freshness = Freshness()
         with self._feed.subscribed(resource) as changes:
             while True:
                 self._statuses.forget_undeclared()
-                kept_before, listed = self._kept_jobs.uids(), list[Object]()
-                async with contextlib.aclosing(self._list(resource, versions)) as items:
+                kept_before, listed, outcome = self._kept_jobs.uids(), list[Object](), Outcome()
+                async with contextlib.aclosing(self._list(resource, outcome)) as items:
                     async for item in items:
                         listed.append(objects.identity(item))  # the list is as large as all that is kept of it
                         yield ObjectEvent(Change.LISTED, item)
                 if resource is Resource.JOB:
-                    self._kept_jobs.drop_all(kept_before - set(map(objects.uid_of, listed)))
+                    unlisted = kept_before - set(map(objects.uid_of, listed))
+                    self._kept_jobs.drop_all(unlisted - freshness.told_of(outcome.refused))
+                missed_deletions = outcome.interrupted and not freshness.begun
                 if not freshness.begun:
                     freshness.begin(listed)
-                    self._feed.begin(resource, versions)
-                _require_told(resource, freshness.never_told(listed, self._clock()))
-                yield ObjectEvent(Change.SYNCED, {})
-                changes.list_again_in(LIST_AGAIN_S)
+                    self._feed.begin(resource, outcome.versions)
+                _require_told(resource, freshness.never_told(listed, self._clock(), outcome.refused))
+                yield ObjectEvent(Change.SYNCED, {}, unlisted=frozenset(outcome.refused))
+                changes.list_again_in(SETTLE_S if missed_deletions else LIST_AGAIN_S)
                 changes.doubt_in(PATIENCE_S, freshness.doubtful)
                 while (event := await changes.get()) is not None:
                     freshness.told(event)
@@ -242,6 +244,10 @@ class KubeCluster:
     def namespaces(self) -> tuple[str, ...]:
         """Those it looks at; an empty name stands for all."""
         return self._namespaces
+
+    def is_known(self, namespace: str) -> bool:
+        """Whether jobs and pods of this namespace are looked at, and were listed: else nothing should be done there."""
+        return self._lists.are_known(namespace)
 
     async def changes(
         self, resource: Resource, namespace: str, version: str
@@ -304,7 +310,8 @@ class KubeCluster:
                     drop_unread(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             said = str(error) or type(error).__name__
-            raise ClusterUnavailable(f"{method} {path}: the API server did not answer: {said}") from error
+            kind = TimedOut if isinstance(error, TimeoutError) else ClusterUnavailable
+            raise kind(f"{method} {path}: the API server did not answer: {said}") from error
 
     async def cluster_id(self) -> str:
         """The uid of the kube-system namespace: what tells this cluster from every other."""
@@ -313,35 +320,25 @@ class KubeCluster:
 
     async def require_served(self) -> None:
         """ClusterError that says what is missing, unless jobs and pods can be listed and kopf can find them."""
-        for resource, namespace in itertools.product((Resource.JOB, Resource.POD), self._namespaces):
-            await self._list_page(resource, namespace, {"limit": "1"}, most=None)
+        await self._lists.require_one()
         # kubectl and the SDK look here: they must find the resource, not only be served it.
         groups = (await self._call("GET", "/apis"))["groups"]
         resources = (await self._call("GET", f"/apis/{names.API_VERSION}"))["resources"]
         if not any(g["name"] == names.GROUP for g in groups) or not any(r["name"] == names.PLURAL for r in resources):
             raise ClusterError(f"the API server serves {names.PLURAL}.{names.GROUP}, but does not show it yet")
 
-    async def _list(self, resource: Resource, versions: dict[str, str]) -> AsyncGenerator[Object, None]:
-        """All there is; `versions` are then those of the list, by namespace."""
-        for space in self._namespaces:
-
-            async def ask(query: Mapping[str, str], most: int | None, space: str = space) -> bytes | None:
-                return await self._list_page(resource, space, query, most=most)
-
-            listing = pages(ask, page=self._page, what=f"cannot list {resource.value}")
-            async with contextlib.aclosing(listing):
-                async for items, metadata in listing:
-                    kept = map(functools.partial(self._listed, resource), items)
-                    for item in kept:
-                        yield item
-                    versions[space] = str(metadata.get("resourceVersion") or "")
+    async def _list(self, resource: Resource, outcome: Outcome) -> AsyncGenerator[Object, None]:
+        """All there is, cut down to what is kept."""
+        async with contextlib.aclosing(self._lists.all(resource, outcome)) as items:
+            async for item in items:
+                yield self._listed(resource, item)
 
     def _listed(self, resource: Resource, item: Object) -> Object:
         kind = KINDS[resource]
         return self._cut(resource, {"apiVersion": kind.api_version, "kind": kind.kind, **item})
 
     async def _list_page(
-        self, resource: Resource, namespace: str, query: Mapping[str, str], *, most: int | None
+        self, resource: Resource, namespace: str, query: Mapping[str, str], most: int | None
     ) -> bytes | None:
         try:
             path = path_of(resource, namespace)

@@ -2,15 +2,15 @@
 
 A page is asked for by a number of objects, and an object may have 1.5 MB of text, which is twenty times as much once it
 is parsed. So an answer that grows too long is not read to its end, and the same page is asked for with fewer objects;
-and of an answer one object is parsed at a time.
+the pages after it grow again. Of an answer one object is parsed at a time.
 """
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 
-from elasticjob_operator.cluster.patience import until_it_works
+from elasticjob_operator.cluster.patience import PAUSE_S, until_it_works
 from elasticjob_operator.cluster.protocol import Object
-from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.errors import ClusterError, TimedOut
 
 PAGE = 200
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
@@ -18,7 +18,7 @@ MOST_BYTES = 8 << 20
 """Of one answer, unless it has one object alone."""
 _FEWER = 4
 _FEW = 10
-"""A page does not shrink below this because an API server is away: that may have any reason."""
+"""A page does not shrink below this because an answer took too long: that may have any reason."""
 
 _decoder = json.JSONDecoder()
 
@@ -26,35 +26,62 @@ Ask = Callable[[Mapping[str, str], int | None], Awaitable[bytes | None]]
 """One answer to this query as text; None if it is longer than so many bytes."""
 
 
-async def pages(ask: Ask, *, page: int = PAGE, what: str) -> AsyncGenerator[tuple[Iterator[Object], Object], None]:
+async def pages(
+    ask: Ask, *, page: int = PAGE, what: str, on_interrupted: Callable[[], None], pause_s: float = PAUSE_S
+) -> AsyncGenerator[tuple[Iterator[Object], Object], None]:
     """Give the objects of each page, and the page's metadata, which is empty until they are taken.
 
-    After a fault it begins again, since what a page continues may be forgotten: an object may come twice.
+    After a fault it begins again, since what a page continues may be forgotten: an object may come twice, and one that
+    came may be gone. Then `on_interrupted` is called.
     """
-    query = {"limit": str(page)}
+    asking = _Pages(ask, page, on_interrupted)
     while True:
-        text = await until_it_works(lambda: _page(ask, query), what=what)
+        text = await until_it_works(asking.next, what=what, pause_s=pause_s)
         metadata: Object = {}
         yield items_of(text, metadata), metadata
-        query["continue"] = str(metadata.get("continue") or "")
-        if not query["continue"]:
+        asking.after = str(metadata.get("continue") or "")
+        if not asking.after:
             return
 
 
-async def _page(ask: Ask, query: dict[str, str]) -> str:
-    """Return the answer; `query` asks for fewer objects from then on when they were too large."""
-    try:
-        while (data := await ask(query, MOST_BYTES if query["limit"] != "1" else None)) is None:
-            query["limit"] = _fewer(query["limit"], 1)
-    except ClusterError:
-        query.pop("continue", None)
-        query["limit"] = _fewer(query["limit"], _FEW)  # it may have taken an API server that is busy too long
-        raise
-    return data.decode()
+class _Pages:
+    """Where a list is, and how many objects are asked for next."""
+
+    after = ""
+    """The page before the next one ends here; empty at the beginning."""
+
+    def __init__(self, ask: Ask, page: int, on_interrupted: Callable[[], None]) -> None:
+        self._ask = ask
+        self._limit = self._most = page
+        self._on_interrupted = on_interrupted
+
+    async def next(self) -> str:
+        """The next page, of as many objects as go well; the one after it may have twice as many."""
+        try:
+            while (data := await self._ask(self._query(), MOST_BYTES if self._limit > 1 else None)) is None:
+                self._limit = _fewer(self._limit, 1)
+        except ClusterError as error:
+            self._begin_again(too_long=isinstance(error, TimedOut))
+            raise
+        self._limit = min(self._most, 2 * self._limit)
+        return data.decode()
+
+    def _query(self) -> dict[str, str]:
+        query = {"limit": str(self._limit)}
+        return {**query, "continue": self.after} if self.after else query
+
+    def _begin_again(self, *, too_long: bool) -> None:
+        if self.after:
+            self._on_interrupted()
+        if too_long:
+            if self.after:  # smaller ones went well: this list would never end if it tried that again
+                self._most = max(min(self._limit, _FEW), self._limit // 2)
+            self._limit = _fewer(self._limit, _FEW)
+        self.after = ""
 
 
-def _fewer(limit: str, least: int) -> str:
-    return str(max(min(int(limit), least), int(limit) // _FEWER))
+def _fewer(limit: int, least: int) -> int:
+    return max(min(limit, least), limit // _FEWER)
 
 
 def items_of(text: str, metadata: Object) -> Iterator[Object]:

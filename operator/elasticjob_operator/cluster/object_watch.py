@@ -18,10 +18,12 @@ from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.log_limit import LogLimit
 from elasticjob_operator.cluster.protocol import Change, ObjectEvent, Resource
 from elasticjob_operator.cluster.refusals import NotServed, TooOld
-from elasticjob_operator.errors import ClusterError, WatchDied
+from elasticjob_operator.errors import ClusterError, Forbidden, WatchDied
 
 _PAUSES_S = (0.2, 0.5, 1.0)
 """Before the next attempt, by how many have failed in a row; the last one holds."""
+_REFUSED_PAUSES_S = (*_PAUSES_S, 2.0, 5.0, 10.0)
+"""Of a namespace that may not be watched: it may be gone for ever."""
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,8 @@ class ObjectWatch:
         self.resource = resource
         self._cluster = cluster
         self._feed = feed
-        self._versions: dict[str, str] = {}
+        self._versions = dict.fromkeys(cluster.namespaces, "")
+        """What a namespace has told last; empty if all it has is to be told, as after no list."""
         self._log_limit = LogLimit(time.monotonic)
 
     async def run(self) -> None:
@@ -59,7 +62,8 @@ class ObjectWatch:
                     self._versions[namespace] = ""
                 elif self._log_limit.passes(str(error)):  # an API server that is away fails each attempt, one a second
                     log.warning("cannot watch, trying again: %s", error)
-                await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
+                pauses_s = _REFUSED_PAUSES_S if isinstance(error, Forbidden) else _PAUSES_S
+                await asyncio.sleep(pauses_s[min(failures, len(pauses_s) - 1)])
                 failures += 1
 
     async def _stream(self, namespace: str) -> None:

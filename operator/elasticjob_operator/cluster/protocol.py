@@ -45,6 +45,8 @@ class ObjectEvent:
 
     change: Change
     object: Object
+    unlisted: frozenset[str] = frozenset()
+    """Of SYNCED: namespaces that could not be listed; what is known of them is neither confirmed nor gone."""
 
 
 class Vault(Protocol):

@@ -106,3 +106,26 @@ def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_qu
     rig.until("a pod", rig.pods)
     assert "orbidden" not in operator.text()
     assert set(before) <= set(rig.etcd_keys())
+
+
+def test_a_namespace_that_may_not_be_listed_keeps_no_other_one_waiting_and_is_looked_at_once_it_may(rig: Rig) -> None:
+    server, account = rig.namespace.server, f"{rig.namespace.name}-two"
+    other = Namespace(server, f"{rig.namespace.name}-other")
+    other.kubectl("create", "namespace", other.name)
+    other.apply(waiting_job(rig, "theirs"))
+    token = account_in(server, account, rig.namespace.name)
+    kubeconfig = write_kubeconfig(rig.folder / "limited.kubeconfig", server, token)
+    operator = rig.start_operator("--namespace", other.name, kubeconfig=kubeconfig)
+    rig.namespace.apply(waiting_job(rig))
+    rig.until("a pod", rig.pods)
+    operator.says(f"cannot list pods of {other.name}, which is left as it is")
+    account_in(server, account, other.name)
+    rig.until("a pod there, too", lambda: "Pending" in other.kubectl("get", "pods"))
+    other.kubectl("delete", "rolebinding", account)
+    rig.kill_operator()
+    before = other.kubectl("get", "pods", "-o", "name"), {key for key in rig.etcd_keys() if other.name in key}
+    rig.start_operator("--namespace", other.name, kubeconfig=kubeconfig)
+    rig.namespace.kubectl("delete", "ejob", "j")
+    rig.until("no pod", lambda: not rig.pods())
+    assert before == (other.kubectl("get", "pods", "-o", "name"), {key for key in rig.etcd_keys() if other.name in key})
+    assert before[1]

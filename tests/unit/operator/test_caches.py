@@ -262,3 +262,23 @@ def test_a_pod_that_has_lost_its_owner_is_no_jobs_pod_any_more_and_counts_as_del
     assert (pods.names(), pods.changed, pods.deleted) == (set(), [JOB], [])
     pods.take(ObjectEvent(Change.DELETED, orphan))
     assert (pods.changed, pods.deleted) == ([], [])
+
+
+def test_a_list_without_a_namespace_leaves_what_is_known_of_it() -> None:
+    unlisted = ObjectEvent(Change.SYNCED, {}, unlisted=frozenset({JOB.namespace}))
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()))
+    jobs.take(unlisted)
+    assert (jobs.cache.keys(), jobs.changed) == ({JOB}, [])
+    jobs.take(SYNCED)
+    assert (jobs.cache.keys(), jobs.changed) == (set(), [JOB])
+
+
+def test_a_list_of_pods_without_a_namespace_leaves_what_is_known_of_it() -> None:
+    changed: list[JobKey] = []
+    cache = PodCache(changed.append, lambda *_: None)
+    cache.apply(ObjectEvent(Change.ADDED, pod()))
+    changed.clear()
+    cache.apply(ObjectEvent(Change.SYNCED, {}, unlisted=frozenset({JOB.namespace})))
+    assert (set(cache.of(JOB)), changed) == ({"p"}, [])
+    cache.apply(SYNCED)
+    assert (set(cache.of(JOB)), changed) == (set(), [JOB])

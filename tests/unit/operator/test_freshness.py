@@ -77,3 +77,12 @@ def test_a_deleted_object_is_forgotten() -> None:
     freshness.told(ObjectEvent(Change.DELETED, pod("a")))
     freshness.never_told([pod("a")], 0.0)
     assert freshness.never_told([pod("a")], PATIENCE_S) == ["a"]
+
+
+def test_what_was_told_of_a_namespace_that_cannot_be_listed_stays_known() -> None:
+    freshness = told(pod("a"))
+    for _ in range(3):
+        freshness.never_told([], 0.0, {"default"})
+    assert freshness.told_of({"default"}) == {"uid-a"}
+    freshness.never_told([pod("a")], 0.0)
+    assert freshness.never_told([pod("a")], PATIENCE_S) == []
