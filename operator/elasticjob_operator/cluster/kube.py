@@ -96,7 +96,8 @@ class KubeCluster:
         settings.client_session_kwargs = {
             # Else the library looks for ~/.netrc before each request, in a thread of its own.
             "trust_env": bool(urllib.request.getproxies()),
-            "connector": connector(limit=settings.connection_pool_maxsize, ssl=api.rest_client.ssl_context),
+            # As many as are wanted: `Room` bounds the requests, and each namespace has two watches that never end.
+            "connector": connector(limit=0, ssl=api.rest_client.ssl_context),
         }
         return cls(api, feed, namespaces, **options)
 

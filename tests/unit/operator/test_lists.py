@@ -23,6 +23,7 @@ from tests.faults.clock import Clock
 
 NAMESPACES = ("a", "b", "c")
 WITHIN_S = 20.0
+WATCHES = 110
 
 
 def pod(namespace: str, name: str) -> Object:
@@ -190,3 +191,21 @@ async def test_a_namespace_that_was_refused_is_watched_from_its_beginning_once_i
     watching.cancel()
     await asyncio.wait([watching])
     assert left_out == [{"b"}, set()]
+
+
+async def test_a_request_is_answered_while_more_watches_are_open_than_the_library_has_connections(
+    place: Place,
+) -> None:
+    async def watch() -> None:
+        async with contextlib.aclosing(place.cluster.changes(Resource.POD, "a", "1")) as stream:
+            async for _ in stream:
+                connected.release()
+
+    connected = asyncio.Semaphore(0)
+    async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as tasks:
+        watches = [tasks.create_task(watch()) for _ in range(WATCHES)]
+        for _ in watches:
+            await connected.acquire()
+        assert await place.cluster.get(Resource.POD, "a", "x")
+        for each in watches:
+            each.cancel()
