@@ -7,7 +7,10 @@ from tests.faults.proxy import proxy
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
 
-pytestmark = pytest.mark.kube
+pytestmark = [pytest.mark.kube, pytest.mark.timeout(360)]
+
+_ROUND_S = 120.0
+"""On a busy machine the visible half may lose its leases too; the operator then looks again after 30 s."""
 
 
 def agents_of(rig: Rig, node: int, pods: list[str]) -> set[int]:
@@ -23,18 +26,22 @@ def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_
         node = rig.start_node()
         rig.start_operator("--pod-etcd-endpoints", way.endpoint)
         job = waiting_job(rig, replicas=4, minReplicas=1, maxReplicas=4)
-        job["spec"] |= {"lostPodTimeoutSeconds": 1, "rendezvous": {"keepAliveSeconds": 3}}
+        job["spec"] |= {"lostPodTimeoutSeconds": 1, "rendezvous": {"keepAliveSeconds": 8}}
         rig.namespace.apply(job)
         rig.running(nodes=4, round_=1)
         pods = rig.pod_names()
         cut_off = pods[:2]
         way.refuse_processes(agents_of(rig, node.pid, cut_off))
         rig.until("AgentsUnreachable", lambda: rig.condition("AgentsUnreachable").get("status") == "True")
-        rig.until("a round of the others", lambda: rig.status()["rendezvousRound"] > 1 and is_running(rig, nodes=2))
+        rig.until(
+            "a round of the others",
+            lambda: rig.status()["rendezvousRound"] > 1 and is_running(rig, nodes=2),
+            within_s=_ROUND_S,
+        )
         members = {node["podName"] for node in rig.status()["nodes"] if node.get("rank") is not None}
         assert members == set(pods) - set(cut_off)
         way.refuse_processes(())
-        rig.until("all of them are back", lambda: rig.status().get("readyReplicas") == 4)
+        rig.until("all of them are back", lambda: rig.status().get("readyReplicas") == 4, within_s=_ROUND_S)
         assert rig.pod_names() == pods
         assert "PodReplaced" not in [reason for reason, _ in rig.events()]
         rig.until("reachable", lambda: rig.condition("AgentsUnreachable").get("status") == "False")
