@@ -5,7 +5,7 @@ Reads and connections have files of their own. The numbers are small here; those
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from elasticjob_etcd.convert import prefix_range, rpc
 from elasticjob_etcd.errors import Refused, Unavailable
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.protocol import Put, Txn
-from tests.faults.secured import SecuredEtcd, administrator, bare_channel
+from tests.faults.secured import SecuredEtcd, bare_channel
 from tests.faults.waiting import aeventually
-from tests.integration.security.conftest import Job, job
+from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd
 
@@ -31,8 +31,8 @@ TTL_S = 600
 
 
 @pytest.fixture(scope="module")
-def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """An etcd with small limits."""
+def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    """An etcd with small limits, in place of the one without."""
     environment = {
         "ELASTICJOB_ETCD_MAX_LEASES": str(LEASES),
         "ELASTICJOB_ETCD_MAX_WATCHES": str(WATCHES),
@@ -41,27 +41,6 @@ def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
     yield made
     made.kill()
-
-
-@pytest.fixture
-async def root(limited: SecuredEtcd) -> AsyncIterator[EtcdClient]:
-    """The operator's client."""
-    async with administrator(limited) as client:
-        yield client
-
-
-@pytest.fixture
-async def attacker(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job A: somebody's code runs with its certificate."""
-    async with job(limited, root, "a") as made:
-        yield made
-
-
-@pytest.fixture
-async def victim(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job B: of other people."""
-    async with job(limited, root, "b") as made:
-        yield made
 
 
 async def grant(channel: grpc.aio.Channel, ttl_s: int = TTL_S) -> grpc.aio.AioRpcError | int:
@@ -239,11 +218,11 @@ async def test_services_that_open_leases_and_watches_of_their_own_are_refused(at
         assert await asked.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_what_is_refused_is_in_etcds_log_once_a_minute(attacker: Job, limited: SecuredEtcd) -> None:
+async def test_what_is_refused_is_in_etcds_log_once_a_minute(attacker: Job, secured: SecuredEtcd) -> None:
     for _ in range(10):
         with pytest.raises(Refused):
             await attacker.etcd.lease_grant(3_000_000_000)
-    lines = [line for line in limited.log.splitlines() if attacker.uid in line and "refused a request" in line]
+    lines = [line for line in secured.log.splitlines() if attacker.uid in line and "refused a request" in line]
     assert len(lines) == 1
 
 

@@ -8,7 +8,7 @@ import contextlib
 import resource
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.protocol import Endpoint
-from tests.faults.secured import ADDRESS, SecuredEtcd, administrator
+from tests.faults.secured import ADDRESS, SecuredEtcd
 from tests.faults.waiting import aeventually
-from tests.integration.security.conftest import Job, job
+from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd
 
@@ -33,33 +33,12 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 
 
 @pytest.fixture(scope="module")
-def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """An etcd with a small limit."""
+def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    """An etcd with a small limit, in place of the one without."""
     environment = {"ELASTICJOB_ETCD_MAX_CONNECTIONS": str(CONNECTIONS)}
     made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
     yield made
     made.kill()
-
-
-@pytest.fixture
-async def root(limited: SecuredEtcd) -> AsyncIterator[EtcdClient]:
-    """The operator's client."""
-    async with administrator(limited) as client:
-        yield client
-
-
-@pytest.fixture
-async def attacker(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job A: somebody's code runs with its certificate."""
-    async with job(limited, root, "a") as made:
-        yield made
-
-
-@pytest.fixture
-async def victim(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job B: of other people."""
-    async with job(limited, root, "b") as made:
-        yield made
 
 
 def context_of(endpoint: Endpoint) -> ssl.SSLContext:
@@ -122,16 +101,16 @@ def idle(etcd: SecuredEtcd, endpoint: Endpoint) -> Iterator[Idle]:
 
 
 async def test_idle_connections_of_a_job_stay_within_the_limit_and_another_job_does_not_feel_it(
-    limited: SecuredEtcd, attacker: Job, victim: Job
+    secured: SecuredEtcd, attacker: Job, victim: Job
 ) -> None:
-    with idle(limited, attacker.endpoint) as first, idle(limited, victim.endpoint) as other:
+    with idle(secured, attacker.endpoint) as first, idle(secured, victim.endpoint) as other:
         assert await first.open(ALLOWED + 20) == ALLOWED
         assert await other.open(5) == 5
         assert await victim.etcd.get(f"{victim.keys.all}x") is None
 
 
-async def test_a_connection_that_ends_makes_room(limited: SecuredEtcd, attacker: Job) -> None:
-    with idle(limited, attacker.endpoint) as held:
+async def test_a_connection_that_ends_makes_room(secured: SecuredEtcd, attacker: Job) -> None:
+    with idle(secured, attacker.endpoint) as held:
         assert await held.open(ALLOWED + 1) == ALLOWED
         with pytest.raises(Unavailable):
             await attacker.etcd.get(f"{attacker.keys.all}x")
@@ -146,40 +125,40 @@ async def test_a_connection_that_ends_makes_room(limited: SecuredEtcd, attacker:
         assert await held.open(20) == 9
 
 
-async def test_what_is_refused_is_in_etcds_log(limited: SecuredEtcd, attacker: Job) -> None:
-    with idle(limited, attacker.endpoint) as held:
+async def test_what_is_refused_is_in_etcds_log(secured: SecuredEtcd, attacker: Job) -> None:
+    with idle(secured, attacker.endpoint) as held:
         await held.open(ALLOWED + 5)
-    lines = [line for line in limited.log.splitlines() if attacker.uid in line and "refused a request" in line]
+    lines = [line for line in secured.log.splitlines() if attacker.uid in line and "refused a request" in line]
     assert len(lines) == 1
     assert "etcd.limits.connections" in lines[0]
 
 
-async def test_the_operator_has_as_many_connections_as_it_wants(limited: SecuredEtcd, root: EtcdClient) -> None:
-    with idle(limited, root.endpoint) as held:
+async def test_the_operator_has_as_many_connections_as_it_wants(secured: SecuredEtcd, root: EtcdClient) -> None:
+    with idle(secured, root.endpoint) as held:
         assert await held.open(ALLOWED + 20) == ALLOWED + 20
 
 
 @pytest.mark.usefixtures("room_for_files")
 async def test_connections_that_never_say_who_they_are_are_bounded_and_keep_nobody_out(
-    limited: SecuredEtcd, victim: Job
+    secured: SecuredEtcd, victim: Job
 ) -> None:
     """The oldest are closed, at once, not when their time is over."""
     loop = asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         silent = []
         for _ in range(NAMELESS + 50):
-            made = stack.enter_context(socket.create_connection((ADDRESS, limited.port)))
+            made = stack.enter_context(socket.create_connection((ADDRESS, secured.port)))
             made.setblocking(False)
             silent.append(made)
         async with asyncio.timeout(5):
             with contextlib.suppress(ConnectionResetError):
                 assert await loop.sock_recv(silent[0], 1) == b""
-        with idle(limited, victim.endpoint) as other:
+        with idle(secured, victim.endpoint) as other:
             assert await other.open(5) == 5
 
 
-async def test_a_handshake_has_ten_seconds(limited: SecuredEtcd) -> None:
-    with socket.create_connection((ADDRESS, limited.port)) as silent:
+async def test_a_handshake_has_ten_seconds(secured: SecuredEtcd) -> None:
+    with socket.create_connection((ADDRESS, secured.port)) as silent:
         silent.setblocking(False)
         async with asyncio.timeout(60):
             with contextlib.suppress(ConnectionResetError):

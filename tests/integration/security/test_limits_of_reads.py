@@ -16,7 +16,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.convert import prefix_range, rpc
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.protocol import Get, Put, Txn
-from tests.faults.secured import SecuredEtcd, administrator, bare_channel
+from tests.faults.secured import SecuredEtcd, bare_channel
 from tests.faults.waiting import aeventually
 from tests.integration.security.conftest import Job, job
 
@@ -33,8 +33,8 @@ MOST = 200 * MIB
 
 
 @pytest.fixture(scope="module")
-def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """An etcd with a small limit."""
+def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    """An etcd with a small limit, in place of the one without."""
     environment = {"ELASTICJOB_ETCD_MAX_BYTES": str(BYTES)}
     made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
     yield made
@@ -42,25 +42,18 @@ def limited(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-async def root(limited: SecuredEtcd) -> AsyncIterator[EtcdClient]:
-    """The operator's client."""
-    async with administrator(limited) as client:
-        yield client
-
-
-@pytest.fixture
-async def attacker(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
     """Job A, with some megabytes below its prefix: somebody's code runs with its certificate."""
-    async with job(limited, root, "a") as made:
+    async with job(secured, root, "a") as made:
         for number in range(KEYS):
             await made.etcd.txn(Txn((), (Put(f"{made.keys.all}{number:02}", b"x" * VALUE),)))
         yield made
 
 
 @pytest.fixture
-async def victim(limited: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
+async def victim(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
     """Job B: of other people."""
-    async with job(limited, root, "b") as made:
+    async with job(secured, root, "b") as made:
         await made.etcd.txn(Txn((), (Put(f"{made.keys.all}x", b"1"),)))
         yield made
 
@@ -120,9 +113,9 @@ async def read_as_ever(job: Job) -> None:
 
 
 async def test_replies_that_nobody_takes_are_bounded_and_another_job_does_not_feel_it(
-    limited: SecuredEtcd, attacker: Job, victim: Job
+    secured: SecuredEtcd, attacker: Job, victim: Job
 ) -> None:
-    async with bare_channel(attacker.endpoint) as channel, peak_of(limited) as peak:
+    async with bare_channel(attacker.endpoint) as channel, peak_of(secured) as peak:
         calls = [ask(channel, "Range", listing(attacker), rpc.RangeResponse) for _ in range(UNREAD)]
         await begun(calls)
         for _ in range(20):
@@ -131,7 +124,7 @@ async def test_replies_that_nobody_takes_are_bounded_and_another_job_does_not_fe
         assert peak.bytes < MOST, f"{peak.bytes / MIB:.0f} MiB"
 
 
-async def test_replies_to_writes_that_nobody_takes_are_bounded(limited: SecuredEtcd, attacker: Job) -> None:
+async def test_replies_to_writes_that_nobody_takes_are_bounded(secured: SecuredEtcd, attacker: Job) -> None:
     """Nobody knows how large they will be; what goes too far is refused after the write."""
     write = rpc.TxnRequest(
         success=[
@@ -139,7 +132,7 @@ async def test_replies_to_writes_that_nobody_takes_are_bounded(limited: SecuredE
             rpc.RequestOp(request_range=listing(attacker)),
         ]
     )
-    async with bare_channel(attacker.endpoint) as channel, peak_of(limited) as peak:
+    async with bare_channel(attacker.endpoint) as channel, peak_of(secured) as peak:
         calls = [ask(channel, "Txn", write, rpc.TxnResponse) for _ in range(UNREAD)]
         await begun(calls)
         await asyncio.sleep(3)
@@ -194,10 +187,10 @@ async def test_a_read_sees_what_was_written_before_it(attacker: Job) -> None:
 
 @pytest.mark.parametrize("reads", [3, 100])
 async def test_a_transaction_that_reads_the_same_keys_again_and_again_is_refused(
-    limited: SecuredEtcd, attacker: Job, reads: int
+    secured: SecuredEtcd, attacker: Job, reads: int
 ) -> None:
     again = Txn((), tuple(Get(attacker.keys.all, prefix=True) for _ in range(reads)))
-    async with peak_of(limited) as peak:
+    async with peak_of(secured) as peak:
         with pytest.raises(Refused, match=f"reads a key {reads} times"):
             await attacker.etcd.txn(again)
     assert peak.bytes < MOST
