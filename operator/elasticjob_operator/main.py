@@ -73,32 +73,7 @@ def _collect_seldom() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="elasticjob-operator", description=__doc__)
-    parser.add_argument("--etcd-endpoints", required=True, help="HOST:PORT,… of etcd, as this process reaches it")
-    parser.add_argument(
-        "--etcd-quota-bytes",
-        type=_positive,
-        help="etcd is this installation's own and may grow so far: look after its space, leases, users [leave]",
-    )
-    parser.add_argument(
-        "--etcd-member",
-        action="append",
-        default=[],
-        metavar="NAME=PEER_URL",
-        help="look after the members of etcd, of which this is one; repeatable [leave them to others]",
-    )
-    parser.add_argument(
-        "--etcd-volumes-namespace",
-        metavar="NAME",
-        help="there the members' pods are and their claims data-NAME: replace one that is lost with its node [leave]",
-    )
-    parser.add_argument(
-        "--etcd-replace-volume-after",
-        type=_seconds,
-        metavar="SECONDS",
-        default=600.0,
-        help="so long a lost volume's node must be not ready; one that is deleted or out of service 60 s [600]",
-    )
-    parser.add_argument("--pod-etcd-endpoints", help="the same as pods reach it [--etcd-endpoints]")
+    _add_etcd_options(parser)
     parser.add_argument("--namespace", action="append", default=[], help="watch only this one; repeatable [all]")
     parser.add_argument("--agent-image", default="elasticjob-agent", help="image of the agent, for agent.mode Inject")
     parser.add_argument(
@@ -141,6 +116,35 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--verbose", action="store_true", help="say more")
     return parser
+
+
+def _add_etcd_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--etcd-endpoints", required=True, help="HOST:PORT,… of etcd, as this process reaches it")
+    parser.add_argument(
+        "--etcd-quota-bytes",
+        type=_positive,
+        help="etcd is this installation's own and may grow so far: look after its space, leases, users [leave]",
+    )
+    parser.add_argument(
+        "--etcd-member",
+        action="append",
+        default=[],
+        metavar="NAME=PEER_URL",
+        help="look after the members of etcd, of which this is one; repeatable [leave them to others]",
+    )
+    parser.add_argument(
+        "--etcd-volumes-namespace",
+        metavar="NAME",
+        help="there the members' pods are and their claims data-NAME: replace one that is lost with its node [leave]",
+    )
+    parser.add_argument(
+        "--etcd-replace-volume-after",
+        type=_seconds,
+        metavar="SECONDS",
+        default=600.0,
+        help="so long a lost volume's node must be not ready; one that is deleted or out of service 60 s [600]",
+    )
+    parser.add_argument("--pod-etcd-endpoints", help="the same as pods reach it [--etcd-endpoints]")
 
 
 def _positive(text: str) -> int:
