@@ -1,6 +1,7 @@
 """An etcd as the chart installs it with TLS, and two jobs that are strangers to each other."""
 
 import contextlib
+import dataclasses
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint
 from tests.faults.secured import SecuredEtcd, administrator, program
+from tests.faults.waiting import slowness
 
+_CALL_S = 3.0
+"""A job's calls may take this long on a quiet machine, as an agent's."""
 _PROGRAM = pytest.StashKey[str | Exception]()
 
 
@@ -67,7 +71,7 @@ async def job(etcd: SecuredEtcd, admin: EtcdClient, name: str) -> AsyncIterator[
     uid = str(uuid.uuid4())
     keys = Keys(job_prefix(cluster="c", namespace="n", name=name, uid=uid))
     await admin.accounts.add(uid, role=f"elasticjob/op/n/{name}/{uid}", prefix=keys.all)
-    endpoint = etcd.certify(uid)
+    endpoint = dataclasses.replace(etcd.certify(uid), timeout_s=_CALL_S * slowness())
     client = EtcdClient(endpoint, look_s=0.1)
     try:
         yield Job(uid, keys, endpoint, client)
