@@ -21,11 +21,12 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 ##@ Tests
 .PHONY: test lint unit integration test-torch test-frameworks e2e soak images nightly fuzz
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
-lint: .venv/dev ## ruff, mypy, import-linter, gofmt, go vet, shellcheck, helm lint
+lint: .venv/dev ## ruff, mypy, import-linter, prose, gofmt, go vet, shellcheck, helm lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	hack/prose-lint
 	unformatted=$$(gofmt -l images/etcd) && [[ -z $$unformatted ]] || { echo "gofmt -w images/etcd: $$unformatted" >&2; exit 1; }
 	cd images/etcd && go vet ./limits
 	$(BIN)/shellcheck -x $$(git ls-files | xargs grep -lE '^#!/(bin/|usr/bin/env )(ba)?sh' )

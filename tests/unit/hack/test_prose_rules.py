@@ -1,0 +1,94 @@
+"""The rules of the prose lint, and the arithmetic of its baseline."""
+
+import pytest
+
+from hack.prose import baseline
+from hack.prose.baseline import Difference
+from hack.prose.passages import CODE, Kind, Passage
+from hack.prose.rules import MAX_WORDS, SWITCHED_OFF, Rule, sentences, violations, words
+
+
+def _rules(text: str, kind: Kind = Kind.TEXT) -> list[Rule]:
+    return [one.rule for one in violations(Passage(1, text, kind))]
+
+
+def _sentence(length: int) -> str:
+    return " ".join(["word"] * length) + "."
+
+
+def test_a_sentence_may_have_25_words_and_no_more() -> None:
+    assert _rules(_sentence(MAX_WORDS)) == []
+    assert _rules(_sentence(MAX_WORDS + 1)) == [Rule.LONG]
+    assert _rules(f"{_sentence(MAX_WORDS)} {_sentence(MAX_WORDS)}") == []
+
+
+def test_signs_alone_are_no_words_and_code_is_one() -> None:
+    assert words(f"{CODE} — 0.5 s / round") == 4
+
+
+def test_sentences_end_at_signs_before_white_space_but_not_at_abbreviations() -> None:
+    assert sentences("A member, e.g. of etcd. It ends (in v3.5 too.) etcd goes on?") == [
+        "A member, e.g of etcd.",
+        "It ends (in v3.5 too.",
+        "etcd goes on?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("Who ends early, fails.", [Rule.RELATIVE]),
+        ("A caller waits, whoever it is; nobody else.", [Rule.RELATIVE, Rule.RELATIVE]),
+        ("What is written is read.", [Rule.RELATIVE]),
+        ("what a table's cell has", []),
+        ("A user who reads it, and anyone who does.", []),
+        ("The agent who reads it.", [Rule.RELATIVE]),
+        ("It is told what the map says.", [Rule.SPEECH, Rule.SPEECH]),
+        ("It stands in the status.", [Rule.SPEECH]),
+        ("The standby of `--standalone` is outstanding.", []),
+        ("It reports what was written.", []),
+    ],
+)
+def test_words_that_are_counted(text: str, rules: list[Rule]) -> None:
+    assert _rules(text) == rules
+
+
+@pytest.mark.parametrize("word", ["What", "Which", "How long", "Why", "When", "Where"])
+def test_the_summary_of_a_public_function_is_no_question(word: str) -> None:
+    assert Rule.QUESTION in _rules(f"{word} it is.", Kind.SUMMARY)
+    assert Rule.QUESTION not in _rules(f"{word} it is.")
+
+
+def test_whether_and_return_begin_a_summary() -> None:
+    assert _rules("Whether it ended.", Kind.SUMMARY) == _rules("Return what ended.", Kind.SUMMARY) == []
+
+
+def test_pure_waits_for_the_renaming() -> None:
+    assert {Rule.PURE} == SWITCHED_OFF
+    assert _rules("PURE: a plan.") == []
+
+
+def test_the_baseline_is_read_as_it_was_written() -> None:
+    counts = {"b.py": {Rule.LONG: 2}, "a b.md": {Rule.SPEECH: 1, Rule.LONG: 3}, "none.py": {Rule.LONG: 0}}
+    text = baseline.encode(counts)
+    assert baseline.parse(text) == {"a b.md": {Rule.LONG: 3, Rule.SPEECH: 1}, "b.py": {Rule.LONG: 2}}
+    assert [line.split(" =")[0] for line in text.splitlines() if "=" in line] == ['"a b.md"', '"b.py"']
+
+
+def test_a_file_above_its_baseline_and_a_new_file_are_differences() -> None:
+    found = {"old.py": {Rule.LONG: 3}, "new.py": {Rule.SPEECH: 1}}
+    above = [one for one in baseline.differences(found, {"old.py": {Rule.LONG: 2}}) if one.is_above]
+    assert above == [Difference("new.py", Rule.SPEECH, 1, 0), Difference("old.py", Rule.LONG, 3, 2)]
+
+
+def test_a_file_below_its_baseline_is_a_difference_that_lowering_removes() -> None:
+    found = {"a.py": {Rule.LONG: 1}}
+    allowed = {"a.py": {Rule.LONG: 2, Rule.SPEECH: 1}, "gone.py": {Rule.LONG: 1}}
+    differences = baseline.differences(found, allowed)
+    assert [one.is_above for one in differences] == [False, False, False]
+    assert baseline.differences(found, baseline.lowered(found, allowed)) == []
+
+
+def test_lowering_never_raises() -> None:
+    allowed = {"a.py": {Rule.LONG: 1}}
+    assert baseline.lowered({"a.py": {Rule.LONG: 2}, "b.py": {Rule.LONG: 1}}, allowed) == allowed
