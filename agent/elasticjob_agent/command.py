@@ -20,6 +20,7 @@ from elasticjob_agent.options import UsageError, build_parser
 from elasticjob_agent.remarks import remarks
 from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
 from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.server.budget import VERDICTS
 from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_api import names
 from elasticjob_api.exit_codes import ExitCode, from_worker
@@ -164,8 +165,10 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
 
 
 def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(lambda record: record.name != VERDICTS)  # `_end` logs the same with the exit code
     logging.basicConfig(
-        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", stream=sys.stderr
+        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", handlers=[handler]
     )
 
 

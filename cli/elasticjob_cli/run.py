@@ -172,7 +172,7 @@ async def _drive(run: _Run, rig: Rig) -> int:
             rig.kubelet.run(),
             follow.follow_job(rig.cluster, view),
             follow.follow_pods(rig.cluster, view, say),
-            follow.follow_events(rig.cluster, say),
+            follow.follow_events(rig.cluster, say, run.voice.recent),
             follow.follow_reports(rig.etcd, _keys(rig, view.job), view),
             keep_resource(view, run.folder),
             striker.run(),
@@ -218,7 +218,7 @@ def _conclude(run: _Run, code: int) -> bool:
     say, view = run.voice.say, run.view
     if table := rank_table(view):
         run.voice.show(table)
-    say(summary(view, elapsed_s=run.voice.elapsed_s), _TONES.get(code, Tone.BAD))
+    say(summary(view, elapsed_s=run.voice.elapsed_s, logs=run.folder.logs), _TONES.get(code, Tone.BAD))
     try:
         write_resource(run.folder, view.job)
     except OSError as error:

@@ -29,7 +29,11 @@ _NO_FILE = "<N/A>"
 _SAY_LEAVING_S = 10.0
 """Seconds that telling the others of a leave may hold up the stop of the workers."""
 
+VERDICTS = "elasticjob_agent.server.verdicts"
+"""Logger of the line about the job's end. A program with such a line of its own drops these records."""
+
 log = logging.getLogger(__name__)
+verdicts = logging.getLogger(VERDICTS)
 
 
 class Budget(Protocol):
@@ -168,7 +172,7 @@ class JobBudget:
             try:
                 step(group)
             except JobFailed as failed:
-                log.error("[%s] the job failed: %s", group.spec.role, failed)  # noqa: TRY400 - the message is the cause
+                verdicts.error("[%s] the job failed: %s", group.spec.role, failed)
                 if start_error is not None:
                     raise start_error from failed
                 group.state = WorkerState.FAILED
@@ -200,7 +204,7 @@ class JobBudget:
         outcome = self._job.outcome()
         if outcome is None or outcome.code in {ExitCode.OK, ExitCode.LEFT}:
             return seen
-        log.error("[%s] the job failed after this node was done: %s", group.spec.role, outcome.detail)
+        verdicts.error("[%s] the job failed after this node was done: %s", group.spec.role, outcome.detail)
         group.state = WorkerState.FAILED
         return RunResult(state=WorkerState.FAILED)
 

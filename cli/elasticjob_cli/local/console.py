@@ -1,5 +1,7 @@
 """The one voice of a run: our own lines with the time since the start, and the workers' lines as they wrote them.
 
+The last lines of the pods are kept for a while, so that no later line repeats them (`repeats`).
+
 A line is never torn and never blocks the event loop (`supervisor.Console` has the thread that may block). Colour
 only on a terminal, and not with NO_COLOR. Our own lines are plain ASCII but for what they quote.
 """
@@ -15,6 +17,7 @@ from enum import Enum
 from typing import TextIO
 
 from elasticjob_agent.supervisor import Console
+from elasticjob_cli.local.repeats import RecentOutput, is_end_of_job
 from elasticjob_cli.terminal import printable
 
 _RANK = b"[rank"
@@ -39,6 +42,7 @@ class Voice:
         self._console = Console(self._fd)
         self._colour = stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
         self._since_s = time.monotonic()
+        self.recent = RecentOutput()
         self._on_broken = on_broken
         self._loop = asyncio.get_running_loop()
         self._watched = _is_pipe(self._fd)
@@ -65,7 +69,9 @@ class Voice:
 
     def quote(self, pod: str, lines: bytes) -> None:
         """Whole lines that a pod's containers wrote; what names no rank gets the pod's name in front."""
-        self._write(attributed(pod, lines))
+        self.recent.note(lines)
+        if shown := attributed(pod, lines):
+            self._write(shown)
 
     def close(self) -> None:
         """Write what is waiting, for a moment at most."""
@@ -88,10 +94,14 @@ class Voice:
 
 
 def attributed(pod: str, lines: bytes) -> bytes:
-    """`lines`, each with `[rank…]` or the pod in front; the agent has put the ranks there where it has several."""
+    """`lines`, each with `[rank…]` or the pod in front; the agent has put the ranks there where it has several.
+
+    The agents' lines about the job's end are left out: the summary has their content.
+    """
     prefix = f"[{pod}] ".encode()
     # Not splitlines: it would cut at the carriage returns of progress bars too.
-    return b"".join(line if line.startswith(_RANK) else prefix + line for line in io.BytesIO(lines))
+    shown = (line for line in io.BytesIO(lines) if not is_end_of_job(line))
+    return b"".join(line if line.startswith(_RANK) else prefix + line for line in shown)
 
 
 def _is_pipe(fd: int) -> bool:

@@ -1,7 +1,7 @@
 """From the watches of a run to its view, and to a line for everything that a person wants to know.
 
-What the job does is told in the operator's own events, word for word: nothing is worded twice. What pods do
-is told from their status. Nothing is decided here.
+The job's changes are the operator's own events, word for word. Causes that a worker has written already are cut, and
+the job's end is left to the summary (`repeats`). The pods' changes come from their status. Nothing is decided here.
 """
 
 import asyncio
@@ -10,9 +10,11 @@ from typing import Any
 
 from elasticjob_api import names
 from elasticjob_api.errors import RecordError
+from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Report, decode
 from elasticjob_cli.local.console import Tone
+from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.table import describe_code
 from elasticjob_cli.local.view import RunView
 from elasticjob_etcd.protocol import Etcd
@@ -66,10 +68,15 @@ def tell_pod(before: Object | None, after: Object) -> Iterator[tuple[str, Tone]]
         yield f"pod {name} runs on {node}", Tone.PLAIN
     if phase != was and phase == "Succeeded":
         yield f"pod {name} has ended well", Tone.PLAIN
-    if phase != was and phase == "Failed" and not objects.is_terminating(after):
+    if phase != was and phase == "Failed" and not objects.is_terminating(after) and not _only_a_peer_failed(after):
         yield f"pod {name} failed: {why_failed(after)}", Tone.BAD
     if objects.is_terminating(after) and not objects.is_terminating(before or {}) and phase == "Running":
         yield f"pod {name} is being stopped", Tone.PLAIN
+
+
+def _only_a_peer_failed(pod: Object) -> bool:
+    """Return whether only its agent ended badly, because a worker on another node has failed the job."""
+    return [end["exitCode"] for _, end in _bad_ends(pod)] == [ExitCode.PEER_FAILED]
 
 
 def why_failed(pod: Object) -> str:
@@ -77,9 +84,13 @@ def why_failed(pod: Object) -> str:
     status = pod.get("status") or {}
     if status.get("reason"):
         return f"{status['reason']}: {status.get('message', '')}"
+    return "; ".join(f"{name} {_how(end)}" for name, end in _bad_ends(pod)) or "its containers ended"
+
+
+def _bad_ends(pod: Object) -> list[tuple[str, dict[str, Any]]]:
+    status = pod.get("status") or {}
     statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-    ends = [(c["name"], end) for c in statuses if (end := c["state"].get("terminated")) and end["exitCode"]]
-    return "; ".join(f"{name} {_how(end)}" for name, end in ends) or "its containers ended"
+    return [(c["name"], end) for c in statuses if (end := c["state"].get("terminated")) and end["exitCode"]]
 
 
 def _how(end: dict[str, Any]) -> str:
@@ -89,11 +100,14 @@ def _how(end: dict[str, Any]) -> str:
     return f"{how}: {end['message']}" if end.get("reason") == "StartError" else how
 
 
-async def follow_events(cluster: MemoryCluster, say: Say) -> None:
-    """Tell what the operator tells."""
+async def follow_events(cluster: MemoryCluster, say: Say, recent: RecentOutput) -> None:
+    """Write the operator's events, without causes that the pods have written already."""
     async for event in cluster.watch(Resource.EVENT):
         if event.change in {Change.LISTED, Change.ADDED, Change.MODIFIED}:
-            say(str(event.object.get("message", "")), _tone(event.object))
+            told = event.object
+            line = event_line(str(told.get("reason", "")), str(told.get("message", "")), recent)
+            if line is not None:
+                say(line, _tone(told))
 
 
 def _tone(event: Object) -> Tone:

@@ -3,8 +3,10 @@
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from elasticjob_api import names
 from elasticjob_cli.local.view import RunView, Worker
 
 _MOST_ROWS = 64
@@ -90,8 +92,8 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def summary(view: RunView, *, elapsed_s: float) -> str:
-    """Phase, counters and the root cause of the last failure, in one to three lines."""
+def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
+    """Return phase and counters; of a failed job also limit, root cause and log; of another one the last failure."""
     status = view.status
     counts = ", ".join(
         [
@@ -102,9 +104,27 @@ def summary(view: RunView, *, elapsed_s: float) -> str:
         ]
     )
     lines = [f"{status.get('phase') or 'Pending'}: {counts}"]
+    if status.get("phase") == names.Phase.FAILED:
+        lines.append(f"why: {status.get('reason')}: {_what_follows(status)}")
     if failure := status.get("lastFailure"):
-        lines.append(f"last failure: {describe_failure(failure)}")
+        kind = "root cause" if _speaks_of(failure, status) else "last failure"
+        lines.append(f"{kind}: {describe_failure(failure)}")
+        if status.get("phase") == names.Phase.FAILED:
+            lines.append(f"its log: {logs / str(failure['podName'])}")
     return "\n".join(lines)
+
+
+def _speaks_of(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Return whether the job failed by this failure; the last failure may have cost a restart only."""
+    cause = f"rank {failure.get('rank')} on {failure.get('podName')} "
+    return status.get("phase") == names.Phase.FAILED and str(status.get("message", "")).startswith(cause)
+
+
+def _what_follows(status: Mapping[str, Any]) -> str:
+    """Return the verdict, without the cause in front of it if the summary has that in a line of its own."""
+    message = str(status.get("message", ""))
+    cause, limit = message.rpartition("; ")[::2]
+    return limit if cause and _speaks_of(status.get("lastFailure") or {}, status) else message
 
 
 def _counted(count: int, noun: str, plural: str = "") -> str:

@@ -52,6 +52,17 @@ async def test_a_pipe_gets_plain_lines_and_texts_of_several_lines_are_indented()
         assert reader.read() == b"[elasticjob   0.0s] first\n  second\n[p] hello\n"
 
 
+async def test_an_agent_s_word_on_the_end_of_the_job_is_left_out_and_what_follows_it_is_not() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as reader, os.fdopen(write, "w") as stream:
+        voice = Voice(stream, environ=_TERMINAL, on_broken=lambda: None)
+        voice.quote("p", b"elasticjob-agent: rank 1 on p exited with code 7; maxRestarts 0 is used up (exit code 7)\n")
+        voice.quote("p", b"hello\n")
+        voice.close()
+        stream.close()
+        assert reader.read() == b"[p] hello\n"
+
+
 async def test_a_reader_that_goes_is_noticed_without_a_word() -> None:
     read, write = os.pipe()
     broken: list[bool] = []

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.integration.cli.runs import Cli
 
 _UNTIL_RESTARTED = """
@@ -62,6 +64,46 @@ def test_a_job_that_fails_ends_with_1_and_the_root_cause(cli: Cli) -> None:
     ended = cli.run()
     assert (ended.code, cli.status()["phase"]) == (1, "Failed")
     assert "exited with 9 in round 1: boom" in ended.out
+
+
+_RAISES = """
+import os, time
+if os.environ["RANK"] == "1":
+    raise ValueError("no such shard")
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize(("nodes", "restarts"), [(1, 0), (1, 2), (3, 0), (3, 1)])
+def test_each_attempt_tells_its_cause_once_and_the_summary_once_more(cli: Cli, nodes: int, restarts: int) -> None:
+    container = {"command": ["python", "-c", _RAISES]}
+    cli.manifest("", replicas=nodes, nprocPerNode=2, maxRestarts=restarts, container=container)
+    ended = cli.run()
+    said = [line for line in ended.out.splitlines() if "no such shard" in line]
+    written = [line for line in said if line == "[rank1] ValueError: no such shard"]
+    summed_up = [line for line in said if line.startswith("  root cause: rank 1 in pod tiny-0-")]
+    assert ended.code == 1
+    assert (len(written), len(summed_up), len(said)) == (restarts + 1, 1, restarts + 2)
+    assert ended.out.count("is used up") == 1
+    assert "elasticjob-agent:" not in ended.out
+    logged = "".join(path.read_text() for path in (cli.folder / "out").glob("logs/*/trainer/stderr.log"))
+    assert logged.count("is used up") == nodes
+
+
+def test_a_command_that_is_not_found_is_told_once_for_each_attempt_and_in_the_summary(cli: Cli) -> None:
+    cli.manifest("", maxRestarts=1, container={"command": ["no-such-command"]})
+    said = [line for line in cli.run().out.splitlines() if "no-such-command" in line]
+    assert 1 <= sum(line.startswith("[elasticjob") for line in said) <= 2
+    assert sum(line.startswith("  root cause: rank ") for line in said) == 1
+    assert len(said) <= 3
+
+
+def test_the_log_that_the_summary_names_has_the_traceback(cli: Cli) -> None:
+    cli.manifest("", nprocPerNode=2, maxRestarts=0, container={"command": ["python", "-c", _RAISES]})
+    named = re.search(r"\n  its log: (.*)\n", cli.run().out)
+    assert named is not None
+    words = "".join(path.read_text() for path in (cli.folder / named[1]).glob("*/stderr.log"))
+    assert "[rank1] ValueError: no such shard" in words
 
 
 def test_the_root_cause_is_shown_failed_and_its_peers_stopped_after_the_end(cli: Cli) -> None:

@@ -34,6 +34,13 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
             [("pod j-0-abcde failed: trainer exited with 3", Tone.BAD)],
             id="a bad end",
         ),
+        pytest.param(a_pod(), _failed(_ended(exitCode=120)), [], id="not of a pod that a failure elsewhere has ended"),
+        pytest.param(
+            a_pod(),
+            _failed(_ended(exitCode=120), _ended(exitCode=2)),
+            [("pod j-0-abcde failed: trainer exited with 120; trainer exited with 2", Tone.BAD)],
+            id="unless something else of it failed",
+        ),
         pytest.param(
             a_pod(),
             a_pod(deletionTimestamp="now"),

@@ -1,0 +1,79 @@
+"""PURE: lines that a run leaves out of its stream, because the stream or the summary has their content.
+
+The stream has each cause once: in the worker's own words, else in the operator's event. The summary alone has the
+job's end. The run folder keeps everything.
+"""
+
+import re
+from collections import deque
+
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.names import EventReason
+
+_AGENT_S_END = re.compile(rb"elasticjob-agent: .* \(exit code (\d+)\)\s*")
+_OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE, ExitCode.INTERNAL}
+"""Codes of an agent's end that is not the job's: no other line is about it."""
+_FAILURE = re.compile(r"(rank \d+ on \S+ .*? in round \d+): (.*)", re.DOTALL)
+_ROUND = re.compile(r"(round \d+: .*?; after: rank \d+ on \S+ (?:exited with|was killed by) [^:;]*): (.*)", re.DOTALL)
+_MOST_BLOCKS = 256
+_BLOCK_END = 4096
+
+
+class RecentOutput:
+    """The last output of the pods; of a large block only the end, since a cause is the last line."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._blocks: deque[bytes] = deque(maxlen=_MOST_BLOCKS)
+        self._failure = b""
+
+    def note(self, lines: bytes) -> None:
+        """Remember it, for a while."""
+        self._blocks.append(lines[-_BLOCK_END:])
+
+    def failed(self, message: str) -> None:
+        """Remember the message of the last failure."""
+        self._failure = message.encode(errors="replace")
+
+    def has(self, text: str) -> bool:
+        """Return whether a pod has written the last line of `text`."""
+        last = _last_line(text)
+        return bool(last) and any(last in block for block in reversed(self._blocks))
+
+    def is_known(self, text: str) -> bool:
+        """Return whether a pod has written it, or the last failure's message has it."""
+        return self.has(text) or (bool(_last_line(text)) and _last_line(text) in self._failure)
+
+
+def _last_line(text: str) -> bytes:
+    return (text.strip().splitlines() or [""])[-1].strip().encode(errors="replace")
+
+
+def is_end_of_job(line: bytes) -> bool:
+    """Return whether this line of a pod is its agent's line about the end of the whole job."""
+    end = _AGENT_S_END.fullmatch(line)
+    return end is not None and int(end[1]) not in _OWN_ENDS
+
+
+def event_line(reason: str, message: str, recent: RecentOutput) -> str | None:
+    """Return the line for an event of the operator; None for no line."""
+    if reason == EventReason.FAILED:
+        return None
+    if reason == EventReason.RENDEZVOUS_COMPLETED:
+        return _round_line(message, recent)
+    if reason != EventReason.WORKER_FAILED:
+        return message
+    recent.failed(message)
+    failure = _FAILURE.fullmatch(message)
+    return failure[1] if failure is not None and recent.has(failure[2]) else message
+
+
+def _round_line(message: str, recent: RecentOutput) -> str:
+    """Return the message, without the cause of the failure before the round if the stream has it."""
+    after = _ROUND.fullmatch(message)
+    if after is None:
+        return message
+    if recent.is_known(after[2]):
+        return after[1]
+    cause, _, what_follows = after[2].rpartition("; ")
+    return f"{after[1]}; {what_follows}" if cause and recent.is_known(cause) else message

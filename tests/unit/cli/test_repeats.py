@@ -1,0 +1,99 @@
+"""Lines that a run leaves out of its stream, because another line of it has the same content."""
+
+import pytest
+
+from elasticjob_api.names import EventReason
+from elasticjob_cli.local.repeats import RecentOutput, event_line, is_end_of_job
+
+_SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 is used up"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        pytest.param(f"elasticjob-agent: {_SAID} (exit code 1)", True, id="the end of the agent that had the cause"),
+        pytest.param(f"elasticjob-agent: {_SAID} (exit code 120)", True, id="of its peers"),
+        pytest.param(f"elasticjob-agent: {_SAID} (exit code 139)", True, id="of a worker that crashed"),
+        pytest.param("elasticjob-agent: too few nodes came (exit code 123)", False, id="what ended this agent alone"),
+        pytest.param("elasticjob-agent: etcd cannot be reached (exit code 124)", False, id="as an etcd that is away"),
+        pytest.param("elasticjob-agent: the closer, slot 2, is gone", False, id="no end"),
+        pytest.param(f"[rank1] {_SAID} (exit code 1)", False, id="a worker's line"),
+        pytest.param("ValueError: no (exit code 1)", False, id="also without a rank"),
+    ],
+)
+def test_an_agent_s_word_on_the_end_of_the_job_is_the_summary_s(line: str, told: bool) -> None:  # noqa: FBT001  # a table
+    assert is_end_of_job(f"{line}\n".encode()) is told
+
+
+def _recent(*blocks: bytes) -> RecentOutput:
+    recent = RecentOutput()
+    for block in blocks:
+        recent.note(block)
+    return recent
+
+
+_FAILED = "rank 3 on j-1-abcde exited with 1 in round 2"
+
+
+def test_a_cause_that_the_worker_has_written_itself_is_not_said_again() -> None:
+    recent = _recent(b"[rank3] Traceback\n[rank3] ValueError: no\n")
+    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: ValueError: no", recent) == _FAILED
+
+
+def test_of_several_lines_the_last_one_decides() -> None:
+    recent = _recent(b"[rank3] ValueError: no\n")
+    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: first\nValueError: no\n", recent) == _FAILED
+
+
+def test_a_cause_that_nobody_has_written_is_said() -> None:
+    whole = f"{_FAILED}: command 'trian.sh' not found"
+    assert event_line(EventReason.WORKER_FAILED, whole, _recent(b"[rank3] up\n")) == whole
+
+
+def test_a_failure_without_words_is_said_as_it_is() -> None:
+    assert event_line(EventReason.WORKER_FAILED, _FAILED, _recent(b"[rank3] up\n")) == _FAILED
+
+
+def test_a_cause_is_found_after_much_other_output_in_one_block() -> None:
+    recent = _recent(b"x" * 100_000 + b"\nValueError: no\n")
+    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: ValueError: no", recent) == _FAILED
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    recent = _recent(b"ValueError: no\n", *[b"y" * 5000 + b"\n"] * 1000)
+    assert not recent.has("ValueError: no")
+
+
+_ROUND = "round 3: 1 node, 2 workers; after: rank 3 on j-1-abcde exited with code 1"
+_NEXT = "failure 2 in a row before any progress, the next attempt is 1 s after it"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (f"{_ROUND}: ValueError: no; {_NEXT}", f"{_ROUND}; {_NEXT}"),
+        (f"{_ROUND}: ValueError: no", _ROUND),
+        (f"{_ROUND}: OSError: full; {_NEXT}", f"{_ROUND}: OSError: full; {_NEXT}"),
+        ("round 3: 1 node, 2 workers; after: slot 1 left", "round 3: 1 node, 2 workers; after: slot 1 left"),
+        ("round 3: 1 node, 2 workers", "round 3: 1 node, 2 workers"),
+    ],
+)
+def test_a_round_after_a_failure_does_not_tell_its_cause_again(message: str, line: str) -> None:
+    assert event_line(EventReason.RENDEZVOUS_COMPLETED, message, _recent(b"[rank3] ValueError: no\n")) == line
+
+
+def test_nor_one_that_only_the_operator_has_told() -> None:
+    recent = _recent()
+    for number in (1, 2):
+        whole = f"rank 3 on j-1-abcde exited with 127 in round {number}: command 'x' not found"
+        assert event_line(EventReason.WORKER_FAILED, whole, recent) == whole
+        assert event_line(EventReason.RENDEZVOUS_COMPLETED, f"{_ROUND}: command 'x' not found", recent) == _ROUND
+
+
+def test_the_end_of_a_failed_job_is_for_the_summary() -> None:
+    assert event_line(EventReason.FAILED, f"MaxRestartsExceeded: {_SAID}", _recent()) is None
+
+
+@pytest.mark.parametrize("reason", [EventReason.SUCCEEDED, EventReason.RESTARTING, EventReason.NODE_LOST])
+def test_every_other_event_is_said_word_for_word(reason: str) -> None:
+    assert event_line(reason, "restart 1 of the workers", _recent(b"restart 1 of the workers\n")) is not None
