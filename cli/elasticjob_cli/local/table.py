@@ -8,6 +8,7 @@ from typing import Any
 
 from elasticjob_api import names
 from elasticjob_cli.local.view import RunView, Worker
+from elasticjob_cli.views.advice import command_cure
 
 _MOST_ROWS = 64
 _SUCCEEDED = "C"
@@ -111,6 +112,8 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
         lines.append(f"{kind}: {describe_failure(failure)}")
         if status.get("phase") == names.Phase.FAILED:
             lines.append(f"its log: {logs / str(failure['podName'])}")
+            if cure := command_cure(view.job.get("spec") or {}, status):
+                lines.append(f"cure: {cure}")
     return "\n".join(lines)
 
 

@@ -1,9 +1,13 @@
 """PURE: what a person can do about a job, by the reason that its status gives. Only commands that exist are named."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Facts = Mapping[str, Any]
+
+_NOT_STARTED = {126, 127}
+_COMMAND = re.compile(r"command '.*?' (not found|cannot be executed)", re.DOTALL)
 
 _PULL = "see that the image's name is right, that the node may pull it, and spec.template.spec.imagePullSecrets"
 
@@ -53,11 +57,30 @@ def _of_run(said: _Said) -> list[str]:
     return _max_restarts(said) if said.status.get("reason") == "MaxRestartsExceeded" else _of_failure(said)
 
 
+def command_cure(spec: Facts, status: Facts) -> str:
+    """Return how to correct a command that no node could start; nothing after another failure."""
+    failure = status.get("lastFailure") or {}
+    if failure.get("exitCode") not in _NOT_STARTED or not _COMMAND.search(str(failure.get("message") or "")):
+        return ""
+    field = f"spec.template.spec.containers[{_trainer(spec)}].command"
+    return f"Correct {field}, its PATH or the image: the node has no such program that it can execute."
+
+
+def _trainer(spec: Facts) -> str:
+    containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or [{}]
+    return str(spec.get("trainerContainer") or containers[0].get("name") or 0)
+
+
 def _of_failure(said: _Said) -> list[str]:
+    if cure := command_cure(said.spec, said.status):
+        rule = "A rule of spec.failurePolicy with action FailJob and onExitCodes 126 and 127 ends such a job at once."
+        return [cure, rule]
     return [f"{said.call('logs', '--failed')} shows what the worker that failed first wrote."]
 
 
 def _max_restarts(said: _Said) -> list[str]:
+    if command_cure(said.spec, said.status):
+        return _of_failure(said)
     return [
         *_of_failure(said),
         (

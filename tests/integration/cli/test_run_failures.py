@@ -1,5 +1,6 @@
 """What a run does with jobs that fail, and with faults on request."""
 
+import json
 import re
 
 import pytest
@@ -96,6 +97,18 @@ def test_a_command_that_is_not_found_is_told_once_for_each_attempt_and_in_the_su
     assert 1 <= sum(line.startswith("[elasticjob") for line in said) <= 2
     assert sum(line.startswith("  root cause: rank ") for line in said) == 1
     assert len(said) <= 3
+
+
+def test_a_command_that_is_not_found_is_tried_again_unless_a_rule_ends_the_job(cli: Cli) -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [126, 127]}}
+    cli.manifest("", maxRestarts=1, container={"command": ["no-such-command"]})
+    again = cli.run()
+    assert (again.code, cli.status()["reason"], cli.status()["restarts"]) == (127, "MaxRestartsExceeded", 1)
+    assert "\n  cure: Correct spec.template.spec.containers[trainer].command" in again.out
+    cli.manifest("", maxRestarts=1, failurePolicy={"rules": [rule]}, container={"command": ["no-such-command"]})
+    at_once = cli.end(cli.begin("run", cli.folder / "job.yaml", "--run-dir", "second", "-o", "json"))
+    status = json.loads(at_once.out)["status"]
+    assert (at_once.code, status["reason"], status.get("restarts", 0)) == (127, "FailJobRule", 0)
 
 
 def test_the_log_that_the_summary_names_has_the_traceback(cli: Cli) -> None:

@@ -95,6 +95,34 @@ def test_every_reason_has_a_cure(reason: str) -> None:
     assert "What to do:" in said(a_job(reason=reason, message="m"))
 
 
+@pytest.mark.parametrize("folder", ["", "runs/d-1"])
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (127, "rank 0: command 'trian.sh' not found: no folder of its PATH has it"),
+        (126, "rank 0: command './train.sh' cannot be executed: Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its_empty_log(
+    code: int, message: str, folder: str
+) -> None:
+    failure = {"rank": 0, "podName": "digits-0-abcde", "round": 2, "exitCode": code, "message": message}
+    job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
+    job["spec"]["template"] = {"spec": {"containers": [{"name": "side"}, {"name": "main"}]}}
+    job["spec"]["trainerContainer"] = "main"
+    lines = describe(job, [], now_s=NOW_S, command="elasticjob", folder=folder)
+    todo = lines[lines.index("What to do:") + 1 :]
+    assert todo[0].strip().startswith("Correct spec.template.spec.containers[main].command, its PATH or the image")
+    assert "failurePolicy" in todo[1]
+    assert not any("logs" in line for line in todo)
+
+
+def test_exit_code_127_of_a_shell_is_about_its_script() -> None:
+    failure = {"rank": 0, "podName": "p", "round": 2, "exitCode": 127, "message": "sh: 1: trian.sh: not found"}
+    job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
+    assert any("logs digits -n team --failed" in line for line in said(job))
+
+
 def test_a_job_with_which_nothing_is_wrong_gets_no_advice() -> None:
     lines = said(a_job(restarts=0))
     assert lines[-1] == "Nothing has failed so far."

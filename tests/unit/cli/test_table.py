@@ -86,6 +86,14 @@ def test_the_summary_of_a_failed_job_has_the_limit_the_root_cause_and_its_log_on
     ]
 
 
+def test_the_summary_of_a_command_that_cannot_be_started_has_the_cure() -> None:
+    failure = {**_RAISED, "exitCode": 127, "message": "rank 1: command 'trian' not found: no folder of its PATH has it"}
+    view = a_view(phase="Failed", reason="MaxRestartsExceeded", message=_VERDICT, lastFailure=failure)
+    view.job["spec"] = {"template": {"spec": {"containers": [{"name": "trainer"}]}}}
+    last = summary(view, elapsed_s=1, logs=_LOGS).splitlines()[-1]
+    assert last.startswith("cure: Correct spec.template.spec.containers[trainer].command")
+
+
 def test_a_failure_that_did_not_end_the_job_is_not_its_root_cause() -> None:
     status: dict[str, Any] = {
         "phase": "Failed",
