@@ -19,7 +19,7 @@ from elasticjob_agent.supervisor import Exit, StartError
 from elasticjob_api.records import Failure
 
 STARTUP_S = 10.0
-"""Who ends so soon, and has told of no progress, counts as having failed to start."""
+"""A worker that exits within this time, and has reported no progress, has failed to start."""
 DYING_S = 10.0
 """From a traceback to the end of its process; older ones are of exceptions that were caught and logged."""
 

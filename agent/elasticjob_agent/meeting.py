@@ -15,7 +15,7 @@ from elasticjob_agent.rdzv_conf import RdzvConf
 
 ETCD_NAMES = ("etcd", "elasticjob")
 _REFUSED = {
-    "etcd-v2": "etcd's API v2 is history; --rdzv-backend etcd speaks v3 to the same servers",
+    "etcd-v2": "etcd's API v2 is history; --rdzv-backend etcd uses v3 of the same servers",
 }
 
 

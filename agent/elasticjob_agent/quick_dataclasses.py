@@ -1,11 +1,10 @@
 """Dataclasses that are made in a third of the time: each of their methods is compiled when it is first called.
 
 Up to Python 3.12 `dataclasses` compiles each method of each class by itself, some 70 µs a method, six of them for a
-frozen class. An agent has more than a hundred such classes, and needs few of their methods before something happens:
-of the time that it takes to be up that was a third. Inside `made_quickly` a method is one that stands for what
-`dataclasses` would have made: it makes that at its first call, puts it in its own place and goes on with it. How a
-class behaves is the same; only its signature is not known before the first instance. Python 3.13 makes all methods of
-a class together: there this does nothing.
+frozen class. An agent has more than a hundred such classes, and needs few of their methods before something happens.
+That was a third of the start-up time. Inside `made_quickly` each method is a placeholder. Its first call compiles the
+method of `dataclasses`, puts it in its place and calls it. A class behaves the same; only its signature is not known
+before the first instance. Python 3.13 makes all methods of a class together: there this does nothing.
 """
 
 import contextlib

@@ -19,7 +19,7 @@ _OPTIONS: dict[str, str] = {
 _VARIABLES: dict[str, str] = {
     "TORCHELASTIC_ENABLE_FILE_TIMER": "torch's file timer needs torch in the agent",
     "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": "a worker that cannot be killed is reported at once",
-    "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT": "who is done waits for the others, without a limit",
+    "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT": "a finished node waits for the others, without a limit",
     "TORCH_ELASTIC_WORKER_IDENTICAL": "ranks come with the round; there is no exchange to be saved",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "the workers' store is never shared with the agent",
     "TORCH_MP_PARALLEL_START": "workers are always started in parallel",

@@ -1,14 +1,14 @@
-"""The end of an asyncio server: whoever it has accepted comes in first, so that its owner can close that as well.
+"""The end of an asyncio server: accepted connections are handed over first, so that their owner can close them.
 
-asyncio accepts a connection in one turn of its loop and makes the transport in the next. A server that is closed in
-between has the transport made half (`Server._attach` fails, and only debug mode says so): its owner is never told of
-the connection, and nobody closes it before the collector of garbage, while whoever has dialed waits for an answer.
+asyncio accepts a connection in one turn of its loop and makes the transport in the next. If the server is closed in
+between, the transport is left half-initialised: `Server._attach` fails, and only debug mode logs it. No callback of the
+protocol runs, the socket stays open until it is garbage-collected, and the client hangs.
 """
 
 import asyncio
 
 _ARRIVING = 3
-"""Turns: the transport is made, the protocol is told, the task of a callback that is a coroutine begins."""
+"""Turns: the transport is made, the protocol is called, the task of a callback that is a coroutine begins."""
 
 
 async def stop_serving(server: asyncio.Server) -> None:

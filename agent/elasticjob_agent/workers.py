@@ -257,7 +257,7 @@ class NodeWorkers:
 
     async def _stop(self, grace_s: float, sig: signal.Signals) -> None:
         if self._starting is not None:
-            await asyncio.wait([self._starting])  # who is half started cannot be stopped; the spawn itself is atomic
+            await asyncio.wait([self._starting])  # a half-started worker cannot be stopped; the spawn itself is atomic
         await self._supervisor.stop([worker.child for worker in self._workers], sig=sig, grace_s=grace_s)
         # Failures are recorded before this node says that it is ready: the barrier is the settle window.
         await asyncio.gather(*self._settling)

@@ -6,8 +6,8 @@ The spec names every slot's pod; a thousand agents that each read it as they joi
 which makes a pod only from a spec that names it, gives what else is in there with it, and the revision at which it was
 so: the agent's first transaction is fenced by that revision. Once the spec has changed, the agent reads it after all.
 
-In an etcd that was wiped another spec may come to stand at that very revision. Its agent then enters like one whose
-slot is given away just after it has joined: nobody counts it, and the terms come with the closer's first world.
+If etcd was wiped, another spec may have the same revision. The agent then joins a slot that it does not own. The closer
+ignores it, and it receives the current terms with the closer's first world.
 """
 
 from dataclasses import dataclass

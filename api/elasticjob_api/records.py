@@ -83,7 +83,9 @@ class Slots:
     restart_window_s: float = 0.0
     """Only failures younger than this count against max_restarts; 0: all of the job's life."""
     backoff_initial_s: float = 1.0
-    """Wait after the second failure in a row before any progress; it doubles with each. The first waits not."""
+    """Delay before the restart after a second failure in a row without progress; it doubles with each, the first is
+    0.
+    """
     backoff_max_s: float = 300.0
     isolation_grace_s: float | None = None
     """`isolationGraceSeconds`: an agent that etcd has not answered for so long stops its workers; None: never."""

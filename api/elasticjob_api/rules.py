@@ -35,7 +35,7 @@ def faults(name: str, spec: JobSpec) -> Iterator[FieldFault]:
         yield FieldFault(
             "metadata.name",
             f"is {name!r}; it must be at most 51 lower-case letters, digits and '-', begin with a letter"
-            " and not end with '-': the service, the hosts and the pods are called after it",
+            " and not end with '-'; the service, the hosts and the pods are named after it",
         )
     yield from _replica_faults(spec)
     yield from _number_faults(spec)
@@ -123,7 +123,7 @@ def _template_faults(spec: JobSpec) -> Iterator[FieldFault]:
 
 
 def trainer_index(spec: JobSpec, containers: list[Any]) -> int | None:
-    """Where the trainer is among the containers; None when the name given is none of theirs."""
+    """Return the index of the trainer among the containers; None if no container has the name given."""
     if spec.trainer_container is None:
         return 0
     return next((i for i, c in enumerate(containers) if _name(c) == spec.trainer_container), None)

@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("watch", "watch", "live view of a job: nodes, ranks, cpu, memory, progress, last failure"),
         Entry("describe", "describe", "what happened to a job and why, in sentences"),
         Entry("logs", "logs", "what the workers wrote: by rank, of all, of earlier rounds, of the one that failed"),
-        Entry("timeline", "timeline", "who ran in which round, failures and gaps; text, SVG, PNG or HTML"),
+        Entry("timeline", "timeline", "workers of each round, failures and gaps; text, SVG, PNG or HTML"),
     ),
     "change": (
         Entry("scale", "change", "change the number of nodes while the job runs"),
@@ -41,7 +41,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("convert", "convert", "a PyTorchJob, another system's ElasticJob or a torchrun line as an ElasticJob"),
         Entry("crd", "crd", "print the CustomResourceDefinition"),
         Entry("completion", "completion", "print a completion script for bash, zsh or fish"),
-        Entry("version", "version", "say which version this is"),
+        Entry("version", "version", "print the version"),
     ),
 }
 ENTRIES: Mapping[str, Entry] = {entry.name: entry for group in GROUPS.values() for entry in group}

@@ -67,7 +67,7 @@ def _no_such_job(name: str, cluster: "Cluster") -> str:
         return f"{said}; `elasticjob get` lists those that there are, -n names another namespace"
     elsewhere = [job.namespace for job in jobs if job.name == name]
     if elsewhere:
-        return f"{said}, but in {', '.join(elsewhere)}; say -n {elsewhere[0]}"
+        return f"{said}, but in {', '.join(elsewhere)}; use -n {elsewhere[0]}"
     return f"{said}{_alike(name, [job.name for job in jobs if job.namespace == cluster.namespace])}"
 
 

@@ -15,7 +15,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     (f"{ExitCode.NOT_EXECUTABLE:d}", "of run: the workers' command cannot be executed"),
     (f"{ExitCode.NOT_FOUND:d}", "of run: the workers' command was not found"),
     (f"{ExitCode.INTERRUPTED:d}", "stopped by Ctrl-C"),
-    (f"{CLOSED_OUTPUT}", "nobody read the output any more"),
+    (f"{CLOSED_OUTPUT}", "the reader of the output has gone"),
     (f"{ExitCode.LEFT:d}", "stopped by SIGTERM or SIGHUP"),
 )
 """Code, and what it says."""

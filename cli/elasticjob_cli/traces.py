@@ -27,7 +27,7 @@ def traced(where: str, number: int | None) -> str:
         points = timeline.read(path.read_text(encoding="utf-8").splitlines())
     except OSError as error:
         raise NoTrace(
-            f"{path}: there is no trace to read: give the folder of a run, or the file that agents on a cluster "
+            f"{path}: there is no trace to read. Give the folder of a run, or the file that agents on a cluster "
             "write when the template sets ELASTICJOB_TRACE"
         ) from error
     found = timeline.recoveries(points)

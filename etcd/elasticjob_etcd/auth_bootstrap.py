@@ -92,7 +92,7 @@ async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admi
     try:
         while True:
             if process.returncode is not None:
-                raise ServerError(f"etcd ended with code {process.returncode}; its own log above says why")
+                raise ServerError(f"etcd ended with code {process.returncode}; its own log above has the reason")
             try:
                 if await _is_refused(client):
                     return

@@ -67,8 +67,8 @@ class _Grpc:
         """It is used from now on; raises `Forked` where it cannot be."""
         if self._is_copy:
             raise Forked(
-                "this process cannot speak to etcd: it was forked from one that did, and gRPC does not survive a fork; "
-                "start it by the method 'spawn' or 'forkserver', or fork before the first use"
+                "this process cannot use etcd: it was forked from one that did, and gRPC does not survive a fork. "
+                "Start it by the method 'spawn' or 'forkserver', or fork before the first use"
             )
         self._is_used = True
 

@@ -1,8 +1,8 @@
 """One gRPC channel to etcd with everything that calls over it share: stubs, deadline, identity, errors.
 
 All of a client's calls and streams go through one `Connection`, in one event loop; no thread is started here.
-A unary call is sent once (twice if etcd says that it judged it by outdated users, which applies nothing): an
-unknown outcome is never repaired by repeating a write.
+A unary call is sent at most once: an unknown outcome is never repaired by repeating a write. There is one exception.
+After etcd's error *auth: revision in header is old*, which applies nothing, the call is sent again.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Another way to etcd when the member at the end of the connection falls silent, long before gRPC gives it up.
 
-gRPC takes up to 13 s to notice, a lease lasts 6. So a small question that is overdue (the refresh of a lease is one
-each 2 s, so nothing is sent for this) begins a search: one more connection at a time, until one of them answers a
-read that only a member with a leader answers. Whichever answers first is gone on with, the one before by preference.
-A cluster with a single member has no other way: that is asked once, after its first stall, and then never searched.
+gRPC takes up to 13 s to notice, a lease lasts 6. So an overdue request, such as the lease refresh of each 2 s, starts a
+failover; nothing is sent for this alone. The other members are dialed one at a time and asked for a linearizable read.
+The first connection that answers is used; the current one is preferred. A cluster with a single member is dialed again
+once, after its first stall.
 """
 
 import asyncio

@@ -141,7 +141,7 @@ class LeaseKeeper:
             return self._backoff.next_s()
         self._stalled_at_s, self._unanswered_since_s = self.stalled_at_s, None
         if granted_s <= 0:
-            self.lose("etcd says that it does not exist any more")
+            self.lose("etcd reports that it does not exist any more")
         self._alive_until = sent + granted_s
         self._backoff.reset()
         return granted_s / 3

@@ -1,7 +1,7 @@
 """A prefix of etcd held in memory and kept current: watch from now on, then list, and follow, for ever.
 
-Whoever reads the prefix anyway, in a transaction of his own, gives that instead of the first list: `begin`. If he
-reads it when the watch `stands`, nothing is listed at all.
+A caller that has already read the prefix can seed the mirror with it: `begin`. If it was read after the watch was
+established (`stands`), no list is requested.
 
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)

@@ -1,8 +1,8 @@
 """Notices that certificate files were replaced, and has the connection dial again; it never touches a call itself.
 
-A gRPC channel keeps the certificate that it was opened with, and etcd lets nobody in with one that is over. Whoever
-renews the files (a kubelet with a Secret, an operator) replaces all of them at once by a symbolic link. Looking at
-three files now and then costs nothing; what was not usable is tried again at each look.
+A gRPC channel keeps the certificate that it was opened with, and etcd refuses an expired one. The component that renews
+the files (a kubelet with a Secret, an operator) replaces all of them at once by a symbolic link. Looking at three files
+now and then costs nothing; unusable files are tried again at each look.
 """
 
 import asyncio

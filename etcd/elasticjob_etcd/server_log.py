@@ -13,7 +13,7 @@ def explain(log: Path, *, port: int | None, otherwise: str) -> str:
     if "address already in use" in text:
         return f"etcd cannot listen on port {port} of this machine: another program does; choose another port"
     last = _last_words(text)
-    return f"{otherwise}; it said last: {last} (all of it: {log})" if last else f"{otherwise}; it said nothing"
+    return f"{otherwise}; its last words: {last} (all of it: {log})" if last else f"{otherwise}; it wrote nothing"
 
 
 def last_error(log: Path) -> str:

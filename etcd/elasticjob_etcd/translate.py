@@ -30,7 +30,7 @@ _DEFINITE = frozenset(
 _LEASE_GONE = "requested lease not found"
 _COMPACTED = "required revision has been compacted"
 _STRANGER = "Received http2 header with status"
-"""An answer without a word of gRPC: who is at that address is no etcd, or not yet."""
+"""An answer that is not gRPC: the address belongs to another server, or etcd is still starting."""
 _NO_SPACE = "database space exceeded"
 _LEARNER = "rpc not supported for learner"
 """A member without a vote yet, as each is for some seconds when it replaces another; it answers soon."""

@@ -45,13 +45,13 @@ class Acceptor:
 
 
 def _wanted(obj: Object) -> Object:
-    """What the user says, without what is said of it."""
+    """Return the object without `status` and `metadata.resourceVersion`: the part that the user controls."""
     metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}
 
 
 def read_status(obj: Object) -> JobStatus:
-    """What was said of the job, as far as it can be read: a newer operator may have written it.
+    """Return the stored status, as far as it can be read: a newer operator may have written it.
 
     The status of a predecessor of the same name is none: a late write of an older operator, which named no uid, may
     have landed here. That a job has ended is read from the stored status itself, whatever else of it can be read: a

@@ -99,7 +99,7 @@ class LeaderElector:
             if self.is_leader:
                 return
             if (holder := self.holder) and holder not in {said, self._lock.identity}:
-                log.info("standing by: %s holds the %s", holder, self._lock)
+                log.info("standby: %s holds the %s", holder, self._lock)
                 said = holder
             await asyncio.sleep(policy.pause_s(self._candidate, self._clock()))
 
@@ -116,7 +116,7 @@ class LeaderElector:
         for task in (work, renewal):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
-        log.warning("leading no more: the %s was not renewed in time; standing by", self._lock)
+        log.warning("no longer the leader: the %s was not renewed in time; now a standby", self._lock)
 
     async def _renew(self) -> None:
         """Renew the Lease until that fails for too long, or comes too late."""

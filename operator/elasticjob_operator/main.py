@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ui", type=_address, metavar="HOST:PORT", help="a read-only web page there, as 127.0.0.1:8081 [none]"
     )
     parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
-    parser.add_argument("--verbose", action="store_true", help="say more")
+    parser.add_argument("--verbose", action="store_true", help="log more")
     return parser
 
 

@@ -215,7 +215,7 @@ class Operator:
         return self._reconciler.rest_s(key)
 
     def _job_changed(self, key: JobKey) -> None:
-        """By somebody else: what it comes to in etcd should not be waited for there."""
+        """Note a change by a user: the watch of etcd must not gather while its effect is awaited."""
         self._rendezvous.hurry()
         self._look(key)
 
@@ -259,7 +259,7 @@ class Operator:
             self._queue.add_after(key, GATHER_S)
 
     def _spread_soft_looks(self) -> None:
-        """All have told something since the last process ended; a job's turn to say it comes about then, not now."""
+        """Schedule the first progress update of each job, spread over time: after a restart every job has changed."""
         now_s, known = asyncio.get_running_loop().time(), self._jobs.keys()
         self._softly_s.clear()
         for key in known:

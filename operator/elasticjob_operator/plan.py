@@ -93,7 +93,7 @@ def _deletion(pods: Iterable[Pod], spec_revision: int | None = None) -> tuple[De
 
 
 def _expelled(seen: Observed, status: JobStatus) -> Plan:
-    """Whoever has the job's certificate may write nothing from now on; all that there is goes when it was said why."""
+    """Revoke the job's etcd user now; delete its pods and keys once the status with the reason has been written."""
     actions: list[Action] = [Disown()] if seen.settings.etcd_tls else []
     if is_finished(seen.status):
         actions += [*_deletion(seen.pods.values()), DeletePrefix()]

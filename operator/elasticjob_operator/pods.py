@@ -109,7 +109,7 @@ def is_same(before: Pod | None, after: Pod) -> bool:
 
 
 def goes_well(before: Pod | None, after: Pod) -> bool:
-    """It has come, or got on with its start, as it was asked to: no act waits for that."""
+    """Return True if the change is normal start-up progress, which needs no action."""
     return after.live and not after.reason and (before is None or _course(before) == _course(after))
 
 

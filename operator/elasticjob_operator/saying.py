@@ -1,4 +1,4 @@
-"""Writes the status of a job, and after it the events that tell the same story. Nothing else writes either.
+"""Writes the status of a job, and after it the events of the same changes. Nothing else writes either.
 
 At most one write a second per job, and for progress, cpu and memory alone one every thirty, and with many jobs fewer
 (`Settings`). A status that is not written yet is not lost: it is judged anew from the last one that was.
@@ -29,10 +29,11 @@ from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import from_rfc3339
 
 CROWDED_S, _MOST_CROWDED_S = 2.0, 16.0
-"""While the API server has all it can do, a job's turn does not wait to be heard: it goes on, and says it later; each
-time twice as long, for a thousand jobs that ask again and again are a crowd themselves."""
+"""While the API server is saturated, a job's turn defers the status write instead of waiting for it. The delay doubles
+each time: a thousand jobs that retry would add to the load.
+"""
 _REMEMBERED = 100
-"""Events of one job that are told again as the same object; an older one begins anew."""
+"""Events of one job that are counted up as the same object when they repeat; an older one begins anew."""
 
 log = logging.getLogger(__name__)
 

@@ -78,4 +78,4 @@ def health(vitals: Vitals) -> str:
     if not vitals.running():
         return "its task has ended"
     silent = sorted(resource.value for resource, age_s in vitals.ages().items() if age_s > SILENT_S)
-    return f"nothing was heard of {', '.join(silent)} for {SILENT_S:g} s" if silent else ""
+    return f"nothing was received from {', '.join(silent)} for {SILENT_S:g} s" if silent else ""

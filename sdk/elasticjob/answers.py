@@ -17,7 +17,7 @@ _KINDS: dict[int, type[ClusterError]] = {
     422: Rejected,
 }
 _CURES: dict[type[ClusterError], str] = {
-    Forbidden: "ask whoever runs the cluster for the right to do it",
+    Forbidden: "ask an administrator of the cluster for the right to do it",
     NotFound: "check name, namespace and context",
     CrdMissing: "install the operator, or kubectl apply -f crds/elasticjob.yaml",
     AlreadyExists: "delete it first, or give another name",
@@ -31,9 +31,9 @@ def refusal(status: int, tried: str, body: bytes) -> ClusterError:
     said = _status(body)
     kind = _kind(status, said)
     words = str(said.get("message") or body[:200].decode(errors="replace")).strip() or f"HTTP status {status}"
-    cure = _CURES.get(kind, "see what the server says")
+    cure = _CURES.get(kind, "see the server's message")
     if status == _UNAUTHORIZED:
-        words, cure = "it does not know who asks", "the token or certificate of the kubeconfig has ended: log in again"
+        words, cure = "it does not know this user", "the token or certificate of the kubeconfig has ended: log in again"
     if kind is CrdMissing:
         words = f"the cluster does not know {names.PLURAL}.{names.GROUP}"
     return kind(f"cannot {tried}: {words}; {cure}")

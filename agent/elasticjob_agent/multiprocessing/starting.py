@@ -95,7 +95,7 @@ def _specs(given: dict[str, Any]) -> LogsSpecs:
     specs, log_dir = given.get("logs_specs"), given.get("log_dir")
     if specs is not None:
         if mixed := sorted({"log_dir", "redirects", "tee"} & set(given)):
-            raise TypeError(f"logs_specs says where output goes: {', '.join(mixed)} cannot be given beside it")
+            raise TypeError(f"logs_specs decides where output goes: {', '.join(mixed)} cannot be given beside it")
         if not isinstance(specs, LogsSpecs):
             raise TypeError(f"logs_specs must be a LogsSpecs, not {type(specs).__name__}")
         return specs

@@ -24,7 +24,7 @@ class Std(IntFlag):
             pairs = (pair.split(":") for pair in vm.split(","))
             return {int(rank): cls(int(value)) for rank, value in pairs}
         raise ValueError(
-            f"{vm!r} names no streams: it must be one digit from 0 to 3, as '3', "
+            f"{vm!r} names no streams. It must be one digit from 0 to 3, as '3', "
             "or a list of local rank and such a digit, as '0:3,1:2'"
         )
 

@@ -2,9 +2,9 @@
 
 Without a window all of the job's life counts, and the world's `restarts` is the number. With one the world carries
 how old each failure that counts was at the last charge (`World.charges`). Only a verdict writes that, once a round,
-so no value is written twice; whoever judges next adds the time since it first saw the value, by its own monotonic
-clock. No clock is compared with another host's. Who saw it late adds too little: a failure may count too long,
-never too short. A wiped etcd forgets the ages, and counts from nothing.
+so no value is written twice; the next closer to judge adds the time since it first saw the value, by its own monotonic
+clock. No clock is compared with another host's. A closer that saw the value late adds too little: a failure may count
+too long, never too short. A wiped etcd forgets the ages, and counts from nothing.
 """
 
 from dataclasses import dataclass

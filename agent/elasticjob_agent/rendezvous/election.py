@@ -132,7 +132,7 @@ class Election:
             try:
                 opened = await standing.stand(is_new=self._is_new and not self.quiet_until_s)
             except EtcdError as error:
-                log.warning("could not stand for closer, trying again: %s", error)
+                log.warning("could not campaign for closer, trying again: %s", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 if opened is not None:

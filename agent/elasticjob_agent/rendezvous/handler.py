@@ -236,7 +236,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         if self._proxy is not None:
             return self._proxy
         if self._offer is None:
-            raise RendezvousStateError("who this node is was not told: call offer() before next_rendezvous()")
+            raise RendezvousStateError("this node has no identity yet: call offer() before next_rendezvous()")
         profile = self._at.profile(self._offer)
         self._proxy = self._at.loop.submit(self._make_proxy(profile)).result()
         self._proxy.listen(self._on_change)

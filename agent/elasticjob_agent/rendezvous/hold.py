@@ -1,10 +1,10 @@
 """PURE: many nodes silent at once are more likely a fault of the way to etcd than deaths: wait, once, for proof.
 
-Silent is a member of the last round without a key and without proof, whose slot still is its pod's, and whose pod
-has not come back as another. Are there some on two hosts or more, and 30 % of the members at least, then nothing is
-opened or closed on their account for a while: once until all are back, whoever is the closer (the world says `held`).
-One that is lost alone, or is proved gone, is never waited for. A closer whose own lease was lost, or whose refresh had
-no answer for long, knows that etcd stalled: it waits for a single member, too.
+A member of the last round is silent if its node key is gone, no crash was confirmed, its pod still owns the slot, and
+no new incarnation has joined. If silent members are on at least two hosts and are at least 30 % of the round, the
+closer waits before it declares them lost. It waits once per membership: the world has `held` until all are back. A
+member that is lost alone or confirmed dead is never waited for. A closer whose own lease was lost, or whose refresh had
+no answer for long, infers that etcd stalled. It waits for a single member, too.
 """
 
 from collections.abc import Mapping

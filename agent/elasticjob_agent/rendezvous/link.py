@@ -5,8 +5,8 @@ or answered by another incarnation. A time-out, no route, silence, nonsense, an 
 socket that connected to itself prove nothing: dial again a few times, then the lease decides. A wrong proof costs one
 round.
 
-Who follows a closer that was proved gone has no links yet, and takes its predecessor's for granted: they stood, and
-ended with it. So of two that die at once, one of them the closer, the second is not left to its lease.
+A closer that replaces a crashed one has no links. It assumes that its predecessor had a link to every member. So a
+member that died together with the closer is confirmed by one refused dial, not by its lease.
 """
 
 from dataclasses import dataclass, replace

@@ -298,7 +298,7 @@ class RendezvousMember:
         try:
             await self._etcd.txn(txns.farewell(stay.me))
         except PASSING as error:
-            log.warning("could not say farewell; this node will count as lost when its lease ends: %s", error)
+            log.warning("could not report that this node leaves; it will count as lost when its lease ends: %s", error)
         await self._entrance.leave_nothing(stay)
         self.stay = None
         return Outcome(ExitCode.LEFT, "left in order")

@@ -90,7 +90,7 @@ def decide(view: View, spec: Slots, round_: int, seen: Seen) -> Closing:
         return closing
     silent_until_s = seen.forming_since_s + REACTION_S
     if seen.now_s < silent_until_s and (slots := unanswered(view, spec)):
-        return Closing(None, silent_until_s, f"the operator has not said yet what follows in slots {sorted(slots)}")
+        return Closing(None, silent_until_s, f"the operator has not decided yet what follows in slots {sorted(slots)}")
     return closing if _may_close_early(view, spec, ready, round_) else _last_call(view, spec, closing, seen)
 
 

@@ -1,8 +1,8 @@
 """One attempt to become the closer; in a new job it opens the first round in the same transaction.
 
-Who stands where no world was ever seen knows all that the first one takes, once it has read the spec. Written with the
-closer's key, both reach every agent as one message, and a thousand agents have one less to take in before they start.
-Anything that speaks against it, a world above all, is a fence: then only the key is asked for, as at any other time.
+A candidate in a job without a world needs only the spec to build the first one. It writes the world and the closer's
+key in one transaction, so both reach every agent as one message. The transaction is fenced by everything that rules it
+out, a world above all. If the fence holds it up, only the key is written, as at any other time.
 """
 
 from collections.abc import Callable

@@ -62,7 +62,7 @@ class StoreServer:
                     stream.write(json.dumps(_answer(self._store, json.loads(line))).encode() + b"\n")
                     stream.flush()
             except OSError as error:
-                log.debug("who asked the store has gone: %s", error)
+                log.debug("the client of the store has gone: %s", error)
 
 
 def _answer(store: InMemoryStore, request: dict[str, Any]) -> dict[str, Any]:

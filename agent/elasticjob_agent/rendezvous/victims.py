@@ -1,8 +1,9 @@
-"""PURE: whether the words of a failure are those of a victim, whose peer was gone, or late, before it.
+"""PURE: whether an error message shows that a worker failed because a peer had crashed or stalled.
 
-A rank that is cut off says so within milliseconds, often before the cause has ended; one that gives up waiting is no
-more to blame. What a program says of its own (a full disk, no memory, a bug) must never match: a victim is the root
-cause only if nobody else failed. Texts are those of the kernel, Python, gRPC, PyTorch 2 (store, gloo, NCCL) and JAX.
+A rank that is cut off reports it within milliseconds, often before the cause has ended. One that gives up waiting is no
+more to blame. A fault of the program itself (a full disk, no memory, a bug) must never match: a victim is the root
+cause only if no other worker failed. Texts are those of the kernel, Python, gRPC, PyTorch 2 (store, gloo, NCCL) and
+JAX.
 """
 
 import re

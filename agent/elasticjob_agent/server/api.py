@@ -457,7 +457,7 @@ class SimpleElasticAgent(ElasticAgent):
         except multiprocessing.SignalException:
             raise
         except Exception:
-            log.exception("the exit barrier failed; the result of this node stands")
+            log.exception("the exit barrier failed; the result of this node is unchanged")
 
     @contextlib.contextmanager
     def _success_told_on_signal(self, result: RunResult) -> Iterator[None]:

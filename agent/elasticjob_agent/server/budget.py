@@ -216,7 +216,7 @@ class JobBudget:
         while not (self._job.is_closed() or self._job.stop_order() or inbox.is_urgent):
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                log.warning("could not tell the others within %g s that this node leaves", _SAY_LEAVING_S)
+                log.warning("could not report within %g s that this node leaves", _SAY_LEAVING_S)
                 return
             inbox.wait(left_s)
 

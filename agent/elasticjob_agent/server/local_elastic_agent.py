@@ -251,8 +251,8 @@ def _check_fork(spec: WorkerSpec, start_method: str | None) -> None:
     over_etcd = callable(spec.entrypoint) and isinstance(spec.rdzv_handler, JobRendezvous)
     if over_etcd and resolve_method(start_method) == "fork":
         raise ValueError(
-            "start_method 'fork' cannot be used with a rendezvous over etcd: this process speaks gRPC, which does not "
-            "survive a fork, and the workers would hold its connections open; use 'spawn' or 'forkserver'"
+            "start_method 'fork' cannot be used with a rendezvous over etcd. gRPC does not survive a fork, "
+            "and the workers would hold this process's connections open. Use 'spawn' or 'forkserver'"
         )
 
 

@@ -94,7 +94,7 @@ def parse(message: bytes) -> Event:
             return Exited(int(number), end)
         case "done", [request]:
             return Done(int(request))
-    raise AssertionError(f"the starter said {message!r}, which no version of it can")
+    raise AssertionError(f"the starter sent {message!r}, which no version of it can")
 
 
 def words(kind: str, *numbers: int, of: Iterable[int] = ()) -> bytes:

@@ -39,7 +39,7 @@ def _suspend(job: "ElasticJob", _: argparse.Namespace) -> str:
         return "is suspended already"
     job.suspend()
     seconds = job.spec.graceful_shutdown.seconds
-    return f"is being suspended: workers are told and get {seconds:g} s, then the pods go; resume lets it go on"
+    return f"is being suspended: workers are notified and get {seconds:g} s, then the pods go; resume lets it go on"
 
 
 def _resume(job: "ElasticJob", _: argparse.Namespace) -> str:
@@ -92,7 +92,7 @@ PAGES: Mapping[str, Page] = {
     ),
     "resume": _page("Let a suspended job go on, with new pods.", _resume, (("resume digits", ""),)),
     "restart": _page(
-        "Restart all workers once, as for a planned change: they are told and may save. Pods stay, nothing is charged.",
+        "Restart all workers once, as for a planned change: they may save first. Pods stay, nothing is charged.",
         _restart,
         (("restart digits", ""),),
     ),

@@ -34,7 +34,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 PAGES = {
     "describe": Page(
-        description="Say in sentences what a job is doing, what happened to it and why, and what to do about it.",
+        description="Describe in sentences what a job is doing, what happened to it and why, and what to do about it.",
         examples=(
             ("describe digits", ""),
             ("describe digits -n team -o json", "the facts, for programs"),

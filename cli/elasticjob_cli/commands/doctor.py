@@ -101,9 +101,9 @@ def show(finding: Finding, *, columns: int | None) -> None:
 PAGES = {
     "doctor": Page(
         description=(
-            "Check what has to be right for jobs to run: this machine, kubeconfig, API server, CRD, your rights, a\n"
-            "trial job (dry run, nothing is created), clocks, operator and its rights, etcd, versions, jobs, images.\n"
-            "What is wrong has its cure on the line below; what you may not look at is skipped."
+            "Check that jobs can run: this machine, kubeconfig, API server, CRD, your rights, a trial job (dry run,\n"
+            "nothing is created), clocks, operator and its rights, etcd, versions, jobs, images.\n"
+            "Each fault has its cure on the line below; checks that you have no right to are skipped."
         ),
         examples=(
             ("doctor", ""),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from elasticjob import Cluster, ElasticJob, LogLine
 
 _NOTES = """\
-Rounds are told apart by the time of their lines, so --round and --previous need a node's log that goes so far back.
+Rounds are separated by the time of their lines, so --round and --previous need a node's log that goes so far back.
 A pod that is gone has taken its log along; of the last failure the job's status keeps the last words.
 """
 
@@ -138,7 +138,7 @@ def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
 PAGES = {
     "logs": Page(
         description=(
-            "What the workers wrote: of all ranks in order of time, of one, of an earlier round, or of the worker\n"
+            "Print the workers' output: of all ranks in order of time, of one, of an earlier round, or of the worker\n"
             "that failed. Lines of the agent itself have the pod's name in front."
         ),
         examples=(

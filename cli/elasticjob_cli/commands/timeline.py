@@ -87,7 +87,7 @@ def _plain(value: object) -> object:
 PAGES = {
     "timeline": Page(
         description=(
-            "Show who ran in which round, why each round began, failures, and the gaps in which nobody trained.\n"
+            "Show which workers ran in each round, why it began, failures, and the gaps without training.\n"
             "Of a job on a cluster, or of a run on this machine by its folder."
         ),
         examples=(

@@ -28,8 +28,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 PAGES = {
     "version": Page(
-        description="Say which version this is. `elasticjob doctor` compares it with the operator's.",
-        examples=(("version", ""), ("version --long", "what it speaks and runs with")),
+        description="Print the version. `elasticjob doctor` compares it with the operator's.",
+        examples=(("version", ""), ("version --long", "also its API version and its Python")),
         configure=_configure,
         run=_run,
     )

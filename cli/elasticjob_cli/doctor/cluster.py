@@ -47,7 +47,7 @@ def check_crd(patient: Patient) -> Iterator[Finding]:
         return
     said = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
     if (said.get("Established") or {}).get("status") != "True":
-        why = (said.get("NamesAccepted") or {}).get("message") or "the API server has not said why"
+        why = (said.get("NamesAccepted") or {}).get("message") or "the API server gives no reason"
         yield fail("CRD", f"{_CRD} is not established: {why}", f"kubectl describe crd {_CRD}")
         return
     yield _compared(found)

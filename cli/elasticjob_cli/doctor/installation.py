@@ -66,7 +66,7 @@ def _image(deployment: Mapping[str, Any]) -> str:
 def _versions(patient: Patient, image: str) -> Iterator[Finding]:
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     if not tag or not tag.lstrip("v")[:1].isdigit():
-        yield skip("versions", f"this program is {patient.version}; the operator's tag {tag or 'latest'} tells none")
+        yield skip("versions", f"this program is {patient.version}; the operator's tag {tag or 'latest'} has none")
     elif tag.lstrip("v") != patient.version:
         yield warn(
             "versions", f"this program is {patient.version}, the operator {tag}", "install the same version of both"
@@ -91,7 +91,7 @@ def waiting(pod: Mapping[str, Any]) -> str:
     for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         state = (each.get("state") or {}).get("waiting") or {}
         if state.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
-            return f"{state['reason']}: {state.get('message') or 'no more was said'}"
+            return f"{state['reason']}: {state.get('message') or 'no message'}"
     scheduled = [c for c in status.get("conditions") or () if c["type"] == "PodScheduled" and c["status"] == "False"]
     return f"{scheduled[0].get('reason')}: {scheduled[0].get('message')}" if scheduled else ""
 

@@ -1,4 +1,4 @@
-"""Checks of the jobs that there are: whom nobody has taken up, who runs badly, whose images cannot be pulled."""
+"""Checks of existing jobs: not picked up by an operator, degraded, image pull errors."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -97,7 +97,7 @@ def _target(kind: Kind, given: str, job: ElasticJob, text: str) -> int:
     if given:
         raise InvalidFault(f"--inject {text}: {given!r} is not {form}N with a whole number N")
     if kind is Kind.SCALE:
-        raise InvalidFault(f"--inject {text}: how many nodes? say scale:N")
+        raise InvalidFault(f"--inject {text}: how many nodes? Write scale:N")
     return min(1, _count(kind, job) - 1)
 
 
@@ -107,7 +107,7 @@ def _when(given: str, text: str) -> When:
             return AtShare(percent)
     elif match := _SECONDS.fullmatch(given):
         return AfterSeconds(float(match[1]))
-    raise InvalidFault(f"--inject {text}: {given!r} is no moment; say a share of the progress, 50%, or seconds, 5s")
+    raise InvalidFault(f"--inject {text}: {given!r} is no moment; give a share of the progress, 50%, or seconds, 5s")
 
 
 def _count(kind: Kind, job: ElasticJob) -> int:

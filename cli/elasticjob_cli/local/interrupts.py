@@ -65,7 +65,7 @@ class Interrupts:
 
     def output_closed(self) -> None:
         """Nobody reads what we say."""
-        self._ask(Ask("nobody reads the output any more", CLOSED_OUTPUT))
+        self._ask(Ask("the reader of the output has gone", CLOSED_OUTPUT))
 
     async def unless_asked(self, work: Awaitable[T]) -> T:
         """The result of `work`; once asked to stop, `work` is cancelled and Interrupted raised."""

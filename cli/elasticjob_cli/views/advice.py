@@ -23,7 +23,7 @@ def advice(meta: Facts, spec: Facts, status: Facts, *, command: str, folder: str
     where = f" -n {meta['namespace']}" if meta.get("namespace") not in {None, "default"} else ""
     said = _Said(command, name, where, spec, status)
     if not phase:
-        return [f"`{command} doctor` tells whether an operator runs and watches this namespace."]
+        return [f"`{command} doctor` shows whether an operator runs and watches this namespace."]
     if phase == "Suspended":
         return [f"`{command} resume {name}{where}` lets it go on."]
     found = _BY_REASON.get(reason)
@@ -96,13 +96,13 @@ def _pull(said: _Said) -> list[str]:
 
 def _unschedulable(said: _Said) -> list[str]:
     return [
-        f"No node has room: `kubectl describe pod {said.pod()}{said.where}` says what is missing.",
+        f"No node has room: `kubectl describe pod {said.pod()}{said.where}` shows what is missing.",
         f"{said.call('scale', '--replicas N')} makes do with fewer nodes, if minReplicas allows it.",
     ]
 
 
 def _etcd(said: _Said) -> list[str]:
-    return [f"`{said.command} doctor` tells whether etcd runs; running workers go on meanwhile."]
+    return [f"`{said.command} doctor` shows whether etcd runs; running workers go on meanwhile."]
 
 
 def _unreachable(said: _Said) -> list[str]:
@@ -135,7 +135,7 @@ def _deadline(_: _Said) -> list[str]:
 def _backoff(said: _Said) -> list[str]:
     return [
         (
-            "Pods failed more often than spec.backoffLimit allows; their own ends say why: "
+            "Pods failed more often than spec.backoffLimit allows; the reasons are in their own ends: "
             f"`kubectl get pods -l elasticjob.io/job-name={said.name}{said.where}`."
         ),
         *_of_failure(said),

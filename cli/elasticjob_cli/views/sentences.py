@@ -35,7 +35,7 @@ def describe(
 def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any], now_s: float) -> str:
     name, phase = f"{meta.get('namespace', 'default')}/{meta.get('name')}", str(status.get("phase") or "")
     if not phase:
-        return f"{name} was created, and no operator has said anything about it yet."
+        return f"{name} was created, and no operator has written its status yet."
     if phase in _ENDED:
         return f"{name} has {phase.lower()}{_took(status)}."
     if phase == "Suspended":
@@ -61,7 +61,7 @@ def _took(status: Mapping[str, Any]) -> str:
 def _trouble(status: Mapping[str, Any]) -> Iterator[str]:
     if status.get("reason"):
         verdict = "Why" if status.get("phase") in _ENDED else "It does not run as wished"
-        yield f"{verdict}: {status['reason']}: {_sentence(str(status.get('message') or 'no more was said'))}"
+        yield f"{verdict}: {status['reason']}: {_sentence(str(status.get('message') or 'no message'))}"
     elif status.get("message"):
         yield _sentence(str(status["message"]))
 
@@ -80,7 +80,7 @@ def _progress(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
     share = f" ({told['percentage']} %)" if told.get("percentage") is not None else ""
     metrics = "".join(f", {name} {value}" for name, value in (told.get("metrics") or {}).items())
     at_s = moment(told.get("lastUpdatedTime"))
-    when = "" if at_s is None else f", as told {age(now_s - at_s)} ago"
+    when = "" if at_s is None else f", as reported {age(now_s - at_s)} ago"
     yield f"The training has done step {told['step']}{of}{share}{metrics}{when}."
 
 

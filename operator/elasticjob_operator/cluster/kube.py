@@ -375,4 +375,4 @@ async def _load(settings: client.Configuration) -> None:
 def _require_told(resource: Resource, never_told: list[str]) -> None:
     if never_told:
         example, count = never_told[0], len(never_told)
-        raise WatchDied(f"the watch of {resource.value} has not told of {count} for {PATIENCE_S:g} s: {example}, …")
+        raise WatchDied(f"the watch of {resource.value} has not shown {count} for {PATIENCE_S:g} s: {example}, …")

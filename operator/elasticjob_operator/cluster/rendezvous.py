@@ -1,9 +1,8 @@
 """The operator's view of `/elasticjob/<cluster>/`: one mirror for all jobs, split by job.
 
 What it shows of a job is what etcd held at `revision`, never half of a revision. An outage makes it old, never
-wrong; a wipe is seen as a new store. It reads only; what is written through its `etcd` is seen without delay, while
-of a thousand agents' reports it is told in gulps. Of a job that takes more than its allowance it shows that, and the
-spec: nothing else of what it says counts.
+wrong; a wipe is seen as a new store. It reads only. Writes through its `etcd` are visible immediately; reports from
+agents are delivered in batches. For a job over its etcd quota only the spec and the excess are visible.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """How many requests go to the API server at once, and whether there is a crowd: what jobs wait for goes first.
 
-Statuses and events never may hold up jobs, so they have a little room of their own, and less while the others take all
-of theirs: an API server at its limit has better things to do. For one event loop; the clock is monotonic, in seconds.
+Writes of statuses and events have a smaller limit of their own. It shrinks while requests for pods and services wait,
+so they cannot delay the creation of pods. For one event loop; the clock is monotonic, in seconds.
 """
 
 import asyncio

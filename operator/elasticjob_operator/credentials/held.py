@@ -1,6 +1,6 @@
-"""The authority in use: exchanged while the operator runs for a renewed one of the same key, and for no other.
+"""The certificate authority in use; it can be replaced at run time by a renewed certificate for the same key.
 
-Another key is another authority, and an etcd that runs does not trust it: etcd reads what it trusts at its start alone.
+Another key is another authority. A running etcd does not trust it: etcd reads its trust anchors only when it starts.
 """
 
 import logging
@@ -27,6 +27,6 @@ class Held:
         elif found.trusted != self._refused:
             self._refused = found.trusted
             log.warning(
-                "the secret of the certificate authority has another one by now, which etcd does not trust yet; "
-                "going on with the one before; the page Certificates and permissions has the steps to change over"
+                "the Secret of the certificate authority has another one, which etcd does not trust yet. The old one "
+                "stays in use. The page Certificates and permissions has the steps to change over"
             )

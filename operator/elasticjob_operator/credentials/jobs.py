@@ -109,7 +109,7 @@ class JobCredentials:
             self._users, self._whole = set(await self._accounts.users()), set()
             self._audit.forget()
             self._guarded = store
-            log.info("etcd lets nobody in without a certificate; it has %d users", len(self._users))
+            log.info("etcd refuses clients without a certificate; it has %d users", len(self._users))
 
     def forget_etcd(self) -> None:
         """Another process may have changed etcd's users since: read them again before anything is done."""

@@ -115,4 +115,6 @@ def _own_namespace() -> str:
     try:
         return _OWN_NAMESPACE.read_text().strip()
     except OSError as error:
-        raise CredentialsError(f"not in a pod ({error}); --secrets-namespace says where the secrets are") from error
+        raise CredentialsError(
+            f"not in a pod ({error}); --secrets-namespace names the namespace of the secrets"
+        ) from error

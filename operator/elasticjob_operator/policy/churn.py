@@ -1,9 +1,9 @@
 """PURE: how long a slot waits for its next pod when its pods go as soon as they come, for reasons that do not count.
 
-What the cluster or a person does to pods is never charged, so no budget ends such a loop. The first `FREE` pods in a
-row of which none lasted are replaced at once: no drain and no hand is that quick. Each later replacement waits twice as
-long as the one before, as a kubelet waits with a container that crashes; a pod that has run for `LASTED_S` ends the
-row. What failed and counts does not wait: backoffLimit ends it. A pod that was never created is not in the row: the
+Pods that the cluster or a person removes are never charged, so no budget ends such a loop. The first `FREE` pods in a
+row of which none lasted are replaced at once: no drain and no person is that quick. Each later replacement waits twice
+as long as the one before, as with a kubelet's crash loop. A pod that has run for `LASTED_S` ends the row. A pod that
+failed and counts does not wait: backoffLimit ends the loop. A pod that was never created is not in the row: the
 creation itself backs off (`creation_backoff`).
 """
 

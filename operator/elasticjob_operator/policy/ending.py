@@ -33,7 +33,7 @@ def how_it_ended(pod: Pod) -> str:
     code = "" if pod.exit_code is None else f"exit code {pod.exit_code}"
     facts = ", ".join(fact for fact in ("" if pod.reason in PLAIN else pod.reason, code) if fact)
     words = _WORDS.get(pod.reason, _cause(pod))
-    said = f"{words} ({facts})" if words and facts else words or facts or "nobody said why"
+    said = f"{words} ({facts})" if words and facts else words or facts or "no reason is known"
     return f"{said}: {pod.message.strip()}"[:MESSAGE_LIMIT] if pod.message.strip() else said
 
 

@@ -71,6 +71,6 @@ def owned_by_another(obj: Object, installation: str) -> Event:
     named = installation_of(obj)
     whose = f"it belongs to installation {named}" if named else "its pods were made by another installation"
     message = (
-        f"installation {installation} leaves the job alone: {whose}; the page Operations tells how to hand it over"
+        f"installation {installation} leaves the job alone: {whose}; the page Operations has the steps to hand it over"
     )
     return Event(EventReason.OWNED_BY_ANOTHER, message, warning=True)

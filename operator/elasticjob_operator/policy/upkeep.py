@@ -1,7 +1,7 @@
-"""PURE: when a new process does again what its predecessor did: apply a job's service and budget, tell its progress.
+"""PURE: when a new process repeats what its predecessor did: apply a job's service and budget, write its progress.
 
-It does not know what stands there, or how old that is, so it says it all again; but not of a thousand jobs at once,
-when it has just begun and others wait for it. What a pod that is created now needs waits for nothing.
+A restarted operator does not know whether the objects are current, so it applies them again. It spreads this over time
+to keep the queue short after its start. Objects that a pod needs which is created now are applied at once.
 """
 
 import zlib

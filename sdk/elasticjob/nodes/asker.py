@@ -32,7 +32,7 @@ from elasticjob_etcd.server import EtcdServer
 
 _AGAIN_S = 0.25
 _OPEN = (
-    "the nodes of this call share no secret: whoever reaches their etcd can run code on them; "
+    "the nodes of this call share no secret: any client of their etcd can run code on them; "
     "set ELASTICJOB_CALL_SECRET_FILE to the same secret on all of them"
 )
 T = TypeVar("T")

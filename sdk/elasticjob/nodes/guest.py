@@ -1,7 +1,7 @@
-"""A node that joins: finds the asker by the rendezvous' etcd, gets function and terms, and minds that the asker lives.
+"""A node that joins: finds the asker by the rendezvous' etcd, gets function and terms, and watches the asker.
 
-The one connection to the asker stands for the whole call: when it ends without the asker's last word, so does this
-node's part. A network that loses it silently is noticed by the kernel's keep-alive within half a minute.
+One connection to the asker lasts for the whole call: when it ends without the asker's last message, so does this node's
+part. A network that loses it silently is noticed by the kernel's keep-alive within half a minute.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s
     With a secret only an asker that has it is believed, whatever etcd says.
     """
     etcd, key = EtcdClient(endpoint), invitation_key(rdzv_id)
-    trouble = f"nobody calls for {rdzv_id!r}"
+    trouble = f"no node calls for {rdzv_id!r}"
     try:
         async with asyncio.timeout(within_s - waited_s), Mirror(etcd, key) as found:
             while True:

@@ -29,7 +29,7 @@ def nobody(namespace: Namespace, tmp_path: Path) -> Command:
 def test_who_has_no_rights_is_told_which_and_whom_to_ask(nobody: Command) -> None:
     ended = nobody("get", code=1)
     read_in_order(
-        ended.err, ("cannot list jobs: ", 'cannot list resource "elasticjobs"', "ask whoever runs the cluster")
+        ended.err, ("cannot list jobs: ", 'cannot list resource "elasticjobs"', "ask an administrator of the cluster")
     )
 
 

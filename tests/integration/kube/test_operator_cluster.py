@@ -213,7 +213,7 @@ async def test_a_watch_that_never_tells_what_is_listed_is_dead(
         assert await listed(stream) == ["a"]
         clock.now_s += PATIENCE_S
         feed.listed(Resource.POD)
-        with pytest.raises(WatchDied, match="the watch of pods has not told of 1 for 120 s: a"):
+        with pytest.raises(WatchDied, match="the watch of pods has not shown 1 for 120 s: a"):
             await listed(stream)
 
 

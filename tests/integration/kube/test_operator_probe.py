@@ -97,7 +97,7 @@ async def test_the_probe_is_green_until_a_watch_is_dead(namespace: Namespace, mo
 
         await aeventually(ended, within_s=30, what="the end of its task")
         assert await asyncio.to_thread(probe, url) == 503
-        assert "has not told of 1 for 120 s: digits" in repr(running.failure)
+        assert "has not shown 1 for 120 s: digits" in repr(running.failure)
 
 
 def cluster_has_pods(namespace: Namespace) -> bool:

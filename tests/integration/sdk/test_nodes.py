@@ -412,7 +412,7 @@ def test_too_few_nodes_are_told_in_words(nodes: Nodes) -> None:
 
 
 def test_a_node_that_nobody_calls_says_so(nodes: Nodes) -> None:
-    with pytest.raises(NoRendezvous, match=f"nobody calls for '{nodes.rdzv_id}', after 0.2 s; call launch_nodes"):
+    with pytest.raises(NoRendezvous, match=f"no node calls for '{nodes.rdzv_id}', after 0.2 s; call launch_nodes"):
         join_nodes(nodes.endpoint, rdzv_id=nodes.rdzv_id, join_timeout_s=0.2)
 
 
@@ -477,7 +477,7 @@ def test_another_user_who_has_the_port_already_is_not_met_and_told_of(
     told = f"what listens at 127.0.0.1:{port} is of the user with uid 65534"
     try:
         with other_user.listening(port):
-            with pytest.raises(NoRendezvous, match=f"nobody calls for .*{told}"):
+            with pytest.raises(NoRendezvous, match=f"no node calls for .*{told}"):
                 join_nodes(nodes.endpoint, rdzv_id=nodes.rdzv_id, join_timeout_s=0.5)
             caplog.clear()
             nodes.join()

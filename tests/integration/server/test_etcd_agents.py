@@ -98,7 +98,7 @@ def test_an_agent_in_a_fork_of_a_process_that_ran_one_ends_at_once_with_the_cure
     command = [sys.executable, "-c", FORK, etcd_server.endpoint.targets[0], run_id]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
     assert ended.stdout.split() == ["SUCCEEDED", "1"]
-    assert "RendezvousConnectionError: the rendezvous ended: this process cannot speak to etcd" in ended.stderr
+    assert "RendezvousConnectionError: the rendezvous ended: this process cannot use etcd" in ended.stderr
     assert "start it by the method 'spawn' or 'forkserver'" in ended.stderr
 
 

@@ -61,7 +61,7 @@ def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [
-        ({}, "team/digits was created, and no operator has said anything about it yet."),
+        ({}, "team/digits was created, and no operator has written its status yet."),
         ({"phase": "Suspended"}, "team/digits is suspended: it has no pods; its counters and history are kept."),
         (
             {"phase": "Running", "reason": "Suspending", "message": "2 pods still to stop"},

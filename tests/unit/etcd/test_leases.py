@@ -29,7 +29,7 @@ async def test_a_lease_that_etcd_does_not_know_is_lost() -> None:
     lease = replace(store.grant(1), ttl_s=0.03)
     keeper = LeaseKeeper(MemoryEtcd(store), lease)
     store.revoke(lease.id)
-    assert await lost(keeper) == f"lease {lease.id:x} is lost: etcd says that it does not exist any more"
+    assert await lost(keeper) == f"lease {lease.id:x} is lost: etcd reports that it does not exist any more"
 
 
 async def test_a_lease_not_refreshed_for_its_ttl_is_lost() -> None:

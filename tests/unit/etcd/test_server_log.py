@@ -10,12 +10,14 @@ from elasticjob_etcd.server_log import explain, last_error, rejects_flag
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("", "it ended; it said nothing", id="empty"),
-        pytest.param("\n\n", "it ended; it said nothing", id="blank lines"),
-        pytest.param("first\nlast words\n\n", "it ended; it said last: last words (all of it: {log})", id="plain"),
-        pytest.param('{"msg": "no", "error": "bad"}', "it ended; it said last: no: bad (all of it: {log})", id="JSON"),
-        pytest.param('{"msg": cut', 'it ended; it said last: {{"msg": cut (all of it: {log})', id="half JSON"),
-        pytest.param("[1]", "it ended; it said last: [1] (all of it: {log})", id="other JSON"),
+        pytest.param("", "it ended; it wrote nothing", id="empty"),
+        pytest.param("\n\n", "it ended; it wrote nothing", id="blank lines"),
+        pytest.param("first\nlast words\n\n", "it ended; its last words: last words (all of it: {log})", id="plain"),
+        pytest.param(
+            '{"msg": "no", "error": "bad"}', "it ended; its last words: no: bad (all of it: {log})", id="JSON"
+        ),
+        pytest.param('{"msg": cut', 'it ended; its last words: {{"msg": cut (all of it: {log})', id="half JSON"),
+        pytest.param("[1]", "it ended; its last words: [1] (all of it: {log})", id="other JSON"),
         pytest.param(
             'x\n{"msg": "discovery failed", "error": "listen tcp: bind: address already in use"}\nbye',
             "etcd cannot listen on port 2379 of this machine: another program does; choose another port",
@@ -41,5 +43,5 @@ def test_the_last_error_is_found_above_a_stack(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_missing_is_no_error(tmp_path: Path) -> None:
-    assert explain(tmp_path / "etcd.log", port=0, otherwise="it ended") == "it ended; it said nothing"
+    assert explain(tmp_path / "etcd.log", port=0, otherwise="it ended") == "it ended; it wrote nothing"
     assert not rejects_flag(tmp_path / "etcd.log", "unsafe-no-fsync")

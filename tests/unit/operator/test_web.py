@@ -72,7 +72,7 @@ async def test_an_operator_whose_task_has_ended_is_not_alive() -> None:
 async def test_an_operator_that_hears_nothing_of_a_watch_for_long_is_not_alive() -> None:
     operator = Operator()
     operator.ages = {Resource.JOB: 1.0, Resource.POD: SILENT_S + 1}
-    assert await asked(operator, "/healthz") == (503, {"operator": "nothing was heard of pods for 1800 s"})
+    assert await asked(operator, "/healthz") == (503, {"operator": "nothing was received from pods for 1800 s"})
 
 
 async def test_an_operator_that_has_not_listed_everything_is_alive_and_not_ready() -> None:

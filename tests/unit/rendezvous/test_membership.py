@@ -169,7 +169,7 @@ def shrunk() -> AView:
 def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_no_longer(job: AView) -> None:
     waiting = decide(job, 2, seen(7.0, forming_since_s=6.5))
     assert (chosen(waiting), waiting.until_s) == (None, 6.5 + REACTION_S)
-    assert waiting.why == "the operator has not said yet what follows in slots [2]"
+    assert waiting.why == "the operator has not decided yet what follows in slots [2]"
     assert chosen(decide(job, 2, seen(6.5 + REACTION_S, forming_since_s=6.5))) == [0, 1]
 
 

@@ -156,7 +156,7 @@ def test_b_004_37_time_out_and_errors_of_the_barrier_change_nothing(
     own = spec(Node(InMemoryStore(), 0, 2, RendezvousStoreInfo("m", 1)))
     result = ScriptedAgent(own, [SUCCEEDED], exit_barrier_timeout=0).run()
     assert (result.state, len(result.return_values)) == (SUCCEEDED, 2)
-    assert "the exit barrier failed; the result of this node stands" in caplog.text
+    assert "the exit barrier failed; the result of this node is unchanged" in caplog.text
 
 
 def test_b_004_38_and_k_004_04_failed_run_waits_at_no_barrier() -> None:

@@ -20,7 +20,7 @@ from tests.unit.operator.builders import pod
         ({"exit_code": 143, "disrupted": True}, "the cluster ended it (exit code 143)"),
         ({"reason": "InitContainerFailed", "message": "fetch"}, "InitContainerFailed: fetch"),
         ({"exit_code": 128, "reason": "StartError"}, "its container could not be started (StartError, exit code 128)"),
-        ({}, "nobody said why"),
+        ({}, "no reason is known"),
     ],
 )
 def test_an_end_is_told_in_words_with_the_facts_behind_it(fields: dict[str, Any], words: str) -> None:
