@@ -77,7 +77,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The state of a job's rendezvous; written by compare-and-swap only (design: "Who may write the world")."""
+    """The state of a job's rendezvous; written by compare-and-swap only (docs/architecture/rendezvous.md)."""
 
     state: State
     round: int

@@ -1,23 +1,30 @@
-"""docs/architecture/ names what there is: every file and test that it cites, every key, every transaction."""
+"""docs/architecture/ compared with the code: cited files and tests, keys, transactions, states, actions, tasks."""
 
 import inspect
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
 import pytest
 
+from elasticjob_agent import node
 from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.keys import Keys, Kind
+from elasticjob_api.names import Phase
 from elasticjob_etcd.protocol import Txn
+from elasticjob_operator import operator
 from elasticjob_operator import txns as operator_txns
+from elasticjob_operator.actions import Action
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "architecture"
 PAGES = sorted(FOLDER.glob("*.md"))
-BASES = (ROOT, ROOT / "agent" / "elasticjob_agent")
-"""A path is from the root of the repository, or from the agent's package."""
+PACKAGES = ("agent/elasticjob_agent", "operator/elasticjob_operator")
+BASES = (ROOT, *(ROOT / package for package in PACKAGES))
+"""A path is from the root of the repository, or from the package of the agent or the operator."""
 _PATH = re.compile(r"`(?!P/)([\w.-]+(?:/[\w.*-]+)*(?:/|\.py|\.yaml|\.toml|\.c|\.md))(?:::(\w+))?`")
 _KEY = re.compile(r"^\| `(P/[^`]+)` \|", re.MULTILINE)
 _EXAMPLES = {"<slot>": "0001", "<incarnation>": "0000000a", "<round>": "1", "<local rank>": "0"}
@@ -74,3 +81,57 @@ def makes_a_txn(module: ModuleType, function: object) -> bool:
     """It is the module's own, and returns a transaction."""
     own = getattr(function, "__module__", "") == module.__name__
     return own and inspect.signature(function).return_annotation is Txn  # type: ignore[arg-type]
+
+
+def page(name: str) -> str:
+    """Return the text of a page."""
+    return (FOLDER / f"{name}.md").read_text()
+
+
+def rows(name: str) -> list[str]:
+    """Return the code span that begins each row of a page's tables."""
+    return re.findall(r"^\| `([^`]+)` \|", page(name), re.MULTILINE)
+
+
+TASK = re.compile(r"create_task\(.*?name=\"([^\"]+)\"")
+
+
+def test_the_agent_s_page_has_each_state_of_the_workers() -> None:
+    assert [state.name for state in Workers if state.name not in rows("agent")] == []
+
+
+def test_the_agent_s_page_has_the_tasks_of_its_loop() -> None:
+    made = set(TASK.findall(inspect.getsource(node))) - {"node", "end of etcd", "agent"}
+    assert made
+    assert made - set(rows("agent")) == set()
+
+
+def test_the_operator_s_page_has_each_of_its_tasks() -> None:
+    made = set(TASK.findall(inspect.getsource(operator)))
+    assert made
+    assert made - set(rows("operator")) == set()
+
+
+def test_the_operator_s_page_has_each_action() -> None:
+    actions = [action.__name__ for action in get_args(Action)]
+    assert actions
+    assert [name for name in actions if name not in rows("operator")] == []
+
+
+def test_the_operator_s_page_has_each_phase() -> None:
+    assert [phase for phase in Phase if phase not in rows("operator")] == []
+
+
+def test_the_agent_s_page_has_each_pure_module_of_the_rendezvous() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [pure] = [each["source_modules"] for each in contracts if each["name"] == "the rendezvous decides without I/O"]
+    paths = [module.removeprefix("elasticjob_agent.").replace(".", "/") + ".py" for module in pure]
+    assert [path for path in paths if path not in rows("agent")] == []
+
+
+def test_every_finding_that_a_test_names_is_on_the_page() -> None:
+    named = (ROOT / "tests/unit/rendezvous/test_findings.py").read_text()
+    numbers = set(re.findall(r"test_finding_(\d+)_", named)) | set(re.findall(r'^    "(\d+): ', named, re.MULTILINE))
+    findings = page("rendezvous").split("## Findings")[1]
+    assert numbers
+    assert numbers - set(re.findall(r"^\| (\d+) \|", findings, re.MULTILINE)) == set()

@@ -1,6 +1,6 @@
-"""What a model check found wrong in simpler protocols, as histories: each goes right here.
+"""Histories that broke simpler protocols; each goes right here.
 
-The numbers are those of rendezvous-model.md §1 and §1b. The verbs are explained in `sim/play.py`.
+The numbers are the findings of docs/architecture/rendezvous.md. The verbs are explained in `sim/play.py`.
 """
 
 import pytest

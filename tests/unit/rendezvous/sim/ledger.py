@@ -1,4 +1,4 @@
-"""What must hold in every history, checked at the revision at which it happens. Numbers: rendezvous-model.md §4.
+"""The invariants of docs/architecture/rendezvous.md, checked at the revision at which each event happens.
 
 The ledger reads the store's own history, never what an agent believes; the workers tell it what they start.
 """
