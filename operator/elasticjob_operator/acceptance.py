@@ -1,4 +1,4 @@
-"""PURE: an object of the API server as a job that can be acted on, or the sentence that says why not."""
+"""PURE: an object of the API server as a job that can be acted on, or the reason why not."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from elasticjob_operator.render.checks import check
 
 
 def accept(obj: Object, said: JobStatus | None = None) -> ElasticJob:
-    """The job; InvalidSpec or RenderError when nobody can act on it. `said` is its status where that is known."""
+    """Return the job; raise InvalidSpec or RenderError if it cannot be acted on. `said`: its status, if known."""
     found = parse_stored_job(_wanted(obj))
     check(found)
     return replace(found, status=said or read_status(obj))

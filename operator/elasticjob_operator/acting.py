@@ -52,7 +52,7 @@ class Turn:
     store: int
     again_in_s: list[float] = field(default_factory=list)
     news: list[Event] = field(default_factory=list)
-    """What was done that no status tells."""
+    """Actions that no status shows."""
 
 
 class Actor:
@@ -125,7 +125,7 @@ class Actor:
         except Forbidden as error:
             if action.resource is Resource.SERVICE:
                 raise
-            # A role of before the upgrade: the job runs as well without one, so it is said and not tried again.
+            # A role of before the upgrade: the job runs as well without one, so it is logged and not tried again.
             log.warning("%s: %s", turn.key, error)
         turn.ledger.applied[action.resource] = action.body
 
@@ -151,7 +151,7 @@ class Actor:
         except AlreadyExists:
             log.info("%s: pod %s is there already", turn.key, name)
         except ClusterUnavailable:
-            raise  # nobody knows whether it was created: it will be looked for
+            raise  # its creation is unknown: it will be looked for
         except ClusterError:
             ledger.refused(name)
             raise
@@ -212,7 +212,7 @@ class Actor:
 
     async def _write_spec(self, turn: Turn, action: act.WriteSpec) -> None:
         if action.spec_revision == 0 and not await self.job_is_there(turn.key):
-            return  # a job that was deleted must not get a first spec: nobody would delete it again
+            return  # a job that was deleted must not get a first spec: it would never be deleted
         for name in action.proposed:
             turn.ledger.propose(name)  # before the transaction: it may land although its answer is lost
         if await self._write(turn, txns.write_spec(turn.keys, action)):
@@ -225,7 +225,7 @@ class Actor:
         return result.succeeded
 
     async def job_is_there(self, key: JobKey) -> bool:
-        """The API server, not a cache, has this very job, and nobody has asked for its deletion."""
+        """Return True if the API server, not a cache, has this very job and its deletion was not requested."""
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
         return found is not None and objects.uid_of(found) == key.uid and not objects.is_terminating(found)
 

@@ -1,9 +1,9 @@
 """PURE: the end of a job that was deleted: no pod, no spec; slots emptied, pods deleted, the prefix last.
 
 The caller has read the job from the API server: it is being deleted, or is gone, or is another of the same name.
-The prefix goes only when nothing of the job runs, so that no agent writes into it afterwards; and only if the job
-is this installation's. With certificates a pod is waited for as long as its grace lasts: a finalizer may keep a
-pod for ever, and somebody may have a copy of its certificate.
+The prefix goes only when nothing of the job runs, so that no agent writes into it afterwards. The job must be this
+installation's. With certificates a pod is waited for only as long as its grace lasts. A finalizer may keep a pod for
+ever, and its certificate may have been copied.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What can go wrong in the operator, as one tree.
+"""The operator's errors, as one tree.
 
 OperatorError
 ├── ClusterError            the API server said no, or did not answer

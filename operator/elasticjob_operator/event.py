@@ -1,4 +1,4 @@
-"""Something worth telling a person, as a record; `render/event.py` makes a Kubernetes object of it."""
+"""An event for people, as a record; `render/event.py` makes a Kubernetes object of it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How all jobs together stand and have spent their time, by namespace; no label names a job.
+"""The state of all jobs together and how they have spent their time, by namespace; no label names a job.
 
 Time is accounted when a job's standing changes and when somebody asks, so a job that runs for days undisturbed
 grows its figure at every look. A job that is gone keeps what it has spent: counters never fall.

@@ -1,4 +1,4 @@
-"""PURE: how a job stands for the metrics: what its time is spent on, and how its agents are.
+"""PURE: the state of a job for the metrics: what its time is spent on, and how its agents are.
 
 Coarser than the status on purpose: five states of an agent, three of a job's time, the same for every job.
 """
@@ -39,7 +39,7 @@ class Standing:
 
 
 def standing(seen: Observed) -> Standing:
-    """How the job stands now."""
+    """Return the job's state now."""
     return Standing(_spent(seen), Counter(_agents(seen)))
 
 

@@ -52,7 +52,7 @@ def of_etcd_key(key: str) -> JobKey | None:
 
 
 def parse(etcd_key: str) -> ParsedKey | None:
-    """Return what a job's key says below its prefix; None for any other key."""
+    """Return the parsed part of a job's key below its prefix; None for any other key."""
     return Keys("/".join(etcd_key.split("/", _PARTS)[:_PARTS])).parse(etcd_key)
 
 

@@ -1,7 +1,7 @@
-"""Runs one candidate of the election: it holds the Lease and leads, or stands by; see `policy.leader_election`.
+"""Runs one candidate of the election: it holds the Lease and leads, or is a standby; see `policy.leader_election`.
 
-Unlike client-go, a candidate that has lost the Lease does not end its process: it stands by, with its caches as they
-are, and may lead again.
+Unlike client-go, a candidate that has lost the Lease does not end its process. It becomes a standby, with its caches as
+they are, and may lead again.
 """
 
 import argparse

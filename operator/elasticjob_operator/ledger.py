@@ -1,7 +1,7 @@
-"""What this process knows of one job beyond its caches: which names are its own, and what it has seen to be gone.
+"""A process's knowledge of one job beyond its caches: which names are its own, and which pods it has seen go.
 
-A pod's name may be created only by the process that wrote it into the map, at most once, and never after the
-API server said that it is not there. All of this is lost with the process, on purpose: a new process owns no
+A pod's name may be created only by the process that wrote it into the map, at most once. It is never created after the
+API server reported that it does not exist. All of this is lost with the process, on purpose: a new process owns no
 name, so it looks before it believes a cache. Only the job's own worker touches its ledger.
 """
 
@@ -84,16 +84,16 @@ class Ledger:
     failed_creation: FailedCreation | None = None
     """The last attempt to create pods, if it failed."""
     status: JobStatus | None = None
-    """As last written by this process: newer than what the job's cache says."""
+    """As last written by this process: newer than the job's cache."""
     status_written_s: float = float("-inf")
     unheard: int = 0
     """How often in a row a status was not written, because the API server had all it can do."""
     said_softly: bool = False
-    """That write told of progress and samples alone: whoever sees it come back has nothing to do."""
+    """That write changed progress and samples alone: its echo needs no action."""
     node_looked_s: dict[str, float] = field(default_factory=dict)
     """Uid of a pod that is stuck → when its node was last looked at."""
     told: dict[Event, tuple[float, int]] = field(default_factory=dict)
-    """Event → when it was first told (wall clock: it is written into the event), and how often."""
+    """Event → when it was first written (wall clock: it is a field of the event), and how often."""
     pace: Pace = field(default_factory=Pace)
     memory: Memory = field(default_factory=Memory)
     history: tuple[RoundStatus, ...] | None = None
@@ -129,7 +129,7 @@ class Ledger:
         self.ours.add(name)
 
     def exists(self, name: str, monotonic_s: float) -> None:
-        """The API server said that it is there."""
+        """Note that the API server has it."""
         self.ours.discard(name)
         self.unanswered.discard(name)
         self.coming_since_s[name] = monotonic_s
@@ -145,7 +145,7 @@ class Ledger:
             self.gone_uids.add(uid)
 
     def state_of(self, name: str, monotonic_s: float) -> NameState:
-        """What is known of a name that the pod cache does not have."""
+        """Return the state of a name that the pod cache does not have."""
         if name in self.vanished:
             return NameState.NEVER_CREATED if name in self.unanswered else NameState.VANISHED
         if name in self.ours:

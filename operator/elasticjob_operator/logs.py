@@ -1,7 +1,7 @@
 """The operator's log: our own sentences, and of kopf's only what is news.
 
-kopf tells every handled event, and while the API server is away every attempt to reach it, a line a second for
-each watch. Of the attempts one line a minute is enough to see that it is so.
+kopf logs every handled event. While the API server is away it logs every attempt to reach it, a line a second for each
+watch. Of the attempts one line a minute is enough to see that it is so.
 """
 
 import json

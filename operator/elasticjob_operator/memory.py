@@ -1,7 +1,7 @@
-"""What the operator remembers of records that go: last reports, the pods of members, who was lost from a round.
+"""Records that the operator remembers after they go: last reports, the pods of members, nodes lost from a round.
 
 Agents take their keys with them, and two changes may come as one. Nothing here decides anything: it only lets the
-status speak of what was seen. Lost with the process; the status that is written then has to do.
+status show what was seen. Lost with the process; the status that is written then has to do.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ class Memory:
     """Of the last round that lost any."""
     membership: Membership | None = None
     began: Report | None = None
-    """The first report of the last round that told of progress: how fast it goes is measured from there."""
+    """The first report of the last round with progress: the speed is measured from there."""
 
     def note(self, view: View, pods: Mapping[str, Pod]) -> None:
         """Take in what is seen now."""

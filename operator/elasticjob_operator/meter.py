@@ -1,4 +1,4 @@
-"""What the operator counts and measures, without knowing who wants to know: here nobody does.
+"""The interface of the operator's counts and measurements; this implementation drops them.
 
 `metrics.py` gives the figures to Prometheus; `elasticjob run` needs none. No method may raise or wait.
 """
@@ -21,7 +21,7 @@ class Meter:
         """A round became active."""
 
     def recovered(self, recovered: Recovered) -> None:
-        """All agents of a round have told how long its steps took them."""
+        """Record a round's steps, once all agents have reported how long they took."""
 
     def stands(self, key: JobKey, standing: Standing | None) -> None:
         """How a job stands, at each of its turns; None when it is gone."""
@@ -33,7 +33,7 @@ class Meter:
         """An agent's report came through the watch."""
 
     def heard(self, resource: Resource) -> None:
-        """A watch has told something, or was listed anew."""
+        """Record that a watch delivered something, or was listed anew."""
 
     def etcd_leases_revoked(self, count: int) -> None:
         """So many leases of etcd had no key, and were ended."""

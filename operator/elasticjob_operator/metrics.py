@@ -1,8 +1,8 @@
 """The operator's figures for Prometheus; the only file that imports its client.
 
-No label names a job: there are thousands of them, and they come and go. What can be counted anew (jobs by phase, age of
-a watch) is counted when somebody asks, so that it is the truth after every deletion and restart; counters begin at 0
-with the process, as Prometheus expects.
+No label names a job: there are thousands of them, and they come and go. Gauges (jobs by phase, age of a watch) are
+computed at each scrape, so that they are right after every deletion and restart. Counters begin at 0 with the process,
+as Prometheus expects.
 """
 
 import time
@@ -102,13 +102,13 @@ class PrometheusMeter(Meter):
         return generate_latest(self._registry)
 
     def ages(self) -> dict[Resource, float]:
-        """Seconds since each watch was last heard of."""
+        """Seconds since each watch last delivered something."""
         return {resource: self._clock() - at_s for resource, at_s in self._heard_s.items()}
 
     # Meter
 
     def status_written(self, key: JobKey, before: JobStatus, after: JobStatus, *, age_s: float | None) -> None:
-        """Counters follow the status, which never tells a change twice."""
+        """Counters follow the status, which never shows a change twice."""
         space = key.namespace
         if not before.conditions:
             self._created.labels(space).inc()

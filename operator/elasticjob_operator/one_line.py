@@ -1,4 +1,4 @@
-"""PURE: words of strangers in one line, without what a terminal obeys: nobody who reads ours is shown a forged one."""
+"""PURE: untrusted text in one line, without control characters of a terminal: a reader is never shown a forged line."""
 
 
 def one_line(text: str, most: int | None = None) -> str:

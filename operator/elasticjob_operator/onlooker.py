@@ -1,4 +1,4 @@
-"""Who looks on at the reconciler's work, and changes nothing: by default nobody. `ui.Board` does, for the web page.
+"""The interface of an observer of the reconciler; this one ignores all. `ui.Board` is that of the web page.
 
 No method may raise or wait; what is given is read, never changed.
 """

@@ -126,7 +126,7 @@ class Operator:
 
     @property
     def is_leader(self) -> bool:
-        """It acts; if not, it stands by: its caches are as warm, and it writes nothing."""
+        """It leads; if not, it is a standby: its caches are as warm, and it writes nothing."""
         return self._leads and (self._elector is None or self._elector.is_leader)
 
     async def run(self) -> None:
@@ -190,7 +190,7 @@ class Operator:
         return None if job is None else unread_allowance(job.get("spec") or {}, nodes=len(self._pods.of(key)))
 
     def phases(self) -> Counter[tuple[str, str]]:
-        """How many jobs there are, by namespace and phase; the leader alone counts them."""
+        """Return the number of jobs by namespace and phase; the leader alone counts them."""
         if not self.is_leader:
             return Counter()
         return Counter((job.namespace, phase) for job, phase in self._jobs.phases())
@@ -220,7 +220,7 @@ class Operator:
         self._look(key)
 
     def _look(self, key: JobKey) -> None:
-        """A leader begins with a look at every job, so a candidate that stands by notes none."""
+        """A leader begins with a look at every job, so a standby notes none."""
         if self._leads and self._is_watched(key):
             self._queue.add(key)
 
@@ -254,7 +254,7 @@ class Operator:
         self._reconciler.pod_deleted(key, name, uid)
 
     def _look_soon(self, key: JobKey) -> None:
-        """For what nobody waits for: a job's pods come and start one by one, and each is told twice and more."""
+        """Queue the job a little later: its pods come and start one by one, and each changes several times."""
         if self._leads and self._is_watched(key):
             self._queue.add_after(key, GATHER_S)
 

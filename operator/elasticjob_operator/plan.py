@@ -1,8 +1,8 @@
 """PURE: what the operator does next for one job: (what is seen, fresh names) → actions, status, when to look again.
 
 A plan is made from state alone, never from the event that woke it, and planning again from the outcome gives
-nothing to do. It either writes the spec or acts on the map that is written: a pod is created or deleted only
-from a map that came back through the watch.
+nothing to do. It either writes the spec or acts on the written map. A pod is created or deleted only from a map that
+came back through the watch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,7 +55,7 @@ from elasticjob_operator.render.service import render_service
 from elasticjob_operator.revision import Revision
 
 _SAID_WITHIN_S = 1.0
-"""What is said of a job has been written by then, if the API server answers."""
+"""A job's status has been written by then, if the API server answers."""
 
 
 def plan(seen: Observed, ids: Ids) -> Plan:
@@ -181,8 +181,8 @@ def _deletions(seen: Observed, owners: dict[int, Owner]) -> Iterator[Action]:
 
     The spec is read again before they go, later than they were sighted.
 
-    Without any map, of a job that is to run, only pods of another template: the others will be adopted. A map that was
-    restored is older than the pods: as long as a slot's own pod may be gone, no other pod of its slot goes.
+    Without any map, of a job that is to run, only pods of another template: the others will be adopted. A restored map
+    is older than the pods. So as long as a slot's own pod may be gone, no other pod of its slot is deleted.
     """
     named = {owner.name for owner in owners.values()}
     unclear = {slot for slot, owner in owners.items() if owner.standing in {Standing.TO_LOOK, Standing.GONE}}

@@ -1,7 +1,7 @@
 """PURE: one pod as the policies see it, read from Kubernetes' JSON.
 
-Missing or odd parts of a pod read as "not known": a pod's status comes from kubelets of every age, and
-nothing in it may crash the reconciler. Nothing here decides anything.
+Missing or odd parts of a pod read as "not known". A pod's status comes from kubelets of every age, and nothing in it
+may crash the reconciler. Nothing here decides anything.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _REJECTED = "Pod was rejected"
 
 INIT_FAILED = "InitContainerFailed"
 _REASON_LIMIT, _MESSAGE_LIMIT = 128, 4096
-"""A kubelet keeps 4 KiB of what a container says."""
+"""A kubelet keeps 4 KiB of a container's termination message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Pod:
     agent_image: str = ""
     """Image that its agent comes from; empty where the pod's own image has the agent."""
     phase: str = "Pending"
-    """Ended with the trainer: a sidecar that runs on is nobody's progress."""
+    """Ended with the trainer: a sidecar that runs on is no progress."""
     lingers: bool = False
     """The trainer has ended, and another container has not."""
     terminating: bool = False
@@ -64,12 +64,12 @@ class Pod:
     running_since_s: float | None = None
     """Start of the trainer container, or of the pod when that is not known."""
     ended_s: float | None = None
-    """When the trainer, or an init container that failed, has ended; None where no kubelet told it."""
+    """When the trainer, or an init container that failed, has ended; None where no kubelet reported it."""
     node_name: str = ""
     exit_code: int | None = None
     """Of the trainer container, once it has ended."""
     reason: str = ""
-    """The most telling word there is: why it ended, or why it does not start."""
+    """The most specific reason: why it ended, or why it does not start."""
     message: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Type → status."""
@@ -85,17 +85,17 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        """Runs or may yet run, and nobody has asked for its end."""
+        """True if it runs or may yet run, and its end was not requested."""
         return not self.ended and not self.terminating
 
     @property
     def running(self) -> bool:
-        """Its containers run, and nobody has asked for its end."""
+        """True if its containers run, and its end was not requested."""
         return self.live and self.phase == "Running"
 
     @property
     def troubled(self) -> bool:
-        """Not running, and the cluster says why: it is not expected soon."""
+        """True if it does not run and the cluster gives a reason: it is not expected soon."""
         return self.phase == "Pending" and bool(self.reason)
 
 
@@ -219,7 +219,7 @@ def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Map
 
 
 def _failed_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """An init container that failed: the others then never start, and say nothing."""
+    """An init container that failed: the others then never start, and have no status."""
     if status.get("phase") != "Failed" or status.get("reason"):
         return None
     for container in status.get("initContainerStatuses") or []:

@@ -1,7 +1,7 @@
-"""One job's turn: observe, plan, act, say. Level-triggered: it never knows what woke it, and may be repeated.
+"""One job's turn: observe, plan, act, write the status. It is level-triggered and may be repeated.
 
-Whatever is awaited here may be the last thing that this process does; so everything that must survive is in
-etcd or in the API server before anything depends on it.
+Any await here may be the last thing that this process does. So everything that must survive is in etcd or in the API
+server before anything depends on it.
 """
 
 import logging
@@ -132,7 +132,7 @@ class Reconciler:
         self._speaker.begin_anew()
 
     def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
-        """The watch told that a pod is gone: the only proof of it that needs no question."""
+        """Note that the watch reported a pod as gone: the only proof that needs no request."""
         if (ledger := self._ledgers.get(key)) is not None:
             ledger.missing(name, uid)
 
@@ -199,7 +199,7 @@ class Reconciler:
         said = self._turn(key).ledger.status
         if claimed is None or said is None or is_finished(said) or not has_ended(claimed):
             return claimed
-        # Little is kept of a job whose status says that it has ended. We have not said so: it may have to go on.
+        # Little is kept of a job whose status shows that it has ended. We have not said so: it may have to go on.
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
         return found if found is not None and objects.uid_of(found) == key.uid else None
 

@@ -1,8 +1,8 @@
 """PURE: what all pods of one life of a job have in common, and a short hash of the part that the spec gives.
 
 A life lasts from the start or a resume to the next suspension or the end. The hash is made of the spec, not of the
-rendered pod: a new version of the operator may render the same spec in another way, and must not replace running
-pods for that. Fields that may change while pods run (graces, budgets) are not part of it.
+rendered pod. A new version of the operator may render the same spec in another way, and must not replace running pods
+for that. Fields that may change while pods run (graces, budgets) are not part of it.
 """
 
 import hashlib

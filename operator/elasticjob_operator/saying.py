@@ -43,7 +43,7 @@ _node_state = all_but(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_perce
 
 
 def _same_but_samples(one: JobStatus, other: JobStatus) -> bool:
-    """What else would differ is worth a write at once."""
+    """Any other difference is written at once."""
     return _job_state(one) == _job_state(other) and [*map(_node_state, one.nodes)] == [*map(_node_state, other.nodes)]
 
 
@@ -69,7 +69,7 @@ class Speaker:
         self._began_s = clocks.monotonic()
 
     def begin_anew(self) -> None:
-        """As a new process: what was written by another one meanwhile is told again in each job's turn."""
+        """Begin as a new process: events of another one's writes are repeated in each job's turn."""
         self._began_s = self._clocks.monotonic()
 
     async def say(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
@@ -95,7 +95,7 @@ class Speaker:
         return ledger.status_written_s + self._settings.status_period_s
 
     def _soft_from_s(self, key: JobKey, ledger: Ledger) -> float:
-        """A process that has not told anything of a job yet is a new one: its predecessor's jobs have their turns."""
+        """A process that has written nothing of a job yet is a new one: its predecessor's jobs have their turns."""
         if ledger.status is not None:
             return ledger.status_written_s + self._settings.soft_period_s(self._jobs())
         return self._began_s + upkeep_in_s(key.uid, jobs=self._jobs(), a_second=self._settings.soft_writes_per_s)
@@ -106,7 +106,7 @@ class Speaker:
         self._meter.status_written(key, before, after, age_s=age_s)
 
     async def _correct(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
-        """Write it again if something else stands there: a late write of a process that ended, or a hand.
+        """Write it again if the API server has another status: a late write of an ended process, or of a person.
 
         Once for each version of the object: an API server that does not store all of it is no reason to go on.
         """
@@ -154,7 +154,7 @@ class Speaker:
                 while len(ledger.told) > _REMEMBERED:
                     del ledger.told[next(iter(ledger.told))]
             except ClusterError as error:
-                # Events are told once; the status says the same, and stays.
+                # Events are written once; the status has the same content, and stays.
                 log.warning("%s: the event %s could not be written: %s", key, event.reason, error)
 
 

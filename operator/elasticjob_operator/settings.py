@@ -1,4 +1,4 @@
-"""What the operator is told about itself and its surroundings; constant while it runs."""
+"""The operator's settings about itself and its surroundings; constant while it runs."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Settings:
     agent_image_pull_secrets: tuple[str, ...] = ()
     """Names of secrets, in the job's namespace, with which that image is pulled."""
     etcd_tls: bool = False
-    """Etcd lets nobody in without a certificate: each job has one of its own."""
+    """Etcd refuses clients without a certificate: each job has one of its own."""
     records_memory: int = 128 << 20
     """Bytes of this process for the records of all jobs: a quarter of what the chart gives it."""
     status_period_s: float = 1.0

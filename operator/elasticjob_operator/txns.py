@@ -1,7 +1,7 @@
 """PURE: the operator's transactions, each with the comparisons that make it safe to be late or repeated.
 
 Every write of the spec compares the spec's and the world's mod_revision as planned from; the plan never writes
-after a final world. So the history of the spec is a chain, whoever died in between.
+after a final world. So the history of the spec is a chain, whichever process died in between.
 """
 
 from elasticjob_api.keys import Keys

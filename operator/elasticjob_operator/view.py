@@ -46,7 +46,7 @@ class View:
     empty: bool = True
     """There is no key at all."""
     excess: str = ""
-    """What the job takes of etcd beyond its allowance; then nothing of it but the spec is shown."""
+    """The job's excess over its allowance in etcd; then nothing of it but the spec is shown."""
 
     @property
     def final(self) -> bool:

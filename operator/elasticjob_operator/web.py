@@ -74,7 +74,7 @@ class Web:
 
 
 def health(vitals: Vitals) -> str:
-    """What is wrong, or nothing."""
+    """Return the fault, or nothing."""
     if not vitals.running():
         return "its task has ended"
     silent = sorted(resource.value for resource, age_s in vitals.ages().items() if age_s > SILENT_S)

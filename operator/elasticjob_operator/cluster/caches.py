@@ -1,9 +1,9 @@
-"""What the watches of jobs and pods have shown: jobs as they were, pods parsed; never the truth of this moment.
+"""Caches of the watches of jobs and pods: jobs as they were, pods parsed; never the truth of this moment.
 
 A list made anew after a broken watch drops what it does not have, but not of namespaces that could not be listed.
-That is no proof of deletion, because a list may be older than the watch was. Only a DELETED event is, and it is told to
-`on_deleted`. What a list shows in the version that is known already is no change: ten thousand pods are listed again
-every few minutes.
+That is no proof of deletion, because a list may be older than the watch was. Only a DELETED event is, and it is passed
+to `on_deleted`. An object that a list shows in its known version is no change: ten thousand pods are listed again every
+few minutes.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""PURE: what is kept of a job that has ended: what decides when it, and its pods, are deleted, and what is said of it.
+"""PURE: the part of an ended job that is kept: it decides when the job and its pods are deleted, and has its status.
 
 Thousands of them may stay for years, and none is started again. So they take nothing of what jobs may take that run.
 """

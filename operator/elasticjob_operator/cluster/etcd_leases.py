@@ -51,7 +51,7 @@ class EtcdLeases:
             await asyncio.sleep(self._look_s if is_over else self._look_in_flood_s)
 
     async def _look(self) -> bool:
-        """End what is nobody's; False if more is to be expected, or etcd did not answer."""
+        """End leases without an owner; return False if more are to be expected, or etcd did not answer."""
         try:
             async with self._connect() as admin:
                 revoked = await self._sweep(admin)

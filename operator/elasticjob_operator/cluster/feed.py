@@ -1,9 +1,9 @@
-"""From the watches of the API server to whoever follows a kind: the newest change of each object that waits.
+"""Delivers changes from the watches of the API server to the subscribers of a kind, the newest of each object.
 
-A watch must not wait for its followers, so a feed never blocks and never refuses; and of an object that changes while
-nobody takes it, one version waits, whoever floods it. What arrives before anybody follows is dropped: a follower begins
-with a list of its own, made after it has subscribed. A watch that had to begin anew does not tell what was deleted in
-between; so a follower is asked, now and then, to list again.
+A watch must not wait for its followers, so a feed never blocks and never refuses. Only the newest version of an object
+waits, however often it changes. Changes before the first subscription are dropped: a follower begins with a list of its
+own, made after it has subscribed. A watch that had to begin anew does not report deletions in between. So a follower is
+asked, now and then, to list again.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
 
 SETTLE_S = 2.0
-"""A watch that begins anew tells all objects one by one; the list that follows it waits for most of them."""
+"""A watch that begins anew delivers all objects one by one; the list that follows it waits for most of them."""
 
 
 class Subscription:
@@ -88,17 +88,17 @@ class Feed:
             follower.put(event)
 
     def listed(self, resource: Resource) -> None:
-        """A watch has begun anew: whatever was deleted since it last looked is not told."""
+        """Ask the followers to list again: a watch has begun anew and does not report earlier deletions."""
         for follower in self._followers[resource]:
             follower.list_again_in(self._settle_s)
 
     def begin(self, resource: Resource, versions: Mapping[str, str]) -> None:
-        """A follower has made his first list, of these versions by namespace: what comes after is to be told."""
+        """Note a follower's first list, of these versions by namespace: later changes are to be delivered."""
         if not (begun := self._beginning(resource)).done():
             begun.set_result(versions)
 
     async def begun(self, resource: Resource) -> Mapping[str, str]:
-        """Wait for `begin`: before that nothing is worth telling."""
+        """Wait for `begin`: before that nothing need be delivered."""
         return await asyncio.shield(self._beginning(resource))
 
     def _beginning(self, resource: Resource) -> "asyncio.Future[Mapping[str, str]]":

@@ -1,7 +1,7 @@
 """What each job holds in etcd and has written lately, and what of it the operator keeps in its own memory.
 
 Everything that is seen of etcd passes here once. A job that was beyond its allowance stays so until nothing of it is
-left and its writes are forgotten; what it says of itself counts for nothing meanwhile, and nothing of it is kept.
+left and its writes are forgotten. Meanwhile its records are ignored, and nothing of it is kept.
 
 All jobs together have a budget. When they take more, the job goes that takes the most for its size.
 """
@@ -115,7 +115,7 @@ class Footprints:
         return must
 
     def forget(self) -> None:
-        """Etcd is listed anew: what it holds is told again; what was written stays."""
+        """Begin a new list of etcd: its keys are counted again; the bytes written stay."""
         self._kept, self._must_list = 0, False
         for job in self._jobs.values():
             job.sizes, job.held, job.kept, job.refused = {}, 0, 0, 0

@@ -1,8 +1,8 @@
-"""Whether a watch still tells what there is: what lists show must have come through the watch as well.
+"""Whether a watch still delivers all changes: each object of a list must have come through the watch as well.
 
-A watch can die without a word, and then an operator looks healthy and does nothing. An object that a list showed in
-a version that was not told, and of which nothing at all was told for `PATIENCE_S` since, is the proof: also when it
-goes on changing, as a job does whose status the operator itself writes.
+A watch can die silently, and then an operator looks healthy and does nothing. The proof is an object that a list showed
+in a version that was not delivered, and of which nothing was delivered for `PATIENCE_S` since. It counts also when the
+object goes on changing, like a job whose status the operator writes.
 """
 
 from collections.abc import Iterable
@@ -16,25 +16,25 @@ PATIENCE_S = 120.0
 
 
 class Freshness:
-    """Of one watch: tell it every event and, now and then, a list."""
+    """The freshness of one watch; it is given every event and, now and then, a list."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[str, str]] = {}
-        """Uid → the namespace, and the version told last."""
+        """Uid → the namespace, and the version delivered last."""
         self._missed: dict[str, tuple[str, float]] = {}
-        """Uid → the version told last, and since when lists show another."""
+        """Uid → the version delivered last, and since when lists show another."""
         self._unlisted: set[str] = set()
 
     begun = False
-    """The watch continues a list, instead of telling all there is at its own beginning."""
+    """The watch continues a list, instead of delivering all objects at its own beginning."""
 
     def begin(self, listed: Iterable[Object]) -> None:
-        """The watch tells what came after this list, and nothing that is in it."""
+        """Note that the watch delivers only changes after this list."""
         self.begun = True
         self._told = {objects.uid_of(obj): _of(obj) for obj in listed}
 
     def told(self, event: ObjectEvent) -> None:
-        """The watch told this."""
+        """Note an event of the watch."""
         uid = objects.uid_of(event.object)
         if event.change is Change.DELETED:
             self._told.pop(uid, None)
@@ -42,11 +42,11 @@ class Freshness:
             self._told[uid] = _of(event.object)
 
     def told_of(self, namespaces: AbstractSet[str]) -> set[str]:
-        """The uids of all that was told of these namespaces."""
+        """Return the uids of all objects that were delivered from these namespaces."""
         return {uid for uid, (namespace, _) in self._told.items() if namespace in namespaces}
 
     def never_told(self, listed: Iterable[Object], now_s: float, unlisted: AbstractSet[str] = frozenset()) -> list[str]:
-        """Names of objects of this list that the watch should have told long ago; `now_s` is a monotonic clock's.
+        """Return names of objects of this list that the watch should have delivered long ago; `now_s` is monotonic.
 
         Of the namespaces `unlisted` there is no list: nothing in them is gone.
         """
@@ -64,14 +64,14 @@ class Freshness:
         )
 
     def doubtful(self) -> bool:
-        """Of something that the last list missed nothing has been told yet: another list can prove it."""
+        """Return True if an object that the last list missed has not been delivered yet: another list can prove it."""
         return any(self._version(uid) == told for uid, (told, _) in self._missed.items())
 
     def _version(self, uid: str) -> str:
         return self._told[uid][1] if uid in self._told else ""
 
     def _forget(self, found: set[str]) -> None:
-        """What two lists in a row do not have is gone; one alone may just be older than its creation."""
+        """Forget objects that two lists in a row do not have; one list alone may be older than their creation."""
         unlisted = set(self._told) - found
         for uid in unlisted & self._unlisted:
             del self._told[uid]

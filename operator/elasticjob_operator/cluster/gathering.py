@@ -1,8 +1,8 @@
-"""Reports that say nothing new are gathered for a moment: etcd hands them over as one, not one by one.
+"""Reports without a change of state are gathered for a moment: etcd delivers them as one, not one by one.
 
-A thousand jobs report some 170 times a second, and to be woken by each costs more than all that is done with what it
-says. Nothing else is kept waiting for long: gathering begins when only such reports were heard for a while, and ends
-with the first news of another kind, and with each write of our own, whose echo is waited for.
+A thousand jobs report some 170 times a second, and a wake-up for each costs more than handling it. Nothing else is kept
+waiting for long. Gathering begins when only such reports came for a while. It ends with the first change of another
+kind, and with each write of our own, whose echo is awaited.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ WINDOW_S = 1.0
 
 
 class Gathering:
-    """Tells whether the next moment may be waited for; `clock` is monotonic, in seconds."""
+    """Decides whether reports may be gathered for the next moment; `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float], *, pause_s: float = PAUSE_S) -> None:
         self._clock = clock
         self._pause_s = pause_s
         self._heard_s = self._since_s = clock()
-        """When something else was heard last; when counting began."""
+        """When something else came last; when counting began."""
         self._count = 0
         self._many = False
         self._hurried = asyncio.Event()
 
     def soft(self, reports: int) -> None:
-        """So many reports have come that say nothing new."""
+        """Count reports without a change of state."""
         self._count += reports
         now_s = self._clock()
         if (took_s := now_s - self._since_s) >= WINDOW_S:
@@ -46,7 +46,7 @@ class Gathering:
 
     @property
     def pause(self) -> Pause | None:
-        """What to wait for before the watch goes on; None: it should not be left."""
+        """The pause before the watch goes on; None: it should not pause."""
         calm = self._many and self._clock() - self._heard_s >= CALM_S
         return self._wait if calm else None
 

@@ -46,21 +46,21 @@ _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
 
 
 class News(Enum):
-    """What a change of a key is worth: how soon its job is looked at."""
+    """The weight of a change of a key: how soon its job is looked at."""
 
     STATE = "state"  # something is other than it was: now
     SOFT = "soft"  # only how far the training is, processor, memory and the time: once in a while
 
 
 class OnReport(Protocol):
-    """Is told of every report."""
+    """Is called for every report."""
 
     def __call__(self, *, readable: bool) -> None:
         """It came, and could be read or not."""
 
 
 def ignore_report(*, readable: bool) -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class JobRecords:
 
     def __init__(self, keys: Keys, on_report: OnReport = ignore_report) -> None:
         self.most_workers = SLOT_LIMIT
-        """Of a node: a report that tells of more is not read."""
+        """Of a node: a report with more is not read."""
         self._log_limit = LogLimit(time.monotonic)
         self._keys = keys
         self._job = keys.prefix.split("/")[-2]

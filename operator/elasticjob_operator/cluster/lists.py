@@ -1,7 +1,7 @@
 """Lists of a kind, namespace by namespace: one that may not be listed does not keep the others waiting.
 
-An operator of several namespaces has a Role in each, and one of them may go, alone or with its namespace. What is known
-of that namespace then stays as it is, as while an API server is away. An operator with one list waits for it instead.
+An operator of several namespaces has a Role in each, and one of them may go, alone or with its namespace. The caches of
+that namespace then stay as they are, as while an API server is away. An operator with one list waits for it instead.
 """
 
 import contextlib

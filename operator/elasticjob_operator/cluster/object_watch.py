@@ -1,10 +1,10 @@
 """The watch of all jobs, or of all pods: from the API server's own stream into the feed, one object at a time.
 
-Each object is cut down to what anybody reads as soon as it has come: a list held whole, ten thousand pods or a few
-dozen jobs as large as an API server stores, is all the memory that an operator has.
+Each object is cut down to the fields that are read as soon as it has come. A list held whole, of ten thousand pods or a
+few dozen very large jobs, would fill the operator's memory.
 
-It ends for a CRD that is gone, and for no other fault of the API server: it begins again where it was, or, when that is
-too old, from the beginning, and then asks for a list, because what was deleted in between is told by nobody.
+It ends for a CRD that is gone, and for no other fault of the API server. It begins again where it was, or, when that is
+too old, from the beginning. Then it asks for a list, because deletions in between are not delivered.
 """
 
 import asyncio

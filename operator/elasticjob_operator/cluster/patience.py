@@ -1,7 +1,6 @@
 """Trying again until it works, for what nothing can begin without: the API server, the CRD, permission to list.
 
-Each new reason is said once, and the same one again every minute: a log that is looked at says what is wrong,
-and is not full of it.
+Each new reason is logged once, and the same one again every minute: the log shows the fault, and is not full of it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """PURE: whether a record can be true at all. A pod may write whatever it likes below its own job's prefix.
 
-What is refused here is read as an unreadable record: it is named in the log and in the view, and nobody counts,
-allocates or repeats it. The limits are far beyond all that an agent writes; within them a false record misleads
-about its own job, and the plan bounds what comes of that.
+A record that is refused here counts as unreadable: it is named in the log and in the view, and is never counted or
+repeated. The limits are far beyond all that an agent writes. Within them a false record misleads about its own job
+only, and the plan bounds the consequences.
 """
 
 import functools

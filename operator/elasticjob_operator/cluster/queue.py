@@ -1,13 +1,13 @@
 """A work queue by key: deduplicated, one worker per key at a time, back-off per key.
 
-Adding a key that waits is nothing; adding one that is being worked on makes it run once more afterwards, so no
-change is missed and none is handled twice at once. A key whose work fails is tried again later and later, and
-never stops another key. A Retry-After of the API server is a lower bound. A change may cure what failed, so it does
-not wait for the back-off; but of a key that fails and fails (each deleted pod of a namespace that is going asks for a
-new one) changes wait a second.
+Adding a key that waits does nothing. Adding one that is being worked on makes it run once more afterwards. So no change
+is missed and none is handled twice at once. A key whose work fails is tried again later and later, and never stops
+another key. A Retry-After of the API server is a lower bound. A change may cure the fault, so it does not wait for the
+back-off. But changes of a key that fails repeatedly wait a second: each deleted pod of a namespace that is going asks
+for a new one.
 
-After each turn a key rests for as long as `rest_s` says. All that changes meanwhile is handled in one turn, so the
-thousand changes of a large job do not take all of the processor.
+After each turn a key rests for `rest_s`. All that changes meanwhile is handled in one turn, so the thousand changes of
+a large job do not take all of the processor.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What the API server says when it does not do what was asked, as errors of ours: one table.
+"""Refusals of the API server as errors of ours: one table.
 
-Its own sentence is kept, after what was tried; the type says what may be done about it.
+Its own message is kept, after what was tried; the type shows what may be done about it.
 """
 
 import json

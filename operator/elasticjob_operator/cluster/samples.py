@@ -1,4 +1,4 @@
-"""PURE: whether a report says nothing new but samples and the time, by its bytes alone.
+"""PURE: whether a report changes only samples and the time, by its bytes alone.
 
 About 90 % of the reports of a thousand jobs change only samples. The caller can then skip decoding: the record has the
 structure of the one before and differs only in numbers. Numbers are bounded here as `plausible.py` bounds them. Inside

@@ -1,7 +1,7 @@
-"""Sockets to the API server that notice when nobody is at the other end any more.
+"""Sockets to the API server that notice when the other end is gone.
 
-A watch that is told nothing looks like one whose way is cut: a load balancer that forgot it, a dead machine. By
-itself the kernel would ask after two hours. So it asks after 15 s of silence, and half a minute ends a dead connection.
+A watch without events looks like one whose connection is cut: a load balancer that forgot it, a dead machine. By itself
+the kernel would ask after two hours. So it asks after 15 s of silence, and half a minute ends a dead connection.
 """
 
 import socket
@@ -12,7 +12,7 @@ import aiohttp
 _OPTIONS_S = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5}
 _PROBES = 3
 _UNHEARD_MS = 30_000
-"""What was sent, and is not acknowledged for so long, ends the connection as well."""
+"""Data that is not acknowledged for so long ends the connection as well."""
 
 
 def _open(address: Any) -> socket.socket:

@@ -1,4 +1,4 @@
-"""The certificate authority that etcd trusts: it signs who may speak to etcd, and etcd's own certificates.
+"""The certificate authority that etcd trusts: it signs certificates of etcd and of its clients.
 
 It knows names and moments, and nothing of jobs, Secrets or files. Its key never leaves it but for the one place where
 it is kept (`key`). Everything that it signs is backdated, since clocks differ, and short-lived but for itself.
@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from elasticjob_operator.errors import CredentialsError
 
 BACKDATED_S = 7200.0
-"""The clock of whoever signs may be ahead of etcd's by an hour, as after a mistake about a time zone."""
+"""The signer's clock may be ahead of etcd's by an hour, as after a mistake about a time zone."""
 AUTHORITY_LIFE_S = 10 * 365 * 86400.0
 
 
@@ -100,7 +100,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a certificate says of itself; moments are seconds of the wall clock."""
+    """The fields of a certificate; moments are seconds of the wall clock."""
 
     name: str
     hosts: frozenset[str]
@@ -181,7 +181,7 @@ def _signing_key(key: bytes) -> rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey:
 
 
 def _issuer(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """Tells apart authorities of one name, such as the one before and the new one.
+    """Distinguishes authorities of one name, such as the one before and the new one.
 
     It must be what the authority calls its key: of two names for it (there are several ways to hash one) clients see
     that of another authority.

@@ -18,7 +18,7 @@ class Held:
         self._refused = b""
 
     def offer(self, found: Authority) -> None:
-        """What the Secret holds by now; each authority that is not taken is told of once."""
+        """Read the Secret again; each authority that is not taken is logged once."""
         if found.trusted == self.current.trusted:
             return
         if found.identity == self.current.identity:

@@ -95,7 +95,7 @@ class JobCredentials:
         return Certified(store, issued.renew_at_s)
 
     async def forget(self, key: JobKey) -> None:
-        """Remove the job's user: nobody who still has its certificate may do anything."""
+        """Remove the job's user: a client that still has its certificate may do nothing."""
         self._users.discard(key.uid)
         self._whole.discard(key.uid)
         await self._accounts.remove(key.uid, role=self._role(key))

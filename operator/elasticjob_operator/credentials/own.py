@@ -1,7 +1,7 @@
 """The operator's own certificate, in files that its client of etcd reads: written at start, renewed while it runs.
 
-The files are replaced all at once, by a symbolic link, as a kubelet does: whoever reads them meets a certificate and
-the key that belongs to it. They are readable by this user alone.
+The files are replaced all at once, by a symbolic link, as a kubelet does. So a reader gets a certificate and the key
+that belongs to it. They are readable by this user alone.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the operator's core asks of whoever makes certificates; on one machine there is nobody, and no library."""
+"""The interface between the operator's core and the issuer of certificates; on one machine there is none."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ class Credentials(Protocol):
         """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
 
     async def forget(self, key: JobKey) -> None:
-        """Remove the job's user: nobody who still has its certificate may do anything."""
+        """Remove the job's user: a client that still has its certificate may do nothing."""
 
     def forget_etcd(self) -> None:
         """Another process may have changed etcd's users since: read them again before anything is done."""

@@ -25,7 +25,7 @@ _OVER = frozenset({Standing.GONE, Standing.TERMINATING, Standing.FAILED, Standin
 
 
 def wait_s(brief: int) -> float:
-    """How long the next pod waits after so many in a row that did not last."""
+    """Return how long the next pod waits after so many in a row that did not last."""
     return 0.0 if brief <= FREE else min(LONGEST_S, 2.0 ** min(brief - FREE - 1, 30))
 
 

@@ -1,7 +1,7 @@
 """PURE: `status.conditions`, and the phase that is derived from them.
 
-Each condition is judged on its own from what is seen; a condition's time changes only with its status. The
-reason of a Running that is False says what the job is doing instead, and so gives the phase.
+Each condition is judged on its own from what is seen; a condition's time changes only with its status. The reason of a
+Running that is False names what the job is doing instead, and so gives the phase.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _RESIZING = {Cause.NODE_JOINED, Cause.SCALED_DOWN}
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one condition says now."""
+    """One condition as it is now."""
 
     status: Literal["True", "False", "Unknown"]
     reason: str

@@ -11,7 +11,7 @@ from elasticjob_operator.policy.words import counted
 
 MESSAGE_LIMIT = 400
 _TOLD_ONE_BY_ONE = 5
-"""Of more pods that go at once only the count is told."""
+"""Of more pods that go at once only the count is shown."""
 
 _WORDS = {
     "OOMKilled": "it ran out of memory",
@@ -25,7 +25,7 @@ _WORDS = {
     "StartError": "its container could not be started",
 }
 PLAIN = frozenset({"", "Error", "Completed"})
-"""Reasons that say no more than the exit code."""
+"""Reasons that add nothing to the exit code."""
 
 
 def how_it_ended(pod: Pod) -> str:

@@ -1,8 +1,7 @@
 """PURE: node keys whose pod is gone or has failed: the operator's proof, faster than the lease.
 
-Matched by the pod's uid, because a name says nothing about which process wrote the key. Never on a deletion
-that is only under way: that agent may be saving a checkpoint. A pod missing from the cache proves nothing; it
-is looked for.
+Matched by the pod's uid, because a name does not show which process wrote the key. Never on a deletion that is only
+under way: that agent may be saving a checkpoint. A pod missing from the cache proves nothing; it is looked for.
 """
 
 from collections.abc import Mapping
@@ -24,12 +23,12 @@ class Eviction:
     lease: int
     gone: Gone
     overwrite: bool = False
-    """The record that is there says less than ours."""
+    """The stored record has less than ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """Whom to evict, and names of pods to ask the API server for."""
+    """The agents to evict, and names of pods to ask the API server for."""
 
     evict: tuple[Eviction, ...]
     look: Mapping[str, frozenset[str]]

@@ -1,7 +1,7 @@
 """PURE: the slots whose pod should join within a moment, for which a forming round makes a last call.
 
-A pod that the cluster says it cannot start (no node, no image) is not expected, nor one that has been young for
-too long, nor one that the API server refuses to create (quota, webhook). Written seldom: a slot that has joined may
+A pod is not expected if the cluster reports that it cannot start it (no node, no image). Nor is one that has been young
+for too long, or one that the API server refuses to create (quota, webhook). Written seldom: a slot that has joined may
 stay in the record, for it is not missing.
 """
 

@@ -14,7 +14,7 @@ from elasticjob_operator.pods import Pod
 from elasticjob_operator.timestamps import from_rfc3339
 
 MARGIN_S = 10.0
-"""Beyond the graceful stop, for the agent to say its last words and the kubelet to notice."""
+"""Beyond the graceful stop, for the agent's last report and for the kubelet to notice."""
 
 
 def clean_at_s(job: ElasticJob, status: JobStatus) -> float | None:

@@ -1,4 +1,4 @@
-"""PURE: which of a round's reports tells of the most progress."""
+"""PURE: which of a round's reports has the most progress."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from elasticjob_api.records import Report
 
 
 def furthest(reports: Iterable[Report], round_: int) -> Report | None:
-    """The report of this round with the highest step; None when nobody has told of any progress."""
+    """Return the report of this round with the highest step; None if no agent has reported progress."""
     told = [report for report in reports if report.progress is not None and report.round == round_]
     return max(told, key=_step, default=None)
 

@@ -1,8 +1,8 @@
 """PURE: `status.rounds`: the last rounds of a job: when each ran, why it was opened, and who took part.
 
-Nobody else keeps this: etcd forgets a round when the next but one closes. Several rounds may pass between two
-writes of the status, so the ledger takes each of them in as it is seen; the status before is where a new process
-begins. What a process never saw it does not invent: a round that nobody saw is missing.
+Nothing else keeps this: etcd forgets a round when the next but one closes. Several rounds may pass between two writes
+of the status, so the ledger takes each of them in as it is seen; the status before is where a new process begins. A
+round that no process saw is missing, not invented.
 """
 
 import re
@@ -27,7 +27,7 @@ def noted(before: tuple[RoundStatus, ...], view: View, now_s: float) -> tuple[Ro
     if active is not None and before and before[-1].round == active.round and not before[-1].end_time:
         return before
     if view.world is None:
-        return before  # a store that was wiped says nothing about the round that runs
+        return before  # a store that was wiped has nothing about the round that runs
     ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
     if active is None or any(each.round == active.round for each in before):
         return ended

@@ -16,7 +16,7 @@ from elasticjob_operator.timestamps import to_rfc3339
 
 REASON = "NodeLost"
 _KILLED = 137
-"""What a process leaves that was killed from outside; nobody has seen the exit of a lost one."""
+"""The exit of a process that was killed from outside; the exit of a lost one was not seen."""
 _SILENT = "its agent fell silent"
 _HOW = {
     GoneReason.POD_DELETED: "the pod was deleted",
@@ -27,7 +27,7 @@ _HOW = {
 
 
 def of_loss(seen: Observed) -> LastFailure | None:
-    """The node that was lost from the last round, the first of several; None if nobody saw which."""
+    """Return the node that was lost from the last round, the first of several; None if it is not known."""
     lost = seen.ledger.memory.lost
     if not lost:
         return None
@@ -47,7 +47,7 @@ def of_loss(seen: Observed) -> LastFailure | None:
 
 
 def explained(known: LastFailure | None, pods: Mapping[str, Pod]) -> LastFailure | None:
-    """The same failure; that of a lost node also with why its pod ended, which Kubernetes tells after the loss."""
+    """The same failure; that of a lost node also with why its pod ended, which Kubernetes reports after the loss."""
     if known is None or known.reason != REASON or (pod := pods.get(known.pod_name)) is None:
         return known
     if not pod.ended or pod.reason in PLAIN or pod.reason in known.message:

@@ -1,6 +1,6 @@
 """PURE: which members of a round were lost, as the closer judges it: for the words about a loss, never for a count.
 
-A member is lost that has no key, or proof against it, and neither said goodbye nor finished.
+A member is lost if it has no key, or proof against it, and has neither left nor finished.
 """
 
 from dataclasses import dataclass

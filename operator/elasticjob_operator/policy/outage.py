@@ -1,4 +1,4 @@
-"""PURE: what holds of a job while its rendezvous cannot be read: what the API server alone can tell.
+"""PURE: the status of a job while its rendezvous cannot be read: the part that the API server alone can show.
 
 Suspension and activeDeadlineSeconds are in the manifest, and pods are in the API server. Neither waits for etcd. The
 world in etcd follows when it can be written again. Everything that depends on rounds waits: an outage is no evidence.

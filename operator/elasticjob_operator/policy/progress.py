@@ -1,7 +1,7 @@
 """PURE: `status.progress`: the newest that any worker told, by step; what was once told is kept.
 
-Agents take their reports with them when the job ends; the last ones are remembered, so that the end is not told
-as it was half a minute before.
+Agents take their reports with them when the job ends. The last ones are remembered, so that the final status is not
+half a minute old.
 """
 
 from elasticjob_api.records import Progress, Report

@@ -1,7 +1,7 @@
 """PURE: failed pods that are kept after their replacement, for their logs: the last one of each slot, a few of a job.
 
-What is kept needs no mark: it has failed, it is not being deleted, and the map does not name it. It is never counted as
-a node. It goes with the job, with cleanPodPolicy All, with a suspension, or when a later one takes its place.
+A retained pod needs no mark: it has failed, it is not being deleted, and the map does not name it. It is never counted
+as a node. It goes with the job, with cleanPodPolicy All, with a suspension, or when a later one takes its place.
 """
 
 from collections.abc import Container, Iterable, Iterator

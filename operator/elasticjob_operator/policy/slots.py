@@ -52,8 +52,8 @@ def _free(taken: Mapping[int, SlotOwner], count: int) -> list[int]:
 def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, Owner], *, since_s: float | None) -> dict[int, str]:
     """Slot → the youngest live pod of this life that no slot names, where the slot's own pod is gone.
 
-    A map that was restored from a backup is older than such pods; the caller leaves out pods that were dropped from
-    the map for a reason. `since_s` is when this life of the job began: an agent of the life before would bring its old
+    A map that was restored from a backup is older than such pods. The caller leaves out pods that were dropped from the
+    map for a reason. `since_s` is when this life of the job began: an agent of the life before would bring its old
     round along.
     """
     named = {owner.name for owner in owners.values()}

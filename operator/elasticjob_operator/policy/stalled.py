@@ -1,7 +1,7 @@
 """PURE: the suspicion that training hangs: every worker has been silent and idle (or spinning) for progressDeadline.
 
 Each agent suspects its own workers only. One slow node is no hang: the others wait for it. So the job is stalled when
-every node of the active round that has not finished says so. Nothing is restarted for it; it is a condition.
+every node of the active round that has not finished reports it. Nothing is restarted for it; it is a condition.
 """
 
 from elasticjob_operator.observed import Observed

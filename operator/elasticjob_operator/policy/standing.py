@@ -1,6 +1,6 @@
 """PURE: what has become of the pod that owns a slot, from the pod cache and what this process knows beyond it.
 
-An absent pod is not a gone pod: caches lag. Only a deletion that was told, or a 404, is proof of that.
+An absent pod is not a gone pod: caches lag. Only a delivered deletion, or a 404, is proof of that.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from elasticjob_operator.pods import Pod
 
 
 class Standing(Enum):
-    """What has become of a slot's pod."""
+    """The state of a slot's pod."""
 
     TO_CREATE = "to create"  # this process wrote the name and has not created it yet
     COMING = "coming"  # created; the watch will show it
-    TO_LOOK = "to look"  # nobody knows: ask the API server
+    TO_LOOK = "to look"  # not known: ask the API server
     LIVE = "live"
     TERMINATING = "terminating"
     FAILED = "failed"
@@ -55,7 +55,7 @@ def _owner(name: str, pod: Pod | None, ledger: Ledger, monotonic_s: float) -> Ow
 
 
 def _standing(pod: Pod) -> Standing:
-    # Deletion first: the containers of a deleted pod end with any code, and that is nobody's failure.
+    # Deletion first: the containers of a deleted pod end with any code, and that is no failure.
     if pod.terminating:
         return Standing.TERMINATING
     if pod.phase == "Failed":

@@ -1,4 +1,4 @@
-"""PURE: the whole status of a job, rebuilt from what is seen; the status before only keeps what nobody else does.
+"""PURE: the whole status of a job, rebuilt from the snapshot; fields without a source come from the one before.
 
 Counters come from the world and the spec record, and never fall. An ended job's status does not change any more,
 but for the pods that are still there.
@@ -35,7 +35,7 @@ def is_finished(status: JobStatus) -> bool:
 
 
 def next_status(seen: Observed) -> JobStatus:
-    """What is to be said of the job now."""
+    """Return the job's new status."""
     before = seen.status
     if is_finished(before):
         return replace(_with_pods(before, seen), observed_generation=seen.job.metadata.generation)
@@ -48,7 +48,7 @@ def next_status(seen: Observed) -> JobStatus:
 
 
 def rejected_status(before: JobStatus, message: str, *, now: str, generation: int) -> JobStatus:
-    """A manifest that nobody will act on: everything stays as it was, but for the reason."""
+    """Return the status of a refused manifest: everything stays as it was, but for the reason."""
     judged = {ConditionType.ACCEPTED: Judgement("False", "InvalidSpec", message)}
     said = conditions(judged, before.conditions, now=now, generation=generation)
     shown = replace(before, observed_generation=generation, conditions=said, phase=phase(said))

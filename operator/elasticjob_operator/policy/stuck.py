@@ -1,7 +1,7 @@
-"""PURE: pods that are still Terminating long after their grace: their node may be dead, and nobody confirms their end.
+"""PURE: pods that are Terminating long after their grace: their node may be dead, so no kubelet confirms their end.
 
-Only the node says whether it is: it is looked at before a pod is deleted by force, and again after a while. A pod on
-a node that is well is only slow.
+Only the node object shows whether it is: it is looked at before a pod is deleted by force, and again after a while. A
+pod on a node that is well is only slow.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """PURE: the PodDisruptionBudget of a job: a drain or the cluster autoscaler leaves at least minReplicas of its pods.
 
-A job that cannot do with fewer nodes than it has therefore holds a drain up until it ends or is suspended: moving one
+A job that cannot do with fewer nodes than it has therefore holds a drain up until it ends or is suspended. Moving one
 of its pods would stop the training on all of them.
 """
 
@@ -13,7 +13,7 @@ from elasticjob_operator.render.pod import job_labels, owner_reference
 
 
 def has_budget(job: ElasticJob) -> bool:
-    """The job is to have a budget: it does not say that it wants none."""
+    """Return True if the job is to have a budget: its spec does not refuse one."""
     return job.spec.pod_disruption_budget is not DisruptionBudget.NONE
 
 

@@ -1,7 +1,7 @@
 """PURE: a job's certificate in the cluster: the Secret that holds it, and how its pods see it.
 
-Only the trainer container sees it, as files, read-only. Whoever deletes the job deletes the Secret, which has the
-job's uid in its name: a job that was made again never meets that of its predecessor, nor overwrites anybody's.
+Only the trainer container sees it, as files, read-only. The Secret is deleted with the job and has the job's uid in its
+name. So a job that was made again never meets the one of its predecessor, nor overwrites another's.
 """
 
 from typing import Any

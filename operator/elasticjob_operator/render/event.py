@@ -16,7 +16,7 @@ MESSAGE_LIMIT = 1024
 
 
 def render_event(job: Object, event: Event, *, first_s: float, last_s: float, count: int = 1) -> dict[str, Any]:
-    """The event; told again it is the same object with a higher count, as kubectl shows it."""
+    """Return the event; a repeated one is the same object with a higher count, as kubectl shows it."""
     namespace = objects.namespace_of(job)
     about = {
         "apiVersion": names.API_VERSION,

@@ -1,4 +1,4 @@
-"""What the page shows: of each job what was seen last, and the rounds that this process saw.
+"""The content of the page: the last snapshot of each job, and the rounds that this process saw.
 
 The reconciler writes into it at each turn of a job (a reference or two: nothing is made for nobody); streams of the
 page read it and wait for more. One event loop, so between two awaits everybody sees one state.

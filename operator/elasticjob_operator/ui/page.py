@@ -22,7 +22,7 @@ from elasticjob_operator.ui.render import Json, row, whole
 PACE_S = 1.0
 """At most one message to a stream in this time."""
 BEAT_S = 15.0
-"""A stream says at least this often that it lives."""
+"""A stream sends a sign of life at least this often."""
 STREAMS = 64
 """So many people may look at once."""
 
@@ -124,7 +124,7 @@ class Page:
             async for message in self._messages(read):
                 await response.write(message)
         except ConnectionError:
-            pass  # who looked has gone away
+            pass  # the reader has gone away
         finally:
             self._streams -= 1
         return response
