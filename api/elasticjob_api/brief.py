@@ -2,9 +2,9 @@
 
     ELASTICJOB_SPEC="48213 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"
 
-The spec names every slot's pod; a thousand agents that each read it as they join read a million names. The operator,
-which makes a pod only from a spec that names it, gives what else is in there with it, and the revision at which it was
-so: the agent's first transaction is fenced by that revision. Once the spec has changed, the agent reads it after all.
+The spec names every slot's pod; a thousand agents that each read it as they join read a million names. The operator
+makes a pod only from a spec that names it. It gives the pod the rest of the spec and the revision of it. The agent's
+first transaction is fenced by that revision. Once the spec has changed, the agent reads it after all.
 
 If etcd was wiped, another spec may have the same revision. The agent then joins a slot that it does not own. The closer
 ignores it, and it receives the current terms with the closer's first world.
@@ -19,7 +19,7 @@ from elasticjob_api.terms import Terms, decode_terms, encode_terms, terms_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """The spec, but for its slots, as it stood at one revision."""
+    """The spec without its slots, as it was at one revision."""
 
     revision: int
     """The mod revision of `P/c/spec`."""
@@ -28,7 +28,7 @@ class Brief:
 
 
 def brief_of(spec: Slots, revision: int) -> Brief:
-    """What is said of `spec`."""
+    """Return the brief of `spec`."""
     return Brief(revision=revision, keep_alive_s=spec.keep_alive_s, terms=terms_of(spec))
 
 

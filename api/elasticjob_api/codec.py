@@ -1,9 +1,9 @@
 """JSON values ↔ frozen dataclasses, with the path of the field in every error.
 
-One reader serves manifests and etcd records. Field names go by rule: `min_replicas` is `minReplicas`, and the
-suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`), so that no name is written
-twice. Supported: bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T],
-dataclasses, and Any (passed through untouched: pod templates). A field may have a form of its own (`packed`).
+One reader serves manifests and etcd records. Field names go by rule, so that no name is written twice. `min_replicas`
+is `minReplicas`, and the suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`). Supported:
+bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T], dataclasses, and Any (passed
+through untouched: pod templates). A field may have a form of its own (`packed`).
 
 There are three ways to read. `read` is strict: an unknown field is an error, for it may be a typo. `read_known` is for
 what a newer version may have written: it ignores what this version does not know. `read_what_fits` also drops what is
@@ -239,7 +239,7 @@ def _read_scalar(hint: type, value: Any, path: str, _mode: _Mode) -> Any:
 
 
 def _expect_storable(value: Any, path: str) -> None:
-    """Refuse what Python's JSON has and nobody else could store: huge and infinite numbers, half characters."""
+    """Refuse values that only Python's JSON can store: huge and infinite numbers, half characters."""
     if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:
         raise CodecError(path, f"{value!r:.60} has more than 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
@@ -264,7 +264,7 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
-"""What JSON writes as it is."""
+"""Types that JSON writes as they are."""
 
 
 def write(value: Any, *, keep_defaults: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""What can be wrong with data that crosses a border, as one tree.
+"""Errors of data that crosses a border, as one tree.
 
 ContractError
 ├── InvalidSpec      a manifest that no operator will act on; carries every fault found, not only the first

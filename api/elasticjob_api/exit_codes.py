@@ -1,17 +1,17 @@
 """Exit codes of the agent and of `elasticjob run`: one table, and the way from a worker's end to it.
 
-A failed agent exits with the root cause's own code when that worker was its own (128 + number for a signal);
-with PEER_FAILED when it was on another node. 1 and the codes of programs themselves pass through unchanged.
+A failed agent exits with the root cause's own code if that worker was its own (128 + number for a signal). If the
+worker was on another node it exits with PEER_FAILED. 1 and the codes of programs themselves pass through unchanged.
 """
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What our own programs exit with; a sentence each."""
+    """Exit codes of our own programs; a sentence each."""
 
     OK = 0  # the job succeeded
-    FAILED = 1  # the job failed, and no worker's code says more
+    FAILED = 1  # the job failed, and no worker's code is more specific
     USAGE = 2  # the command line or the manifest is wrong; nothing was started
     PEER_FAILED = 120  # the job failed; the root cause was on another node
     SUPERSEDED = 121  # another pod owns this slot, or this agent was evicted

@@ -1,9 +1,9 @@
 """An ElasticJob as a record, and the two ways to it from a parsed manifest.
 
-`parse_job` is strict: it reports every fault it finds, each with the field's path, the cause and the cure. What CEL
-rules in the CRD refuse is refused here in the same sense, so that `elasticjob run` and the API server agree.
-`parse_stored_job` is for what an API server stores, whose CRD may be newer: what this version does not know is no
-fault there, but is named in `unknown_fields`.
+`parse_job` is strict: it reports every fault it finds, each with the field's path, the cause and the cure. It refuses
+everything that CEL rules in the CRD refuse, so that `elasticjob run` and the API server agree. `parse_stored_job` is
+for objects of an API server, whose CRD may be newer. Fields that this version does not know are no fault there, but are
+named in `unknown_fields`.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ def parse_stored_job(manifest: Any) -> ElasticJob:
 
 
 def read_status(value: Any, ignored: list[str] | None = None) -> JobStatus:
-    """What can be read of a stored status, which a newer operator may have written, or something that broke it."""
+    """Return the readable part of a stored status; a newer operator may have written it, or it may be broken."""
     try:
         return codec.read_what_fits(JobStatus, {} if value is None else value, "status", ignored)
     except CodecError as error:

@@ -1,7 +1,7 @@
 """How large the spec of a job may be: what a program has in memory to read it, twenty times the text at the worst.
 
 An API server stores 1.5 MB of an object, and the pod template of a job may hold any fields. Specs of real jobs have
-some 10 KB and a few hundred values; what is larger is data, which has its place in a ConfigMap or in the image.
+some 10 KB and a few hundred values. Larger ones hold data, which has its place in a ConfigMap or in the image.
 """
 
 import sys
@@ -20,14 +20,14 @@ class Size:
     """Of a value that was read from JSON."""
 
     bytes: int
-    """Of texts, names of fields and numbers, without what stands between them; about the length of the JSON."""
+    """Of texts, names of fields and numbers, without the signs between them; about the length of the JSON."""
     values: int
     memory: int
-    """What it takes of this process."""
+    """The memory that it takes of this process."""
 
     @property
     def fault(self) -> str:
-        """Why it is no spec of a job, and what to do about it; empty if it may be one."""
+        """Return why it is no spec of a job, and the cure; empty if it may be one."""
         cure = "keep scripts and data in a ConfigMap or in the image"
         if self.values > JOB_VALUES:
             return f"has more than {JOB_VALUES} fields and items; {cure}"

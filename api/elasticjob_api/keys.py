@@ -42,7 +42,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ParsedKey:
-    """What a key below a job's prefix says; fields that its kind does not have are None."""
+    """A parsed key below a job's prefix; fields that its kind does not have are None."""
 
     kind: Kind
     slot: int | None = None
@@ -59,12 +59,12 @@ class Keys:
 
     @property
     def control(self) -> str:
-        """What the closer watches."""
+        """Return the prefix that the closer watches."""
         return f"{self.prefix}/c/"
 
     @property
     def ctl(self) -> str:
-        """What every agent watches: world, closer, terms and the key of the links, in one watch, so seen in order."""
+        """Return the prefix that every agent watches: world, closer, terms, link key; seen in order by one watch."""
         return f"{self.prefix}/c/ctl/"
 
     @property
@@ -84,7 +84,7 @@ class Keys:
 
     @property
     def terms(self) -> str:
-        """What of the spec may change under the workers."""
+        """Return the key of the part of the spec that may change under the workers."""
         return f"{self.prefix}/c/ctl/terms"
 
     @property
@@ -94,7 +94,7 @@ class Keys:
 
     @property
     def spec(self) -> str:
-        """What is wanted."""
+        """Return the key of the spec."""
         return f"{self.prefix}/c/spec"
 
     @property
@@ -146,7 +146,7 @@ class Keys:
         return f"{self.prefix}/c/done/{round_}/"
 
     def parse(self, key: str) -> ParsedKey | None:
-        """What `key` is; None for a key that is not of this layout (ignored by every reader)."""
+        """Return the parsed `key`; None for a key that is not of this layout (ignored by every reader)."""
         if not key.startswith(self.all):
             return None
         rest = key[len(self.all) :]

@@ -1,4 +1,4 @@
-"""`P/c/ctl/link`: the key by which the agents of one job know each other on their links; nobody else can read it.
+"""`P/c/ctl/link`: the key by which the agents of one job know each other on their links; only they can read it.
 
 The first closer draws it and writes it with the job's first world, so that every agent has it before any link is made.
 """
@@ -25,7 +25,7 @@ def encode_link_key(key: bytes) -> bytes:
 
 
 def decode_link_key(data: bytes) -> bytes:
-    """The key in `data`; RecordError when corrupt or of another version, and then `data` is not told."""
+    """Return the key in `data`; RecordError if corrupt or of another version, without `data` in its message."""
     match = _FORM.fullmatch(data)
     if match is None:
         raise RecordError("the key of the job's links is corrupt, or of another version")

@@ -14,7 +14,7 @@ MANAGED_BY = f"{GROUP}/operator"
 LABEL_JOB_NAME = f"{GROUP}/job-name"
 LABEL_JOB_UID = f"{GROUP}/job-uid"
 LABEL_SLOT = f"{GROUP}/slot"
-LABEL_TEMPLATE_HASH = f"{GROUP}/template-hash"  # of what spec says of the pods: one life of a job has one
+LABEL_TEMPLATE_HASH = f"{GROUP}/template-hash"  # of the part of the spec about pods: one life of a job has one
 
 # Annotations on pods.
 ANNOTATION_INSTALLATION = f"{GROUP}/installation"  # which installation of the operator made it
@@ -30,7 +30,7 @@ RESERVED_PREFIX = "elasticjob-"
 # Environment of the agent, set in the pod by the operator.
 ENV_PREFIX = "ELASTICJOB_PREFIX"  # P: where the job's keys are
 ENV_ENDPOINTS = "ELASTICJOB_ETCD_ENDPOINTS"  # comma-separated host:port, or unix:PATH in `elasticjob run`
-ENV_ETCD_TLS = "ELASTICJOB_ETCD_TLS"  # folder with ca.crt, tls.crt and tls.key; unset: etcd is spoken to in plain text
+ENV_ETCD_TLS = "ELASTICJOB_ETCD_TLS"  # folder with ca.crt, tls.crt and tls.key; unset: plain text to etcd
 ENV_SLOT = "ELASTICJOB_SLOT"  # this pod's slot, decimal
 ENV_SPEC = "ELASTICJOB_SPEC"  # what the agent must know of the spec in etcd, and the revision at which it was so
 ENV_JOB = "ELASTICJOB_JOB"  # the job's name
@@ -45,7 +45,7 @@ ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are kept
 ENV_INTERFACE = "ELASTICJOB_INTERFACE"  # network interface whose address the agent gives as its own, not the pod's
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file that takes the root cause in words
 ENV_TRACE = "ELASTICJOB_TRACE"  # file that takes trace points; unset: none are taken
-ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent says
+ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent logs
 
 # Environment of a worker, beside torchrun's own.
 ENV_ROUND = "ELASTICJOB_ROUND"  # the round; fences checkpoints

@@ -18,7 +18,7 @@ JOB_LEVELS = 100
 
 
 def allow_stored_levels() -> None:
-    """Let this process read every object that an API server stores: else one job ends who lists all jobs."""
+    """Let this process read every object that an API server stores: else one job ends each lister of all jobs."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), STORED_LEVELS))
 
 

@@ -2,7 +2,7 @@
 
 Every record is a frozen dataclass with a version. A newer writer may add fields and words under the same version:
 `decode` ignores what it does not know. A change that an older reader must not miss takes another version. `decode`
-raises RecordError for that and for broken records; a reader then logs the key and goes on without it: nothing in etcd
+raises RecordError for that and for broken records. A reader then logs the key and goes on without it: nothing in etcd
 may crash a reader. Fields at their default are not written, so an older reader sees only what a job uses.
 """
 
@@ -140,9 +140,11 @@ class Failure:
     """Written by the loser of the race to open the round: counts for the cause, never for the charge."""
     oom: bool = False
     startup: bool = False
-    """It ended soon after its start, and nobody on its node had told of progress: it may well fail again at once."""
+    """It ended soon after its start, and no worker of its node had reported progress: it may well fail again at
+    once.
+    """
     port_taken: bool = False
-    """Rank 0 found MASTER_PORT taken by somebody else: nobody's fault, tried again with another port."""
+    """Rank 0 found MASTER_PORT taken by another process: not charged, tried again with another port."""
     stderr: str = ""
     """The end of what it wrote to stderr, 4 KiB at most."""
 
@@ -209,7 +211,7 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the training told through ELASTICJOB_PROGRESS; metrics are text, as given."""
+    """The training's report through ELASTICJOB_PROGRESS; metrics are text, as given."""
 
     step: int | None = None
     total: int | None = None
@@ -223,7 +225,7 @@ class Recovery:
     detect_s: float | None = None
     """From what happened (a worker's end, a peer's link that broke) to the round that this agent opened for it."""
     stop_s: float | None = None
-    """From seeing that round to its workers being stopped and having said so."""
+    """From seeing that round to its workers being stopped and recorded as such."""
     agree_s: float | None = None
     """From then to seeing it active: of all agents the last one to be ready waits least."""
     start_s: float | None = None

@@ -97,7 +97,7 @@ class FailurePolicy:
 
 @dataclass(frozen=True, slots=True)
 class GracefulShutdown:
-    """How workers are told to stop for a planned change: they may checkpoint and exit within the seconds."""
+    """The signal that stops workers for a planned change: they may checkpoint and exit within the seconds."""
 
     signal: str = "SIGTERM"
     seconds: float = 30.0
@@ -137,7 +137,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What the user wants."""
+    """The job as the user wants it."""
 
     template: Mapping[str, Any]
     """Pod template; the trainer container must name its command."""
@@ -166,7 +166,7 @@ class JobSpec:
     failure_policy: FailurePolicy = field(default_factory=FailurePolicy)
     pod_replacement_policy: Literal["TerminatingOrFailed", "Failed"] = "TerminatingOrFailed"
     pod_disruption_budget: DisruptionBudget | None = None
-    """What a drain leaves of the job's pods; unset: minReplicas of them."""
+    """The pods of the job that a drain leaves; unset: minReplicas of them."""
     stuck_pod_timeout_s: float = 300.0
     """A pod Terminating so long beyond its grace on a node that is not ready is deleted by force; 0: never."""
     lost_pod_timeout_s: float = 30.0

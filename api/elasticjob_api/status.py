@@ -52,8 +52,9 @@ class NodeStatus:
     """Of all its workers with the processes that they started, 100 for one core; written twice a minute at most."""
     memory_bytes: int | None = None
     rank_cpu_percent: tuple[int, ...] = ()
-    """The same of each worker, by local rank, 0 where none was sampled; empty for a node of one, whose `cpu_percent`
-    it is, and where the list of nodes would become too long."""
+    """The same of each worker, by local rank, 0 where none was sampled. Empty for a node of one, whose `cpu_percent` it
+    is, and where the list of nodes would become too long.
+    """
     rank_memory_bytes: tuple[int, ...] = ()
 
 
@@ -73,7 +74,7 @@ class RoundStatus:
     nodes: int = 0
     workers: int = 0
     slots: str = ""
-    """Who took part, in rank order, as `0-3,5,4`; cut with `...` beyond 1 KiB."""
+    """The slots that took part, in rank order, as `0-3,5,4`; cut with `...` beyond 1 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class LastFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressStatus:
-    """What the training told of itself."""
+    """The progress that the training reported."""
 
     step: int | None = None
     total: int | None = None

@@ -1,7 +1,7 @@
 """PURE: the parts of a pod template that this project looks into have the types that Kubernetes gives them.
 
-The CRD keeps unknown fields of a template untouched, so no API server has looked at them before a pod is made. What
-nobody here looks into is not looked at here either: the API server says what is wrong with it when the pod is made.
+The CRD keeps unknown fields of a template untouched, so no API server has looked at them before a pod is made. Parts
+that no code here reads are not checked here either: the API server reports their faults when the pod is made.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """`P/c/ctl/terms`: what every agent must know of the spec while its workers run, in one line that is pushed to it.
 
-An agent knows the spec as it was when it joined: with a thousand slots that is too much to watch for each of a thousand
-agents. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
+An agent knows the spec as it was when it joined. With a thousand slots it is too large for each of a thousand agents to
+watch. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -28,11 +28,11 @@ class Terms:
 
     @property
     def short_grace_s(self) -> float:
-        """How long workers are given that stop because of a failure: never longer than a planned stop gives them."""
+        """Return the grace of workers that stop because of a failure: never longer than that of a planned stop."""
         return min(self.failure_grace_s, self.stop_grace_s)
 
     def apply(self, spec: Slots) -> Slots:
-        """`spec` with these; itself, if it says so already."""
+        """Return `spec` with these; itself, if it has them already."""
         new = {name: value for name in _NAMES if (value := getattr(self, name)) != getattr(spec, name)}
         return replace(spec, **new) if new else spec
 
@@ -41,7 +41,7 @@ _NAMES = tuple(each.name for each in fields(Terms))
 
 
 def terms_of(spec: Slots) -> Terms:
-    """What of `spec` is said so."""
+    """Return the terms in `spec`."""
     return Terms(**{name: getattr(spec, name) for name in _NAMES})
 
 

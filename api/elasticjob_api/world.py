@@ -112,7 +112,7 @@ class World:
 
     @property
     def order(self) -> tuple[int, int]:
-        """What never decreases outside a wipe."""
+        """Return the pair that never decreases outside a wipe."""
         return self.round, list(State).index(self.state)
 
 

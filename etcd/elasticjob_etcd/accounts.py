@@ -1,8 +1,8 @@
 """etcd's users and roles, as far as the operator needs them: each job may read and write below its own prefix only.
 
-A user has no password: it is whoever holds a certificate with its name as CN. Every call may be repeated: what is
-there already is left as it is, what is gone stays gone. Only an administrator may call any of it; nothing here
-decides who may do what.
+A user has no password: any client whose certificate has its name as CN is that user. Every call may be repeated:
+existing accounts are left as they are, deleted ones stay deleted. Only an administrator may call any of it. Nothing
+here decides on permissions.
 """
 
 import secrets
@@ -43,13 +43,13 @@ class Accounts(Protocol):
         """Give a role to a user; both are there."""
 
     async def remove(self, user: str, *, role: str) -> None:
-        """Delete both; whoever holds a certificate of this name may do nothing any more."""
+        """Delete both; a client with a certificate of this name may do nothing any more."""
 
     async def roles_of(self, user: str) -> frozenset[str]:
         """Roles that a user has; none if there is no such user."""
 
     async def permissions_of(self, role: str) -> frozenset[Permission]:
-        """What a role permits; nothing if there is no such role."""
+        """Return the permissions of a role; none if there is no such role."""
 
     async def has_password(self, user: str) -> bool:
         """A password opens this user to callers with any certificate; False if there is no such user."""
@@ -119,7 +119,7 @@ class EtcdAccounts:
         return frozenset(_permission_of(one) for one in found.perm) if found else frozenset()
 
     async def has_password(self, user: str) -> bool:
-        """See `Accounts`. Etcd tells it by how it refuses a wrong one."""
+        """See `Accounts`. Etcd reveals it by how it refuses a wrong one."""
         request = rpc.AuthenticateRequest(name=user, password=secrets.token_hex())
         try:
             await self._connection.call(self._connection.auth.Authenticate, request, tried="Authenticate")

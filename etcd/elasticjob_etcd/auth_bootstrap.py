@@ -1,8 +1,8 @@
 """Enables authentication in an etcd's data before any network reaches it: an init container of etcd's pod runs this.
 
 The given etcd command runs with its own flags, and listens for clients on a Unix socket in a private folder alone. It
-is stopped when this member refuses a caller without a user. What starts on the data afterwards is never open: neither
-on an empty disk, nor to certificates of jobs that are gone.
+is stopped when this member refuses a caller without a user. An etcd that starts on the data afterwards is never open:
+neither on an empty disk, nor to certificates of jobs that are gone.
 """
 
 import argparse

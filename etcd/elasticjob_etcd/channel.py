@@ -20,14 +20,16 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.http2.ping_timeout_ms", 3_000),  # without it keepalive waits 60 s for an answer
     ("grpc.http2.max_pings_without_data", 0),  # else an idle stream is pinged twice and never again
-    # etcd counts pings of a connection without a call, and ends it at the fourth. Who must notice has a stream open.
+    # etcd counts pings of a connection without a call, and ends it at the fourth. A client that must notice has a
+    # stream open.
     ("grpc.keepalive_permit_without_calls", 0),
-    # Else every answer, that of a refresh too, is followed by a ping to measure the bandwidth; what it would find out
-    # is given instead: how much etcd may send of a large list before it waits for us.
+    # Else every answer, that of a refresh too, is followed by a ping to measure the bandwidth. Its result is given
+    # instead: how much etcd may send of a large list before it waits for us.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1 << 20),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    # Also how long a connection may take to stand: TLS over a long way, or to an etcd that a thousand others dial.
+    # Also how long a connection may take to be established: TLS over a long way, or to an etcd that a thousand others
+    # dial.
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # A Service that was made anew has another address; gRPC would ask for it once in 30 s, longer than a lease.

@@ -24,7 +24,7 @@ SILENT_S = 1.0
 """Without an answer for so long, a small question is overdue: a healthy etcd takes milliseconds."""
 
 FIRST_TRY_S = 0.5
-"""For one more connection to stand and to answer: a balancer may lead it to the silent member again."""
+"""For one more connection to be established and answered: a balancer may lead it to the silent member again."""
 
 LONGER = 1.5
 """So many times as long as the one before may each next try take, up to the time limit of a call."""
@@ -47,7 +47,7 @@ class Detour:
         self._tasks: set[asyncio.Task[None]] = set()
         self._search: asyncio.Task[None] | None = None
         self._alone: bool | None = None
-        """The cluster has no other member; None: nobody has asked, or it does not tell."""
+        """The cluster has no other member; None: not asked yet, or not answered."""
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[None]:

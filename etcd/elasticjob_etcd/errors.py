@@ -1,4 +1,4 @@
-"""What can go wrong between us and etcd, as one tree.
+"""Errors between us and etcd, as one tree.
 
     EtcdError
     ├── Unavailable          nothing answered, or not in time; the outcome of a write is unknown
@@ -30,7 +30,7 @@ class NoSpace(Unavailable):
 
 
 class Refused(EtcdError):
-    """Etcd said no, and will again: permission, certificate, quota, malformed request."""
+    """Etcd refused, and will again: permission, certificate, quota, malformed request."""
 
 
 class Compacted(EtcdError):
@@ -42,14 +42,14 @@ class Compacted(EtcdError):
 
 
 class ListAgain(EtcdError):
-    """What a watch has told is not all, and etcd has lost no history: list again."""
+    """A watch has not delivered everything, and etcd has lost no history: list again."""
 
 
 class Wiped(EtcdError):
     """The store is not the one we knew: other cluster id, or a revision lower than one already seen.
 
-    Raised once to every call and watch that spans the change; what follows speaks to the new store. A write
-    that raises it may have taken place, in the new store.
+    Raised once to every call and watch that spans the change; later ones use the new store. A write that raises it may
+    have taken place, in the new store.
     """
 
 

@@ -1,11 +1,10 @@
 """Lets etcd3 0.12.0 import under any protobuf from 4.25 to 7, at run time, with nothing vendored.
 
-etcd3's generated `*_pb2.py` files refuse to run on protobuf 4 or later. What matters in them is one bytes
-literal each: the serialized descriptor. `load` reads those literals from the installed package, builds the
-messages in a *private* DescriptorPool (the default one, which user code may fill with another `kv.proto`,
-stays untouched) and places modules of the same names in `sys.modules`; etcd3's own gRPC stubs then work
-unchanged. It must run before the first `import etcd3`; it starts no thread and sets no environment variable.
-Sound because etcd3 0.12.0 is its last release and pinned exactly.
+etcd3's generated `*_pb2.py` files refuse to run on protobuf 4 or later. Only one bytes literal of each is needed: the
+serialized descriptor. `load` reads those literals from the installed package and builds the messages in a *private*
+DescriptorPool. The default pool, which user code may fill with another `kv.proto`, stays untouched. Modules of the same
+names go into `sys.modules`; etcd3's own gRPC stubs then work unchanged. It must run before the first `import etcd3`; it
+starts no thread and sets no environment variable. Sound because etcd3 0.12.0 is its last release and pinned exactly.
 """
 
 import ast
@@ -28,8 +27,7 @@ _PURE_PYTHON = "google.protobuf.internal.python_message"
 def _import_factories() -> tuple[Any, Any]:
     """The pool and the factory of messages, without the messages in pure Python that come along.
 
-    Where protobuf has its C library nobody uses those, and they are 6 ms and a megabyte. Whoever asks for them later
-    gets them.
+    Where protobuf has its C library those are not used, and they are 6 ms and a megabyte. A later import gets them.
     """
     left_out = api_implementation.Type() != "python" and _PURE_PYTHON not in sys.modules
     if left_out:

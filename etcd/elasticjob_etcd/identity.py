@@ -1,10 +1,10 @@
-"""Which store is at the other end, as its answers' headers tell: a wiped or restored etcd must be noticed.
+"""Identifies the store at the other end by its answers' headers: a wiped or restored etcd must be noticed.
 
 A watch in the "future" of a restored store stays silent for ever, and compare-and-swap on revisions of another
-life is meaningless. So every request takes a `Mark` when it is sent and hands it in with the answer. Another
-cluster id, or a revision below one known *when the request was sent*, is a new *generation*: the call raises
-`Wiped`, as does each other call and watch that began before, and the new store is accepted. Answers that
-overtook each other are no reason: only what was known at the sending counts.
+life is meaningless. So every request takes a `Mark` when it is sent and hands it in with the answer. Another cluster
+id, or a revision below one known *when the request was sent*, is a new *generation*. The call raises `Wiped`, as does
+each other call and watch that began before. Then the new store is accepted. Answers that overtook each other are no
+reason: only what was known at the sending counts.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from elasticjob_etcd.errors import Wiped
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What was known of the store at one moment."""
+    """The known state of the store at one moment."""
 
     generation: int
     revision: int
 
 
 class StoreIdentity:
-    """The store one client speaks to; one event loop, no locks."""
+    """The store that one client uses; one event loop, no locks."""
 
     def __init__(self) -> None:
         self._cluster_id = 0
@@ -29,7 +29,7 @@ class StoreIdentity:
         self._generation = 0
 
     def mark(self) -> Mark:
-        """What a request sent now must come back to."""
+        """Return the mark that the answer of a request sent now is checked against."""
         return Mark(self._generation, self._revision)
 
     def check(self, cluster_id: int, revision: int, sent: Mark) -> None:

@@ -1,4 +1,4 @@
-"""All leases of an etcd cluster, whoever they are of, for those who look after it."""
+"""All leases of an etcd cluster, for its administrators."""
 
 import asyncio
 import contextlib

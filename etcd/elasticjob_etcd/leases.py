@@ -1,8 +1,8 @@
 """Keeping leases alive: the one kept-open stream of a client, and the keeper of a single lease.
 
-A refresh counts from the moment it was *sent*: that is the least etcd can have granted. `LeaseKeeper` says
-`lost` when etcd says so or when no refresh succeeded for a whole TTL by the monotonic clock, whichever is
-first; the other side has then every right to act as if its owner were gone. It never grants or revokes.
+A refresh counts from the moment it was *sent*: that is the least etcd can have granted. `LeaseKeeper` sets `lost` when
+etcd reports it, or when no refresh succeeded for a whole TTL by the monotonic clock. The other side has then every
+right to act as if the owner were gone. It never grants or revokes.
 """
 
 import asyncio
@@ -21,8 +21,9 @@ from elasticjob_etcd.protocol import Etcd, Lease
 _TRIED = "keeping a lease alive"
 
 STALL = 0.25
-"""Of the TTL. Leases are refreshed every third: a stall that ends the lease of another client leaves a refresh of this
-one without an answer for a third of the TTL, less what its own refresh came late."""
+"""Of the TTL. Leases are refreshed every third. A stall that ends another client's lease leaves a refresh of this one
+unanswered for a third of the TTL, less the delay of its own refresh.
+"""
 
 
 class KeepAliveStream:

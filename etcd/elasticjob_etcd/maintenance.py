@@ -60,7 +60,7 @@ class Membership(Protocol):
         """All members, voting or not."""
 
     async def status(self, member: Member) -> MemberStatus:
-        """What this very member reports; a learner does, too."""
+        """Return this very member's status; a learner reports one, too."""
 
     async def remove(self, member_id: int) -> None:
         """Remove a member; it never comes back under this id."""

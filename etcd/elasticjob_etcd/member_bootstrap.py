@@ -1,8 +1,8 @@
 """Starts one member of an etcd cluster, and decides how: the first process of etcd's container when there are several.
 
-It asks the other members: an etcd that runs lists its members on its client port, and a member without data answers on
-its peer port, from this program, that it has none. What follows from the answers is `member_policy`'s. etcd replaces
-this process in the end. All of it goes through gRPC, which has a TLS of its own: the payload's Python has none.
+It asks the other members. A running etcd lists its members on its client port. A member without data answers on its
+peer port, from this program, that it has none. What follows from the answers is `member_policy`'s. etcd replaces this
+process in the end. All of it goes through gRPC, which has a TLS of its own: the payload's Python has none.
 """
 
 import argparse
@@ -173,14 +173,14 @@ def wait_until_decided(member: Member, *, pause_s: float = _POLL_S) -> Decision:
 
 
 def _discard(data_dir: Path) -> None:
-    """Keep the last data that were given up, for whoever wants to look."""
+    """Keep the last data that were given up, for a person to look at."""
     aside = data_dir.with_name(f"{data_dir.name}.removed")
     shutil.rmtree(aside, ignore_errors=True)
     data_dir.rename(aside)
 
 
 def ask(other: Address, tls: Tls | None) -> Answer:
-    """What another member answers."""
+    """Return another member's answer."""
     credentials = None if tls is None else tls.client()
     with _channel(other.client, credentials) as channel:
         try:
@@ -218,7 +218,7 @@ def _channel(target: str, credentials: grpc.ChannelCredentials | None) -> grpc.C
 
 @contextlib.contextmanager
 def _answering(member: Member) -> Iterator[None]:
-    """Meanwhile whoever asks is answered that this member has no data."""
+    """Meanwhile the answer to other members is that this one has no data."""
     url = member.peers[member.name].peer_url
     answer = grpc.unary_unary_rpc_method_handler(lambda _request, _context: url.encode())
     # Without this flag the port could be shared with an etcd that begins to listen before this has ended.

@@ -1,9 +1,9 @@
 """PURE: how one member of an etcd cluster starts: (own data, what the others answer) → start, bootstrap, join, wait.
 
 Two rules keep one cluster from becoming two. Only the first member ever begins a cluster, alone, and only after every
-other one has answered that it has no data; the others join by being added as learners. Silence proves nothing: a
-member that cannot be reached may have data, so it is waited for. In the same way a member that has data goes on
-without the others only after every other one has answered that it has none, or has no vote.
+other one has answered that it has no data. The others join by being added as learners. Silence proves nothing: a member
+that cannot be reached may have data, so it is waited for. A member with data goes on without the others only after
+every other one has answered that it has none, or has no vote.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class Own:
 
 
 def decide(own: Own, others: Mapping[str, Answer]) -> Decision:
-    """What the member does, after each other one was asked."""
+    """Return the member's action, after each other one was asked."""
     all_empty = all(isinstance(answer, Empty) for answer in others.values())
     running = [answer for answer in others.values() if isinstance(answer, Running)]
     if own.has_data:

@@ -1,4 +1,4 @@
-"""Users and roles in memory, held to the contract of the real ones; it refuses nobody anything."""
+"""Users and roles in memory, held to the contract of the real ones; it refuses nothing."""
 
 from collections.abc import Sequence
 

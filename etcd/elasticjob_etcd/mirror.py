@@ -7,10 +7,10 @@ established (`stands`), no list is requested.
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
 reaches the owner, and a wipe, which changes the meaning of everything remembered. One task, no polling.
 
-A backup may be restored at a higher revision than etcd had, under the same cluster id. No header tells of that, but
-a list does: within one store no key is ever older than it was. If history is lost up to a list that has nothing of what
-was there, either it was all deleted or the store was restored from before that. `empty_is_wipe` takes it for a restore:
-right only where somebody else knows, and deletes again what is written back.
+A backup may be restored at a higher revision than etcd had, under the same cluster id. No header shows that, but a list
+does: within one store no key is ever older than it was. If history is lost up to a list that has none of the known
+keys, either all were deleted or an older store was restored. `empty_is_wipe` takes it for a restore. That is right only
+where another part knows, and deletes again what is written back.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _STANDS_WITHIN_S = 1.0
 class Mirror:
     """The keys under `prefix` as of `revision`; use it as an async context manager.
 
-    Entering waits for the first list, however long etcd takes, unless `initial` gives it, or `given_later` says that
-    `begin` will: until then `items` is empty, and the watch already stands. `on_change` is called
-    after every change of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise.
-    `wiped` counts the wipes seen.
+    Entering waits for the first list, however long etcd takes, unless `initial` gives it, or `given_later` promises
+    `begin`. Until then `items` is empty, and the watch is already established. `on_change` is called after every change
+    of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise. `wiped` counts the wipes
+    seen.
     """
 
     def __init__(
@@ -163,17 +163,17 @@ class Mirror:
                 self._apply(batch)
 
     async def _has_all(self, begun: int) -> bool:
-        """Whether `items` and what a watch tells that began at this revision leave no gap.
+        """Whether `items` and a watch that began at this revision leave no gap.
 
-        What is given while the watch stands already may be newer: both overlap then. Anything else that is newer than
-        a watch is of another store, perhaps, and a list must tell.
+        A list that is given after the watch was established may be newer: both overlap then. Anything else that is
+        newer than a watch may be of another store, and a list must decide.
         """
         if self._first is None or self._first.done():
             return self.revision == begun
         return await self._first >= begun
 
     def _is_of_another_store(self, listed: Range) -> bool:
-        """Whether it cannot be what became of `items`, though no header said so."""
+        """Whether it cannot follow from `items`, though no header shows it."""
         known = self.items
         if any(kv.key in known and kv.mod_revision < known[kv.key].mod_revision for kv in listed.kvs):
             return True

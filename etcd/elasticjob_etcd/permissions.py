@@ -1,4 +1,4 @@
-"""What a role of etcd permits, as records; pure, for those who judge it without a client."""
+"""The permissions of a role of etcd, as records; pure, to be judged without a client."""
 
 from dataclasses import dataclass
 from enum import IntEnum

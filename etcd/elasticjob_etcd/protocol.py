@@ -1,4 +1,4 @@
-"""What the rest of the project may ask of etcd, and what each answer promises.
+"""The interface of etcd for the rest of the project, and the promises of each answer.
 
 `client.EtcdClient` is the real one, `memory.MemoryEtcd` the in-memory one; both pass the same contract
 tests. Everything is asyncio; nothing here retries a write: an unknown outcome is the caller's to settle
@@ -145,7 +145,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where etcd is and how to speak to it.
+    """Where etcd is and how to connect to it.
 
     Targets are `host:port`; several must be IP addresses of one family (tried in order by the channel) — or
     name one host that resolves to all. `unix:PATH` is a socket on this machine. `ca_cert`, `cert` and `key` are PEM
@@ -179,11 +179,11 @@ class Etcd(Protocol):
         """Yield every change of keys under `prefix` from `start_revision` on, each once, in order.
 
         `start_revision` is 1 + that of an answer; a store that is not that far raises `Wiped`. With 0 it begins now:
-        the first batch then has no events, and its `revision` is the last one that this watch will not tell of. Etcd
-        tells such a watch of changes at once, but one that begins behind the store up to 100 ms late. Survives
-        reconnects (resumes after the last batch, back-off 0.1 to 2 s). Who takes batches by `asend` may send back what
-        is to be awaited before the next one, so that it tells of more; a store may ignore that. Ends only by `aclose`,
-        or by `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
+        the first batch then has no events, and its `revision` is the last one that this watch will not deliver. Etcd
+        sends changes to such a watch at once, but to one that begins behind the store up to 100 ms late. Survives
+        reconnects (resumes after the last batch, back-off 0.1 to 2 s). A caller may send back, by `asend`, an awaitable
+        to be awaited before the next batch, so that it has more. A store may ignore that. Ends only by `aclose`, or by
+        `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
         """
 
     async def lease_grant(self, ttl_s: float) -> Lease:

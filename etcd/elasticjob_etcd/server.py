@@ -1,9 +1,9 @@
 """An embedded etcd: one process for runs on one machine, for the nodes of a command line, and for tests.
 
 It listens on a Unix socket that other users of the machine cannot reach, and at a port only if one is asked for. It
-keeps its data and `etcd.log` in the folder it was given, does not sync to disk (it is not meant to survive the
-machine), stands in a session of its own, so that Ctrl-C does not reach it, and dies with its parent whatever that
-dies of (`tether.py`). No other server can be taken for it: it has started when a read on its own socket is answered.
+keeps its data and `etcd.log` in the folder it was given, and does not sync to disk: it is not meant to survive the
+machine. It has a session of its own, so that Ctrl-C does not reach it, and is killed if its parent dies for any reason
+(`tether.py`). No other server can be taken for it: it has started when a read on its own socket is answered.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class EtcdServer:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where a client of this machine finds it: at its port if it has one, else on its socket."""
+        """Return where a client of this machine finds it: at its port if it has one, else on its socket."""
         return self.socket if self._port is None else Endpoint((f"{LOOPBACK}:{self._port}",))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What an etcd that did not start has to say, read from its log and put into one sentence."""
+"""The last words of an etcd that did not start, read from its log and put into one sentence."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ _ERRORS = ('{"level":"error"', '{"level":"panic"', '{"level":"fatal"')
 
 
 def explain(log: Path, *, port: int | None, otherwise: str) -> str:
-    """Why etcd did not start; `otherwise` is what is known without its log."""
+    """Return why etcd did not start; `otherwise` is the reason without its log."""
     text = _tail(log)
     if "address already in use" in text:
         return f"etcd cannot listen on port {port} of this machine: another program does; choose another port"

@@ -1,10 +1,10 @@
 """Where the nodes that one user has on this machine meet: a folder for each port, with the sockets of the etcd there.
 
-Its path follows from the user, the network and the port alone, so every node finds it, whatever its environment; nodes
+Its path follows from the user, the network and the port alone, so every node finds it, whatever its environment. Nodes
 in containers that share `/tmp` and no network do not meet. Other users cannot enter it: they neither reach that etcd
-nor have theirs taken for it. Who may start the etcd holds a lock on the folder and hands it to etcd itself, so the
-kernel opens it when that etcd ends, whatever it or its owner dies of. The lock also keeps systemd-tmpfiles from
-cleaning the folder.
+nor have theirs taken for it. The process that may start the etcd holds a lock on the folder and hands it to etcd
+itself. So the kernel releases it when that etcd ends, whatever it or its owner dies of. The lock also keeps
+systemd-tmpfiles from cleaning the folder.
 """
 
 import asyncio

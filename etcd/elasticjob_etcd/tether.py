@@ -1,8 +1,8 @@
 """Ties a program's life to its parent's: `python -I -S tether.py <parent pid> program args...`.
 
-Run as a script, never imported. It asks the kernel for SIGKILL at the parent's death and becomes the program, so
-that an embedded etcd cannot outlive whoever started it, however that ended. This is done here, after the exec,
-because code between fork and exec (`preexec_fn`) may deadlock where gRPC's threads run. Standard library only.
+Run as a script, never imported. It asks the kernel for SIGKILL at the parent's death and becomes the program. So an
+embedded etcd cannot outlive its parent, however that ended. This is done here, after the exec, because code between
+fork and exec (`preexec_fn`) may deadlock where gRPC's threads run. Standard library only.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ def main(parent: int, command: list[str]) -> None:
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent:
-        sys.exit(0)  # it died before the kernel was asked: nobody would tell us any more
+        sys.exit(0)  # it died before the kernel was asked: its death would go unnoticed
     try:
         os.execv(command[0], command)  # noqa: S606  # becoming the program is the purpose
     except OSError as error:

@@ -1,8 +1,8 @@
 """gRPC's errors into ours, in one place; nothing of gRPC leaves the package.
 
-What decides is whether asking again can help. A definite no is `Refused`; anything that may heal by itself is
-`Unavailable`, and so is an error that nobody can classify: its outcome is unknown, which is the safe reading.
-Each message says what was tried, where, and what the other side said.
+The criterion is whether asking again can help. A definite no is `Refused`; anything that may heal by itself is
+`Unavailable`. So is an error that cannot be classified: its outcome is unknown, which is the safe reading. Each message
+has what was tried, where, and the other side's answer.
 """
 
 from typing import Any
@@ -39,13 +39,13 @@ _AT_LIMIT = "the limit of one job"
 _PASSING = ("too many requests", _NO_SPACE, _LEARNER, _STRANGER, _AT_LIMIT)
 """An etcd that is busy, full until somebody makes room, or not there yet: no word about the request itself."""
 _DENIED = "permission denied"
-"""Users are part of what etcd loses with its data: until the operator has put them back nobody may do anything."""
+"""Etcd loses its users with its data: until the operator has put them back every request is denied."""
 _STALE_AUTH = ("revision in header is old", "revision of auth store is old")
 _NOT_TAKEN = (
     "etcd refused our certificate, or misses one (see cert and key): it may be over, or of an authority that etcd does "
     "not trust; etcd's log says which"
 )
-# What gRPC's details contain when the TLS handshake failed, and what it means to whoever set the files.
+# Texts in gRPC's details when the TLS handshake failed, and their meaning for the user who set the files.
 _TLS_REASONS = {
     "CERTIFICATE_VERIFY_FAILED": "we do not trust the certificate of etcd (see ca_cert)",
     "Hostname Verification Check failed": "the certificate of etcd is for another host name than the one dialed",
@@ -58,8 +58,8 @@ _TLS_REASONS = {
 def translate(error: grpc.RpcError, *, tried: str, where: str, known: bool = False) -> EtcdError:
     """Our error for one of gRPC's; `tried` and `where` begin its sentence.
 
-    With `known` etcd has answered us before: a certificate that is refused now was good then, so it is waited for
-    the one that replaces it.
+    With `known` etcd has answered us before. A certificate that is refused now was good then, so its replacement is
+    waited for.
     """
     code, details = error.code(), error.details() or "no reason given"
     if code is _Code.DEADLINE_EXCEEDED:

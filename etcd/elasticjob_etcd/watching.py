@@ -5,8 +5,8 @@ etcd never splits a revision over two answers, because fragments are not asked f
 be ahead of its events (etcd catches a late watch up in steps), so events move the position, and progress notes,
 which etcd sends only to watches that have caught up.
 
-Who is told of more than it cares to hear one by one may send back, for a batch, what to wait for before the next: no
-stream is open until then, and etcd hands over all that has come meanwhile as one.
+A caller that gets more batches than it wants one by one may send back an awaitable for a batch. No stream is open until
+it is done, and etcd then delivers everything since as one.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -74,7 +74,7 @@ class _Attempt:
         await self._stream.send(rpc.WatchRequest(create_request=request))
         created = await self._stream.receive()
         if created.canceled:
-            await self._count()  # raises `Refused` with the reason: of a watch etcd says only that it is not permitted
+            await self._count()  # raises `Refused` with the reason: for a watch etcd's only answer is: not permitted
         created = self._judged(created)
         if not self._next_revision:
             self._next_revision = created.header.revision + 1
@@ -83,11 +83,11 @@ class _Attempt:
 
     @property
     def position(self) -> int:
-        """The last revision that is told, or was before it began."""
+        """Return the last revision that was delivered, or the one before it began."""
         return self._next_revision - 1
 
     async def next_batch(self) -> WatchBatch | None:
-        """What etcd says next; None for a progress note."""
+        """Return etcd's next batch; None for a progress note."""
         assert self._stream is not None
         response = self._judged(await self._stream.receive())
         if not response.events:
