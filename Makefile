@@ -28,13 +28,13 @@ lint: .venv/dev ## ruff, mypy, import-linter, prose, gofmt, go vet, shellcheck, 
 	$(BIN)/lint-imports
 	hack/prose-lint
 	unformatted=$$(gofmt -l images/etcd) && [[ -z $$unformatted ]] || { echo "gofmt -w images/etcd: $$unformatted" >&2; exit 1; }
-	cd images/etcd && go vet ./limits
+	cd images/etcd && go vet ./...
 	$(BIN)/shellcheck -x $$(git ls-files | xargs grep -lE '^#!/(bin/|usr/bin/env )(ba)?sh' )
 	helm=$$(hack/kube-tools helm) && "$${helm#HELM=}" lint --quiet --strict charts/elasticjob 2> >(grep -v 'found symbolic link' >&2)
 unit: .venv/dev ## pure tests: plans, policies, codecs, state machines
 	hack/kube-tools helm >/dev/null
 	hack/promtool >/dev/null
-	cd images/etcd && go test ./limits
+	cd images/etcd && go test ./...
 	$(BIN)/pytest -n 2 tests/unit
 integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four at once (WORKERS=4), since they mostly wait
 	hack/kube-tools >/dev/null

@@ -69,8 +69,21 @@ func (g *Guard) grant(ctx context.Context, name string, req *pb.LeaseGrantReques
 	answer, err := g.bounded(ctx, name, req, handle)
 	if granted, ok := answer.(*pb.LeaseGrantResponse); ok && err == nil {
 		id, seconds = granted.ID, granted.TTL
+	} else if err != nil && req.ID != 0 && !isNotGranted(err) {
+		id, seconds = req.ID, max(req.TTL, 1) // etcd has put the ID there
 	}
 	return answer, err
+}
+
+// isNotGranted is false for an error that only ends the wait, as that of a client which gives up: etcd has sent the
+// grant to the other members by then, and the lease comes into being.
+func isNotGranted(err error) bool {
+	switch status.Code(err) {
+	case codes.FailedPrecondition, codes.InvalidArgument, codes.OutOfRange, codes.PermissionDenied, codes.ResourceExhausted,
+		codes.Unauthenticated:
+		return true
+	}
+	return false
 }
 
 // Stream counts streams, and the watches and renewed leases that pass through them.
