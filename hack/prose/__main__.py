@@ -21,7 +21,7 @@ from hack.prose.rules import ADVICE, Rule, Violation, violations
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE = Path(__file__).with_name("baseline.toml")
-_DOCUMENTS = ("docs/", "README.md", "CHANGELOG.md", "SECURITY.md")
+_DOCUMENTS = ("docs/", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 _WRITTEN_BY_PROGRAMS = ("docs/reference/", "docs/benchmarks.md", "docs/latencies.md")
 
 

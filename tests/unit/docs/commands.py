@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 FIRST = (
     r"make|kubectl|helm|docker|kind|pip|python3?|elasticjob(-agent|-operator)?|torchrun|etcdctl|git|export|prometheus|"
     r"promtool|\.venv/bin/\S+|hack/\S+|images/\S+|[A-Z_]+=\S+"

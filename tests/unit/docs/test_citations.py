@@ -53,6 +53,27 @@ def missing(name: str, text: str) -> set[str]:
     return {path for path in cited - TO_BE_WRITTEN - OF_OTHERS if re.sub(r"^(\.\.?/)+", "", path) not in ENDINGS}
 
 
+def undefined(text: str) -> list[str]:
+    """Return each "`name` in `file.py`" whose name is not in the file."""
+    found = re.findall(r"`(\w+)` in `([\w/.-]+\.py)`", " ".join(text.split()))
+    paths = {path: [name for name in FILES if f"/{name}".endswith(f"/{path}")] for _, path in found}
+    return [f"{name} in {path}" for name, path in found if not any(has_word(each, name) for each in paths[path])]
+
+
+def has_word(path: str, name: str) -> bool:
+    """The file has this identifier."""
+    return re.search(rf"\b{re.escape(name)}\b", (ROOT / path).read_text()) is not None
+
+
+@pytest.mark.parametrize("page", [name for name in FILES if name.endswith(".md") and not name.startswith(NOT_CHECKED)])
+def test_a_name_that_a_page_cites_is_in_its_file(page: str) -> None:
+    assert undefined((ROOT / page).read_text()) == []
+
+
+def test_a_missing_name_is_found() -> None:
+    assert undefined("`nothing` in `api/elasticjob_api/keys.py`") == ["nothing in api/elasticjob_api/keys.py"]
+
+
 def test_every_cited_file_is_there() -> None:
     checked = [name for name in FILES if name.endswith((".py", ".md")) and not name.startswith(NOT_CHECKED)]
     assert checked

@@ -1,0 +1,170 @@
+"""CONTRIBUTING.md, "A fault and where it goes": one failure followed through the real parts, compared with the page."""
+
+import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.oom import OomCounter
+from elasticjob_agent.rendezvous.plan import WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.ranks import assignment
+from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.verdict import describe
+from elasticjob_agent.rendezvous.view import FailureAt, View, parse_view
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_api.records import Failure, encode
+from elasticjob_api.terms import terms_of
+from elasticjob_api.world import Cause, Membership, World, encode_membership, encode_world
+from elasticjob_etcd.protocol import Op, Put, Txn
+from tests.faults.waiting import aeventually
+from tests.integration.cli.conftest import census, cli  # noqa: F401 -- fixtures
+from tests.integration.cli.runs import Cli
+from tests.integration.operator.stage import Stage, staged
+from tests.unit.rendezvous.views import seen
+
+ROOT = Path(__file__).resolve().parents[3]
+MOST_WRITES = 5
+SCRIPT = "raise ValueError('no data')"
+
+
+def walkthrough() -> str:
+    """Return the section of the page."""
+    return (ROOT / "CONTRIBUTING.md").read_text().split("## A fault and where it goes\n")[1].split("\n## ")[0]
+
+
+def values() -> dict[str, list[str]]:
+    """Return the code spans in the last column of the table, by step."""
+    rows = re.findall(r"^\| (\d+\w?) \|.*\| ([^|]+) \|$", walkthrough(), re.MULTILINE)
+    return {step: re.findall(r"`([^`]+)`", last) for step, last in rows}
+
+
+class Walk:
+    """One node's job over an operator, and a worker that is a real process."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self.stage, self.folder = stage, folder
+
+    def world(self) -> World:
+        """The state of the rendezvous."""
+        found = self.stage.world()
+        assert found is not None
+        return found
+
+    async def failure(self) -> Failure:
+        """Steps 1 and 2: a worker raises, and the agent makes a record of it."""
+        world, [node] = self.world(), self.view().nodes.values()
+        place = assignment(world, 0)
+        spec = self.stage.spec()
+        assert spec is not None
+        supervisor = await Supervisor.create()
+        try:
+            workers = NodeWorkers(
+                supervisor=supervisor,
+                job=self._job(node.record.pod),
+                port=MasterPort("127.0.0.1"),
+                wall_ns=time.time_ns,
+                memory=OomCounter(self.folder),
+            )
+            await workers.start(replace(place, nproc=1), terms_of(spec))
+            await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="the failure")
+            [failed] = workers.failures
+        finally:
+            await supervisor.close()
+        return replace(failed.failure, incarnation=node.member.incarnation)
+
+    def _job(self, pod: str) -> Job:
+        return Job(
+            argv=(sys.executable, "-S", "-c", SCRIPT),
+            environment={},
+            cwd=None,
+            run_id="run",
+            pod=pod,
+            host="host",
+            log_dir=self.folder,
+            progress=self.folder / "progress",
+            stdout=lambda _: None,
+            stderr=lambda _: None,
+        )
+
+    async def open_round(self, record: Failure) -> str:
+        """Step 3: the agent writes the record and opens the next round; return the key of the record."""
+        world = self.world()
+        key = self.stage.keys.failure(world.round, 0, 0)
+        cause = describe(FailureAt(record, world.round, 0, 0, 1))
+        opened = forming(world, f"open{world.round}", Cause.WORKER_FAILED, cause)
+        await self.stage.etcd.txn(Txn((), (Put(key, encode(record)), Put(self.stage.keys.world, encode_world(opened)))))
+        return key.removeprefix(self.stage.keys.prefix)
+
+    async def lead(self) -> None:
+        """Steps 4 and 5: the node is ready, and the leader plans and writes until it has nothing to write."""
+        world, [node] = self.stage.world(), self.view().nodes.values()
+        round_ = world.round if world else 0
+        key = self.stage.keys.node(node.member.slot, node.member.incarnation)
+        ready = replace(node.record, ready=round_, master_port=29876, nproc=1)
+        await self.stage.etcd.txn(Txn((), (Put(key, encode(ready), node.record.lease),)))
+        for attempt in range(MOST_WRITES):
+            decision = plan(self.view(), seen(1000.0), f"nonce-{round_}-{attempt}")
+            if not isinstance(decision, WriteWorld):
+                return
+            await self.write(decision.world)
+        raise AssertionError("the leader writes without an end")
+
+    async def write(self, world: World) -> None:
+        """Write a state as the leader does."""
+        puts: list[Op] = [Put(self.stage.keys.world, encode_world(world))]
+        if world.members:
+            puts.append(Put(self.stage.keys.members, encode_membership(Membership(world.round, world.members))))
+        await self.stage.etcd.txn(Txn((), tuple(puts)))
+
+    def view(self) -> View:
+        """All keys of the job, as the leader reads them."""
+        found = self.stage.etcd.store.range(self.stage.keys.all).kvs
+        return parse_view(self.stage.keys, {kv.key: kv for kv in found})
+
+
+def state(world: World) -> str:
+    """Return a state as the pages spell it."""
+    return world.state.value if world.state.final else f"{world.state.value}({world.round})"
+
+
+async def test_the_page_has_the_values_of_each_step(tmp_path: Path) -> None:
+    found: dict[str, list[str]] = {}
+    async with staged(replicas=1, maxRestarts=1) as stage:
+        await stage.run_pods(1)
+        walk = Walk(stage, tmp_path)
+        await walk.lead()
+        record = await walk.failure()
+        found["1"] = [str(record.exit_code)]
+        found["2"] = [record.message]
+        key = await walk.open_round(record)
+        found["3"] = [f"P{key}", state(walk.world()), walk.world().cause.value]
+        await walk.lead()
+        found["4"] = [str(walk.world().restarts), walk.world().root]
+        found["5"] = [state(walk.world())]
+        await stage.until("the failure", lambda: "lastFailure" in stage.status())
+        status = stage.status()
+        failure = status["lastFailure"]
+        shown = ["status.restarts", str(status["restarts"])]
+        found["6"] = [str(failure["exitCode"]), failure["reason"], failure["message"], *shown]
+        await stage.until("an event", lambda: "WorkerFailed" in stage.events())
+        found["7"] = ["WorkerFailed"]
+        await walk.open_round(await walk.failure())
+        await walk.lead()
+        await stage.until("the end", lambda: stage.condition("Failed").get("status") == "True")
+        condition = stage.condition("Failed")
+        found["8"] = [state(walk.world()), condition["type"], condition["reason"]]
+    on_the_page = values()
+    assert found == {step: on_the_page.get(step) for step in found}
+
+
+def test_the_same_happens_in_a_run(cli: Cli) -> None:  # noqa: F811 -- the fixture
+    (cli.folder / "train.py").write_text(SCRIPT)
+    cli.manifest("", maxRestarts=1, container={"command": ["python", "train.py"]})
+    ended = cli.run()
+    status = cli.status()
+    assert values()["9"] == [str(ended.code)]
+    assert status["lastFailure"]["message"] == "ValueError: no data"
+    assert (status["phase"], status["reason"]) == ("Failed", "MaxRestartsExceeded")
