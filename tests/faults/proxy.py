@@ -15,9 +15,8 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
-
-import psutil
 
 from elasticjob_agent.serving import stop_serving
 
@@ -177,9 +176,7 @@ class Proxy:
         """Cut these processes off and carry all others; `restore` does not end it, an empty collection does."""
 
         def refused(port: int) -> bool:
-            return bool(pids) and any(
-                found.laddr and found.laddr.port == port for pid in pids for found in _connections(pid)
-            )
+            return bool(pids) and bool(_sockets_at(port) & _open_sockets(pids))
 
         self._do(self._ways.refuse_some(refused))
 
@@ -187,10 +184,25 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(order, self._loop).result(_PATIENCE_S)
 
 
-def _connections(pid: int) -> list[Any]:
-    with contextlib.suppress(psutil.Error):  # it has ended
-        return list(psutil.Process(pid).net_connections("tcp"))
-    return []
+def _sockets_at(port: int) -> set[str]:
+    """Links of the sockets whose own port is this one.
+
+    psutil reads the whole table for each process. That takes longer than a client waits, on a busy machine.
+    """
+    own = f":{port:04X}"
+    tables = (Path(table).read_text(encoding="ascii") for table in ("/proc/net/tcp", "/proc/net/tcp6"))
+    rows = [row.split() for table in tables for row in table.splitlines() if own in row]
+    return {f"socket:[{columns[9]}]" for columns in rows if columns[1].endswith(own)}
+
+
+def _open_sockets(pids: Collection[int]) -> set[str]:
+    links: set[str] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            for file in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):  # it is closed
+                    links.add(str(file.readlink()))
+    return links
 
 
 @contextlib.contextmanager

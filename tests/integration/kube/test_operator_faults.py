@@ -198,8 +198,9 @@ def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: EtcdSe
     rig.etcd = own_etcd.endpoint
     rig.start_node()
     rig.start_operator()
-    # A lease that ends on a busy machine before etcd does is another story: the operator then cannot see the agents.
-    rig.namespace.apply(waiting_job(rig, replicas=2, rendezvous={"keepAliveSeconds": 60}))
+    # After two report periods without etcd the status claims nothing any more, and the phase is another one.
+    agent = {"mode": "Provided", "reportPeriodSeconds": 60}
+    rig.namespace.apply(waiting_job(rig, replicas=2, agent=agent, rendezvous={"keepAliveSeconds": 60}))
     rig.running(nodes=2, round_=1)
     before = rig.pids(rig.keys())
     own_etcd.kill()
