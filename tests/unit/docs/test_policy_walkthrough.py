@@ -1,0 +1,63 @@
+"""CONTRIBUTING.md, "Add a policy in 30 minutes": the policy of the page works, called from the place that it names."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from elasticjob_api import codec
+from elasticjob_api.job import ElasticJob
+from elasticjob_api.names import FailedReason
+from elasticjob_api.spec import JobSpec
+from elasticjob_api.status import JobStatus
+from elasticjob_api.world import State
+from elasticjob_operator import changes
+from elasticjob_operator.actions import WriteSpec
+from elasticjob_operator.ids import Ids
+from elasticjob_operator.observed import Observed
+from elasticjob_operator.plan import plan
+from elasticjob_operator.policy.failure import JobFailure
+from tests.unit.operator.builders import active, ago, job, pod, running, seen, template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec(JobSpec):
+    """Step 1: the spec with one field more."""
+
+    max_node_losses: int | None = None
+
+
+REASON = FailedReason.BELOW_MIN
+"""Step 2: an enum gets no new member in a test, so this is an existing one."""
+
+
+def too_many_losses(of: Observed) -> JobFailure | None:
+    """Return the failure of a job that lost more nodes than its spec allows."""
+    spec, state = of.job.spec, of.view.world
+    assert isinstance(spec, Spec)
+    if spec.max_node_losses is None or state is None or state.losses <= spec.max_node_losses:
+        return None
+    return JobFailure(REASON, f"{state.losses} nodes were lost, more than maxNodeLosses ({spec.max_node_losses})")
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step 4: the rule is asked among those that may end a job."""
+    others: Callable[[changes.Scene], JobFailure | None] = changes._failure
+    monkeypatch.setattr(changes, "_failure", lambda scene: others(scene) or too_many_losses(scene.seen))
+
+
+def limited(most: int | None) -> ElasticJob:
+    """Return a job with this limit, read as a manifest is."""
+    manifest = {"template": template(), **({} if most is None else {"maxNodeLosses": most})}
+    return replace(job(status=JobStatus(start_time=ago(100))), spec=codec.read(Spec, manifest))
+
+
+@pytest.mark.parametrize(
+    ("most", "losses", "fails"), [(None, 9, False), (2, 0, False), (2, 2, False), (2, 3, True), (0, 1, True)]
+)
+def test_a_job_fails_after_more_losses_than_it_allows(most: int | None, losses: int, *, fails: bool) -> None:
+    planned = plan(seen(limited(most), running(0, world=active(0, losses=losses)), pod(0)), Ids())
+    written = [action.world for action in planned.actions if isinstance(action, WriteSpec)]
+    failed = [world.detail for world in written if world is not None and world.state is State.FAILED]
+    assert failed == ([f"{REASON}: {losses} nodes were lost, more than maxNodeLosses ({most})"] if fails else [])
