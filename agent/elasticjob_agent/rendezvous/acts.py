@@ -1,7 +1,7 @@
 """The steps of one node, carried out: each is one fenced transaction or one act on the workers.
 
-A refused transaction says which fence failed, in the same trip: either the world moved, and nothing is decided
-before the watch shows it, or the own key is gone, and the stay is over.
+A refused transaction shows in the same trip which fence failed. If the world moved, nothing is decided before the watch
+shows it. If the own key is gone, the stay is over.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a step was planned from."""
+    """The state that a step was planned from."""
 
     stay: Stay
     world_or_none: World | None
@@ -158,8 +158,8 @@ class Acts:
         world, stay, failures = scene.world, scene.stay, self._workers.failures[:_MOST_FAILURES]
         self._trace.note("failed", world.round, failures[0].failure.time_ns)
         self._trace.point("detected", world.round)
-        # If the answer is lost, the nonce tells from the watch that it was this node that opened. A second try keeps
-        # it: the first may yet turn out to have taken place, and then these failures are not late.
+        # If the answer is lost, the nonce in the watch shows that it was this node that opened. A second try keeps it:
+        # the first may yet turn out to have taken place, and then these failures are not late.
         if not stay.opening[0]:
             stay.opening = self._draw(), len(failures)
         nonce, _ = stay.opening

@@ -22,7 +22,7 @@ def delay_s(spec: Slots, strikes: int) -> float:
 
 
 def hold(spec: Slots, judged: World, *, forming_since_s: float, now_s: float) -> Closing | None:
-    """What keeps this judged round open although everybody is ready; None: nothing does."""
+    """Return the back-off that keeps this judged round open although all are ready; None if there is none."""
     if judged.cause is not Cause.WORKER_FAILED or spec.restart_id != judged.restart_id:
         return None
     until_s = forming_since_s + delay_s(spec, judged.strikes)

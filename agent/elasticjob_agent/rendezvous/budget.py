@@ -1,8 +1,8 @@
 """PURE: which failures still count against maxRestarts.
 
 Without a window all of the job's life counts, and the world's `restarts` is the number. With one the world carries
-how old each failure that counts was at the last charge (`World.charges`). Only a verdict writes that, once a round,
-so no value is written twice; the next closer to judge adds the time since it first saw the value, by its own monotonic
+how old each failure that counts was at the last charge (`World.charges`). Only a verdict writes that, once a round, so
+no value is written twice. The next closer to judge adds the time since it first saw the value, by its own monotonic
 clock. No clock is compared with another host's. A closer that saw the value late adds too little: a failure may count
 too long, never too short. A wiped etcd forgets the ages, and counts from nothing.
 """
@@ -17,7 +17,7 @@ _MOST_AGES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What the verdicts before this one have left in the world, and the time since the last charge was seen."""
+    """Failures that earlier verdicts have left in the world, and the time since the last charge was seen."""
 
     round: int = 0
     """The round that forms: it marks the charges."""
@@ -30,7 +30,7 @@ class Tally:
 
 
 def spent(spec: Slots, tally: Tally) -> int:
-    """How many failures count against max_restarts."""
+    """Return the number of failures that count against max_restarts."""
     return len(_still_young(spec, tally)) if spec.restart_window_s > 0 else tally.restarts
 
 

@@ -1,9 +1,9 @@
 """The elected node that closes rounds: watch `P/c/`, plan from state, write one world, wait to see it.
 
 One watch on everything below `P/c/`, so its nodes are never older than its world. After each change of
-anything (coalesced for 5 ms, or for twice as long as the last plan took) and each timer it plans again. A world
-counts for it only when it has come through that watch, never by its transaction's answer: another may still be
-running what the answer replaced.
+anything (coalesced for 5 ms, or for twice as long as the last plan took) and each timer it plans again. A world counts
+for it only when it has come through that watch, never by its transaction's answer. Another agent may still be running
+what the answer replaced.
 """
 
 import asyncio

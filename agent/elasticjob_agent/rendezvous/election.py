@@ -1,8 +1,8 @@
-"""Who closes: stand when there is no closer, close rounds while one's own key says so.
+"""The election of the closer: campaign when there is none, and close rounds while the key names this agent.
 
-Slot 0 stands at once, others a little later (0.3 s when the job begins) and one after the other, so that of a
-thousand agents a few try, whatever lowest slot is there. A node is the closer if and only if the key names its
-incarnation, as seen through the watch; never by its transaction's answer.
+Slot 0 campaigns at once, others a little later (0.3 s when the job begins) and one after the other. So of a thousand
+agents a few try, whichever slot is the lowest. A node is the closer if and only if the key names its incarnation, as
+seen through the watch; never by its transaction's answer.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd, KeyValue
 
 FIRST_S = 0.3
-"""For slot 0 to come, when no closer has been seen yet: then the next slot stands, and each a little later."""
+"""For slot 0 to come, when no closer has been seen yet: then the next slot campaigns, and each a little later."""
 FIRST_APART_S = 0.01
 APART_S = 0.002
 """When a closer's key was deleted: everybody is there, and the next closer's key is seen within milliseconds."""
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Election:
-    """One node's standing for closer; fed with every change of the closer's key."""
+    """One node's campaign for closer; fed with every change of the closer's key."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Election:
         self._is_new = True
         """No world was seen."""
         self._last: Member | None = None
-        """Who closed last, as far as this node has seen; None before the first."""
+        """The last closer that this node has seen; None before the first."""
         self._turn: asyncio.TimerHandle | None = None
-        """When this node will stand, unless another is elected before."""
+        """When this node will campaign, unless another is elected before."""
         self._standing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closing_as: Identity | None = None
@@ -144,13 +144,13 @@ class Election:
         self._closing = self._closing_as = self._loop = None
 
     async def close(self) -> None:
-        """Stop standing and closing; idempotent."""
+        """Stop campaigning and closing; idempotent."""
         await self._stand_no_more()
         await self._stand_down()
 
 
 def turn_s(slot: int, *, is_first: bool) -> float:
-    """How long this slot leaves the standing to lower ones: seconds."""
+    """Return how long this slot leaves the campaign to lower ones, in seconds."""
     if is_first:
         return min(FIRST_S + slot * FIRST_APART_S, LONGEST_S) if slot else 0.0
     return min(slot * APART_S, LONGEST_S)

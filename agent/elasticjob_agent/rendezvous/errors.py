@@ -1,4 +1,4 @@
-"""What ends a node's part in a rendezvous from outside, as a small tree.
+"""Errors that end a node's part in a rendezvous from outside, as a small tree.
 
 RendezvousError
 ├── RendezvousClosedError        nobody can join (any more)
@@ -18,7 +18,7 @@ class RendezvousError(Exception):
 
 
 class RendezvousClosedError(RendezvousError):
-    """Nobody can join it any more."""
+    """No node can join it any more."""
 
 
 class RendezvousTimeoutError(RendezvousError):

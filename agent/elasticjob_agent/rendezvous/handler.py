@@ -1,8 +1,8 @@
 """`EtcdRendezvousHandler`: the rendezvous of this package behind the interface that agents know.
 
-It runs one `RendezvousMember` in an event loop of its own thread and is, through `WorkersProxy`, the member's
-view of workers that the agent runs: rules stay in member and steps, the agent only does what it is told. It
-closes nothing by itself: a job ends by success, by a spent budget, or by the operator's word.
+It runs one `RendezvousMember` in an event loop of its own thread. Through `WorkersProxy` it is the member's view of
+workers that the agent runs. Rules stay in member and steps; the agent only carries out orders. It closes nothing by
+itself: a job ends by success, by a spent budget, or by the operator.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 
 LEAVE_S = 10.0
-"""Seconds within which leaving must have ended; after that the lease tells the others."""
+"""Seconds within which leaving must have ended; after that the lease expires."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Port(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a handler needs of the world around it."""
+    """The handler's dependencies."""
 
     loop: EventLoop
     connect: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -139,7 +139,7 @@ class EtcdRendezvousHandler(JobRendezvous):
             self._proxy.wake()
 
     def num_nodes_waiting(self) -> int:
-        """1 when the round of this node is over, whoever is the reason; else 0."""
+        """Return 1 if the round of this node is over, for any reason; else 0."""
         if self._proxy is None:
             return 0
         return int(self._proxy.order is not None or self._proxy.is_offered)
@@ -175,7 +175,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         return None if self._proxy is None else self._proxy.order
 
     def outcome(self) -> Outcome | None:
-        """How this node's part has ended."""
+        """Return how this node's part has ended."""
         ended = None if self._proxy is None else self._proxy.ended
         return ended if isinstance(ended, Outcome) else None
 
@@ -195,7 +195,7 @@ class EtcdRendezvousHandler(JobRendezvous):
             self._proxy.stopped(self._place)
 
     def leave(self) -> None:
-        """Tell the others that this node goes."""
+        """Record that this node leaves."""
         self._leaving = True  # a member that is not made yet reads it
         if self._proxy is not None and self._proxy.ended is None:
             self._at.loop.submit(self._request_leave())

@@ -1,7 +1,7 @@
 """PURE: many nodes silent at once are more likely a fault of the way to etcd than deaths: wait, once, for proof.
 
-A member of the last round is silent if its node key is gone, no crash was confirmed, its pod still owns the slot, and
-no new incarnation has joined. If silent members are on at least two hosts and are at least 30 % of the round, the
+A member of the last round is silent if its node key is gone and no crash was confirmed. Its pod still owns the slot,
+and no new incarnation has joined. If silent members are on at least two hosts and are at least 30 % of the round, the
 closer waits before it declares them lost. It waits once per membership: the world has `held` until all are back. A
 member that is lost alone or confirmed dead is never waited for. A closer whose own lease was lost, or whose refresh had
 no answer for long, infers that etcd stalled. It waits for a single member, too.
@@ -88,7 +88,7 @@ class HoldClock:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Who is waited for and until when (monotonic); `over`: this membership has been held, and is not again."""
+    """The members waited for, and until when (monotonic); `over`: this membership has been held, and is not again."""
 
     who: frozenset[Member] = frozenset()
     until_s: float | None = None

@@ -1,6 +1,6 @@
-"""What an agent asks of a rendezvous, in torch elastic's form: the handler, what it returns, its parameters.
+"""The interface of a rendezvous in torch elastic's form: the handler, its results, its parameters.
 
-Any handler will do for `SimpleElasticAgent`: this one knows nothing of etcd. What ours can do beyond it is the
+Any handler will do for `SimpleElasticAgent`: this one knows nothing of etcd. Further methods of ours are in the
 protocol `JobRendezvous` of `rendezvous.job`.
 """
 

@@ -1,8 +1,8 @@
-"""What a rendezvous can do for an agent beyond `RendezvousHandler`, when it knows the whole job.
+"""The methods of a rendezvous beyond `RendezvousHandler`, when it knows the whole job.
 
-Such a rendezvous carries all ranks and the job-wide count of restarts; it is told how the workers of this node
-are, says when they must stop, and decides alone what a failure is charged to and when the job has ended. No
-method here waits; all may be called from any thread.
+Such a rendezvous carries all ranks and the job-wide count of restarts. It receives the state of this node's workers and
+orders them to stop. It alone decides how a failure is charged and when the job has ended. No method here waits; all may
+be called from any thread.
 """
 
 import abc
@@ -16,7 +16,7 @@ from elasticjob_api.records import Failure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOffer:
-    """What this node brings into the job; the same in every round."""
+    """The node's own part of the job; the same in every round."""
 
     role: str
     local_world_size: int
@@ -61,7 +61,7 @@ class JobRendezvous(RendezvousHandler):
 
     @abc.abstractmethod
     def outcome(self) -> Outcome | None:
-        """How this node's part in the job has ended, if it has."""
+        """Return how this node's part in the job has ended; None while it has not."""
 
     @abc.abstractmethod
     def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:

@@ -1,9 +1,9 @@
 """Entering a job: lease, slot, node key; and coming back after a lost lease.
 
-Few round trips: read the spec, which says whether this node is wanted and how long a lease is to live, unless its pod
-was made with a brief of it; grant it; when the watch stands, one transaction that creates the node key if that is still
-the spec, and reads what is watched. The incarnation is drawn anew at every join, so that whoever judges a round sees a
-new stay, never an old one come back.
+It takes few round trips. Read the spec for the slot's owner and the duration of the lease, unless the pod was made with
+a brief of it. Grant the lease. When the watch is established, one transaction creates the node key if that is still the
+spec, and reads the watched prefix. The incarnation is drawn anew at every join, so that a closer sees a new stay, never
+an old one come back.
 """
 
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Who this node is, for all of its stays."""
+    """The identity of this node, for all of its stays."""
 
     keys: Keys
     pod: str
@@ -57,7 +57,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a joiner knows of the spec."""
+    """A joiner's knowledge of the spec."""
 
     brief: Brief
     own: Slots | None = None
@@ -83,7 +83,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where this node listens on its address, as its key tells the others; 0: nowhere."""
+    """The port where this node listens on its address, as its key shows; 0: none."""
 
     master: int
     """For the workers, if it gets rank 0."""

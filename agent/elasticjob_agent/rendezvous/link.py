@@ -1,9 +1,9 @@
 """PURE: what a sequence of events on the link to one incarnation proves; sockets are elsewhere.
 
-It is gone only if a link with its hello stood, that link ended by EOF or reset, and a dial after that was refused
-or answered by another incarnation. A time-out, no route, silence, nonsense, an answer without the job's seal or a
-socket that connected to itself prove nothing: dial again a few times, then the lease decides. A wrong proof costs one
-round.
+It is gone only if a link with its hello was established, that link ended by EOF or reset, and a dial after that was
+refused or answered by another incarnation. Other ends prove nothing: a time-out, no route, silence, nonsense, no seal
+of the job, a socket that connected to itself. Then it is dialed again a few times, and the lease decides. A wrong proof
+costs one round.
 
 A closer that replaces a crashed one has no links. It assumes that its predecessor had a link to every member. So a
 member that died together with the closer is confirmed by one refused dial, not by its lease.
@@ -17,11 +17,11 @@ PAUSES_S = (0.0, 0.01, 0.1, 0.5, 2.0)
 CROWD_S = 0.0005
 """For each other link begun at that moment: until then a crowd, whose round has just begun, starts its workers."""
 STEADY_S = 2.0
-"""A link that stood for so long was no accident: the count of dials begins anew."""
+"""A link that lasted for so long was no accident: the count of dials begins anew."""
 
 
 class Heard(Enum):
-    """What came of a dial, or of a link that stood."""
+    """The outcome of a dial, or of an established link."""
 
     THEIRS = "the hello of the incarnation that was meant"
     OTHER = "the hello of another incarnation"

@@ -1,7 +1,7 @@
-"""The closer's links: one to every node that tells a listener; gathers proof that a process is gone, and no more.
+"""The closer's links: one to every node whose key has a listener; gathers proof that a process is gone, and no more.
 
 Fed with every view; `proved` is a level that `plan` reads. New links are made while a round runs, a few at a time:
-while one forms, nodes and closer have better things to do. A link that cannot stand is left to the lease.
+while one forms, nodes and closer have better things to do. A link that cannot be established is left to the lease.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""PURE: the lines that both ends of a link say first: a challenge; then who they are, sealed with the job's key.
+"""PURE: the first lines of both ends of a link: a challenge, then the identity, sealed with the job's key.
 
-Whoever reads one is on the network and may be anybody. So a line is bounded, and what is not exactly of its form, or
-not sealed for this very link (with the nonce that the reader has just drawn), is refused. The listener says its
-challenge first, and nothing else to one who cannot seal a hello with it. Agents without a key, or of a version before
-it, never understand each other here, and then the lease alone decides.
+The peer is on the network and may be a stranger. So a line is bounded. It is refused if it is not exactly of its form,
+or not sealed for this very link (with the nonce that the reader has just drawn). The listener sends its challenge
+first, and nothing else to a peer that cannot seal a hello with it. Agents without a key, or of a version before it,
+never understand each other here, and then the lease alone decides.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _FORM = re.compile(rb"(elasticjob-link/2 ([!-~]{1,3000}) ([0-9a-f]{4}) ([0-9a-f]
 
 
 class Side(Enum):
-    """Who seals: no line of one side is ever taken for one of the other."""
+    """The side that seals: no line of one side is ever taken for one of the other."""
 
     DIALS = b"dials"
     ANSWERS = b"answers"
@@ -75,7 +75,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def encode_challenge(nonce: str) -> bytes:
-    """What the listener says first."""
+    """Return the listener's first line."""
     return f"elasticjob-link/2 {nonce}\n".encode()
 
 

@@ -1,8 +1,8 @@
-"""The listener of one agent: answers a hello of its own job with its own, and says when such a link has ended.
+"""The listener of one agent: answers a hello of its own job with its own, and reports the end of such a link.
 
 Made after the starter was exec'd, and close-on-exec: no worker ever holds it or one of its links, so that with
-this process they end. Anybody on the network may connect: who says nothing in time, or nonsense, or what is not
-sealed with the job's key, is dropped without an answer, a flood finds few places, and nothing here raises or blocks.
+this process they end. Any host on the network may connect. A peer that sends nothing in time, or a line that is not
+sealed with the job's key, is dropped without an answer. A flood finds few places, and nothing here raises or blocks.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from elasticjob_api.world import Member
 HELLO_S = 2.0
 """A hello of ours takes some milliseconds: whoever dials waits for no longer either."""
 MOST_STRANGERS = 32
-"""Connections that have not said who they are; with one more the oldest is dropped: a hello of ours is quicker."""
+"""Connections that have not identified themselves; with one more the oldest is dropped: a hello of ours is quicker."""
 MOST_LINKS = 64
 """There is one closer; a few may have been it within a short time."""
 

@@ -1,7 +1,7 @@
 """A member's end of the closer's link: when it ends, ask whether the closer still lives, and evict it if not.
 
 Without it a dead closer would cost a whole lease. The lowest slots ask first, 10 ms apart, so that of a thousand
-members a few do; whoever sees the closer's key change meanwhile asks no more. An eviction is fenced by that key.
+members a few do. A member that sees the closer's key change meanwhile asks no more. An eviction is fenced by that key.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class CloserMind:
-    """Minds whoever is the closer now."""
+    """Watches the present closer."""
 
     def __init__(self, *, etcd: Etcd, draw: Callable[[], str], trace: Trace) -> None:
         self._etcd = etcd

@@ -100,7 +100,7 @@ class RendezvousMember:
                 finally:
                     await self._end()
         finally:
-            # The last of all: its end tells the closer that this process is gone.
+            # The last of all: its end shows the closer that this process is gone.
             await self._listener.close()
 
     async def _open_link(self) -> None:
@@ -157,7 +157,7 @@ class RendezvousMember:
                 continue
             closer = self._mirror.items.get(self._keys.closer)
             lease, key = closer.lease if closer else 0, self._listener.key
-            # After the end everybody goes, the closer too: nobody minds it any more.
+            # After the end all go, the closer too: no member watches it any more.
             minded = None if self._recall.ended else closer_in(closer)
             self._closer_mind.update(stay.me, minded, lease, key)
             await self._election.update(stay.me, closer, may_stand=not self._leave_requested)
@@ -284,7 +284,7 @@ class RendezvousMember:
         return await self._enter(again=seen and is_same, blind=not seen and is_same, own_spec=own_spec) is not None
 
     async def _stop_workers(self, *, soon: bool) -> None:
-        """Stop them all and wait for it; whoever calls this has no step to take until then."""
+        """Stop them all and wait for it; the caller has no step to take until then."""
         while self._workers.phase not in {Workers.NONE, Workers.SUCCEEDED}:
             self._wake.clear()
             if self._workers.phase is not Workers.STOPPING and self.stay is not None:

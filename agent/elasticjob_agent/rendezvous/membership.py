@@ -1,8 +1,8 @@
-"""PURE: who must be ready before a round may close, who is in it, and how long it waits for more.
+"""PURE: which nodes must be ready before a round may close, its members, and how long it waits for more.
 
-The barrier: every live, owned node that is not leaving, and every member of the last active round whose key
-still exists, leaving or not, must have said `ready` for this round: none of its workers is older. A node that
-has run nothing since it joined is ready as it is. No timer passes the barrier; it only evicts.
+Two kinds of node must have written `ready` for this round before the barrier opens: every live, owned node that is not
+leaving, and every member of the last active round whose key still exists, leaving or not. Then none of its workers is
+older. A node that has run nothing since it joined is ready as it is. No timer passes the barrier; it only evicts.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ REACTION_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one closer has seen with its own monotonic clock; no other host's clock takes part."""
+    """Sightings of one closer by its own monotonic clock; no other host's clock takes part."""
 
     now_s: float
     forming_since_s: float

@@ -1,8 +1,8 @@
-"""PURE: whether the active round must end, and why. What a worker's own failure opens is its agent's act.
+"""PURE: whether the active round must end, and why. A round over a worker's own failure is opened by its agent.
 
 Order matters: success is tested before every other rule, a member that is missing before wishes, and joiners
-last. No rule here opens a round whose result would have the same members for no reason: that is the joiners'
-livelock, and a property test holds it away.
+last. No rule here opens a round whose result would have the same members for no reason. That would be the joiners'
+livelock, which a property test excludes.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Opening:
 
 
 def all_done(view: View, spec: Slots, world: World) -> bool:
-    """Success: every member is done (or one, if the policy says so)."""
+    """Success: every member is done (or one, with that policy)."""
     done = [(world.round, member) in view.done for member in world.members]
     return any(done) if spec.success_policy == "AnyWorker" else all(done)
 

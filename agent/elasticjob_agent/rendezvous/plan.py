@@ -52,7 +52,7 @@ class Tell:
     """Push to all agents what they must know beside the world; whatever the closer writes first says it too."""
 
     terms: Terms | None = None
-    """What has changed for their workers in the spec."""
+    """Changes of the spec for their workers."""
     link_key: bool = False
     """They have no key for their links yet: one is to be drawn."""
 
@@ -78,7 +78,7 @@ def plan(view: View, seen: Seen, nonce: str) -> Decision:
 def untold(view: View) -> Tell:
     """What the agents do not know yet; a key that cannot be read is left: it is not for a closer to change.
 
-    A spec that an operator has emptied, because the job is deleted, says nothing of how its workers are to stop.
+    A spec that an operator has emptied, because the job is deleted, has no terms for stopping its workers.
     """
     emptied = view.spec is not None and view.spec.operator is None and view.expected_revision > 0
     wanted = None if view.spec is None or emptied else terms_of(view.spec)

@@ -1,4 +1,4 @@
-"""What the rendezvous needs of the node around it: its workers, and who ends it."""
+"""The interfaces between the rendezvous and its node: the workers, and the order to leave."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,8 +2,8 @@
 
 Towards the member, in its event loop, this is a `WorkersPort`; towards the agent a small mailbox under one lock:
 an offered round, an order to stop, the outcome. A round that is withdrawn before the agent took it was never
-started, so nothing has to be stopped. Only the loop's thread changes `phase` and `failures`. What the agent tells
-names the round that it took: word of an older one may arrive when the next is offered already.
+started, so nothing has to be stopped. Only the loop's thread changes `phase` and `failures`. Each report of the agent
+names the round that it took: one of an older round may arrive when the next is offered already.
 """
 
 import asyncio
@@ -159,7 +159,7 @@ class WorkersProxy:
 
     @property
     def ended(self) -> Outcome | BaseException | None:
-        """How the member ended."""
+        """Return how the member ended."""
         with self._news:
             return self._ended
 

@@ -1,8 +1,8 @@
 """PURE: the order of nodes in a round, and from it every rank.
 
-Nodes stand in order of (topology, slot): survivors keep their order over rounds, a replacement takes the place
-of the one it replaces, and neighbours stay together. Global ranks are contiguous per node, role ranks are
-contiguous per role in the same order.
+Nodes are ordered by (topology, slot). Survivors keep their order over rounds, a replacement takes the place of the one
+it replaces, and neighbours stay together. Global ranks are contiguous per node, role ranks are contiguous per role in
+the same order.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """PURE: the world as one node knows it: what its watch shows, and what it has seen before, which it never forgets.
 
-Within one store the world only grows in (round, state). After a wipe or a restore the watch may show none, or a
-lower one that somebody who lags has written back: then what is remembered stands until the store has caught up.
-A world that is gone in the same store means that the job was deleted.
+Within one store the world only grows in (round, state). After a wipe or a restore the watch may show none, or a lower
+one that a lagging agent has written back. Then the remembered one counts until the store has caught up. A world that is
+gone in the same store means that the job was deleted.
 """
 
 from dataclasses import dataclass

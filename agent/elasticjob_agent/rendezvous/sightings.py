@@ -1,8 +1,8 @@
-"""What one closer has seen, and when by its own monotonic clock: the only timers of the rendezvous.
+"""Sightings of one closer, timed by its own monotonic clock: the only timers of the rendezvous.
 
-A new closer starts with fresh sightings: every wait begins again with it, so that no other host's clock and no
-wall clock ever takes part. Fed with every view, in order; gives `Seen` for `plan`. Only the age of the charged
-failures may be known from before it became the closer: its node has seen every world.
+A new closer starts with fresh sightings, and every wait begins again with it. So no other host's clock and no wall
+clock ever takes part. Fed with every view, in order; gives `Seen` for `plan`. Only the age of the charged failures may
+be known from before it became the closer: its node has seen every world.
 """
 
 from elasticjob_agent.rendezvous import membership, opening, sizes

@@ -1,6 +1,6 @@
 """PURE: which numbers of nodes a round may have: between min and max, a step apart or listed, never beyond `desired`.
 
-With 5 nodes where 2, 4 and 8 are allowed, a round has 4 of them, and the fifth stands by.
+With 5 nodes where 2, 4 and 8 are allowed, a round has 4 of them, and the fifth is a spare.
 """
 
 from elasticjob_api.records import Slots

@@ -20,7 +20,7 @@ from elasticjob_etcd.protocol import Etcd, KeyValue
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one stay of an agent stands."""
+    """The campaign of one stay of an agent."""
 
     etcd: Etcd
     me: Identity

@@ -1,4 +1,4 @@
-"""The static rendezvous: who takes part is fixed by the command line, and never changes.
+"""The static rendezvous: its nodes are fixed by the command line, and never change.
 
 Rank 0 serves a store on the port after the endpoint's; the endpoint itself is left to the workers as
 MASTER_ADDR and MASTER_PORT. A node that restarts its workers gets the same place again, at once.
@@ -73,7 +73,7 @@ class StaticRendezvousHandler(RendezvousHandler):
         self._closed = True
 
     def num_nodes_waiting(self) -> int:
-        """Always 0: nobody can come."""
+        """Return 0: no node can come."""
         return 0
 
     def shutdown(self) -> bool:

@@ -1,7 +1,7 @@
 """One stay of a node in a job: its identity, its lease, and what it remembers of what it has written.
 
-`enter` begins one and keeps trying while etcd is silent; `come_back` follows a lost lease: the same stay
-again if the job has not moved on, else None, and the node stops its workers before it enters anew.
+`enter` begins one and keeps trying while etcd is silent. `come_back` follows a lost lease: the same stay again if the
+job has not moved on, else None. Then the node stops its workers before it enters anew.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ class Stay:
     ctl: Range
     keeper: LeaseKeeper
     terms: Terms = field(init=False)
-    """What is wanted of its workers now."""
+    """The terms of its workers now."""
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
     told: bytes = b""
-    """What the closer said last of the terms."""
+    """The terms that the closer wrote last."""
     done_round: int = 0
     leave_tried: bool = False
     """An act failed after this node was told to leave: its workers stop, whether or not its peers know."""
@@ -65,7 +65,7 @@ class Stay:
 
     @property
     def keep_alive_s(self) -> float:
-        """How long the job lets an agent be silent."""
+        """Return how long the job lets an agent be silent."""
         return self.wanted.brief.keep_alive_s
 
     def note(self, world: World | None) -> None:

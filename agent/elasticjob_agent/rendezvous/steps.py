@@ -2,8 +2,8 @@
 
 The member's loop asks after every change of anything, carries out the one step, and asks again. A node
 starts its workers from `active(r)` alone, if that names its incarnation and it never started (r, nonce);
-`ready` is written only when no worker runs. A leaver says so first, in the transaction that opens the next
-round, so that its peers move at once while its own workers still save.
+`ready` is written only when no worker runs. A leaver writes that first, in the transaction that opens the next round.
+So its peers move at once while its own workers still save.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Situation:
     unsaid_failures: bool = False
     """Workers failed by themselves and no record of it is written yet."""
     ready: int = IDLE
-    """What the own node key says."""
+    """The content of the own node key."""
     done_round: int = 0
     """The last round for which `done` is written."""
     quiet: bool = False

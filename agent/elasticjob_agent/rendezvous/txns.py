@@ -1,9 +1,9 @@
 """PURE: every transaction of an agent, with its fences; the only place where fences are written down.
 
-Every transaction but `ready` compares the world's mod revision; every one compares that the own node key
-exists under the own lease; the closer's also that the closer key does, and spec's mod revision. Writes of the own
-node record are a chain: each compares the revision of the one before (`NodeAt`), so that one that was given up
-and takes place late never undoes a newer one. The else branch reads `P/c/ctl/`, so a loser learns in the same trip.
+Every transaction but `ready` compares the world's mod revision. Every one compares that the own node key exists under
+the own lease. The closer's compare also that the closer key does, and the spec's mod revision. Writes of the own node
+record are a chain: each compares the revision of the one before (`NodeAt`). So one that was given up and takes place
+late never undoes a newer one. The else branch reads `P/c/ctl/`, so a loser learns in the same trip.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ class NodeAt:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who writes: one stay of one agent."""
+    """The identity of a writer: one stay of one agent."""
 
     keys: Keys
     member: Member
@@ -68,7 +68,7 @@ class FailureIn:
 
 
 def create_spec(keys: Keys, spec: Slots) -> Txn:
-    """The first agent of a job without an operator says what is wanted."""
+    """Write the spec as the first agent of a job without an operator."""
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
@@ -171,7 +171,7 @@ def evict_closer(me: Identity, closer: Member, lease: int, proof: Gone) -> Txn:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the closer pushes to all agents beside the world."""
+    """The closer's further messages to all agents, beside the world."""
 
     terms: Terms | None = None
     link_key: bytes | None = None

@@ -1,12 +1,12 @@
 """PURE: what the last round's end counts as, decided once per membership, when everybody has stopped.
 
 An agent writes its failure records before it is ready, so the barrier is the settle window: here every
-failure of the round is known. A failure is charged only if no member left or was lost, so that the victims of
-a lost node are never charged, nor named as the root cause; losses and leaves are never charged.
+failure of the round is known. A failure is charged only if no member left or was lost. So the victims of a lost node
+are never charged, nor named as the root cause. Losses and leaves are never charged.
 
-The root cause is the earliest in etcd's order, of the lowest class that there is: killed by a signal or out of
-memory, or MASTER_PORT taken; ended with words of its own; crashed, or told of an error, when we had signalled it
-already; and last whoever speaks of a connection that a peer has closed: that is what happens to the others.
+The root cause is the earliest in etcd's order, of the lowest class present. Class 1: killed by a signal or out of
+memory, or MASTER_PORT taken. Class 2: ended with a message of its own. Class 3: crashed, or reported an error, after we
+had signalled it. Class 4: reports a connection that a peer has closed, as all victims do.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _STACK = "what():"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is added to the counters, why, and whether the job ends with it."""
+    """The additions to the counters, their reason, and whether the job ends with it."""
 
     restarts: int = 0
     losses: int = 0
@@ -69,7 +69,7 @@ def judge(view: View, spec: Slots, tally: Tally) -> Verdict:
 
 
 def _strikes(failures: list[FailureAt], tally: Tally) -> int:
-    """A node that had told of progress breaks the row, whichever of the failures is the root cause."""
+    """A node that had reported progress breaks the row, whichever of the failures is the root cause."""
     in_a_row = all(f.failure.startup for f in failures if not f.failure.killed_by_us)
     return tally.strikes + 1 if in_a_row else 0
 

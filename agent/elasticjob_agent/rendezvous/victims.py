@@ -1,7 +1,7 @@
 """PURE: whether an error message shows that a worker failed because a peer had crashed or stalled.
 
 A rank that is cut off reports it within milliseconds, often before the cause has ended. One that gives up waiting is no
-more to blame. A fault of the program itself (a full disk, no memory, a bug) must never match: a victim is the root
+more to blame. A fault of the program itself (a full disk, no memory, a bug) must never match. A victim is the root
 cause only if no other worker failed. Texts are those of the kernel, Python, gRPC, PyTorch 2 (store, gloo, NCCL) and
 JAX.
 """

@@ -1,9 +1,9 @@
 """Coming back into a store that was wiped or restored: write back what is remembered, all of it in one transaction.
 
-The world goes by (round, state), then verdict: the highest that any agent remembers wins, also over a lower one
-that is there already, and keeps its nonce. Who is still named by it puts its own key back, its workers untouched,
-and what it had said of its success; who is not, stops them and joins anew. Nothing is lost as long as one agent
-that has seen the newest world lives; for the case that none does the operator begins at a far higher round.
+Worlds are ordered by (round, state), then verdict. The highest that any agent remembers wins, also over a lower one in
+the store, and keeps its nonce. An agent that it still names puts its own key and its record of success back, and leaves
+its workers untouched. Any other agent stops its workers and joins anew. Nothing is lost as long as one agent that has
+seen the newest world lives. If none does, the operator begins at a far higher round.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from elasticjob_etcd.protocol import Etcd, Op, Put, Txn, reads_of, unchanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What one stay knows of itself and of the world, whatever etcd knows."""
+    """The memory of one stay about itself and the world, independent of etcd."""
 
     me: Identity
     node: Node

@@ -1,11 +1,11 @@
 """A console that cannot stop anyone: writing to it never blocks, and never tears a line.
 
 A stalled reader (a paused terminal, a full pipe) must not hold up the event loop, and with it every worker's file
-copy. O_NONBLOCK is no way out: it belongs to the open file, which the agent shares with the workers that inherit
-it and with whoever started the agent, and would break *their* writes. Asking poll first is none either: between
-the answer and the write another process may fill the pipe. So one thread, started at the first write, is allowed to
-block; between it and the callers is a bounded buffer. When that is full, whole writes are dropped and counted, and
-the count is shown as soon as the console takes bytes again.
+copy. O_NONBLOCK is no way out: it belongs to the open file, which the agent shares with its workers and its parent, and
+would break *their* writes. Asking poll first is none either: between the answer and the write another process may fill
+the pipe. So one thread, started at the first write, is allowed to block; between it and the callers is a bounded
+buffer. When that is full, whole writes are dropped and counted, and the count is shown as soon as the console takes
+bytes again.
 """
 
 import collections
@@ -18,7 +18,7 @@ from functools import partial
 
 _ROOM_BYTES = 8 << 20
 _AT_ONCE_BYTES = 4096
-"""PIPE_BUF: a pipe takes this much in one piece, so nobody else's line lands inside ours."""
+"""PIPE_BUF: a pipe takes this much in one piece, so no other line lands inside ours."""
 _STALLED_S = 1.0
 """A console that has taken nothing for this long is stalled, not slow."""
 

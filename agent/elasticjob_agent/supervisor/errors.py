@@ -1,4 +1,4 @@
-"""What can go wrong when processes are started and supervised.
+"""Errors of starting and supervising processes.
 
     SupervisorError                the base; also: the supervisor is closed
     └── StartError                 a worker could not be started; none of its batch is left running

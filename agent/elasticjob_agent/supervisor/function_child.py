@@ -1,9 +1,9 @@
-"""In the worker: how a Python function runs, and how its end is told to the parent.
+"""In the worker: how a Python function runs, and how its end is reported to the parent.
 
 It runs in the user's interpreter, before anything of the user's is imported, so it needs the standard library alone
 and imports nothing of this project. Exactly one message goes back on the channel: a pickled value, or words about
-how the function ended; none at all if the process died before it could. Whoever reads must take the exit code
-first: a value counts only with exit code 0.
+how the function ended; none at all if the process died before it could. A reader must take the exit code first: a value
+counts only with exit code 0.
 
     message = KIND (1 byte) + LENGTH (8 bytes, big endian) + PAYLOAD
     KIND    V a pickled value · R raised · U value that cannot be pickled · N the function never began
@@ -26,14 +26,14 @@ HEADER_BYTES = 9
 
 
 class Call(NamedTuple):
-    """What a worker is to do. A plain tuple when it is pickled: the worker cannot import this class by its name."""
+    """The task of a worker. A plain tuple when it is pickled: the worker cannot import this class by its name."""
 
     name: str
     fn: "Callable[..., Any]"
     args: "tuple[Any, ...]"
     daemon: bool
     linger: bool
-    """Having sent a value the worker waits until the parent says a byte, or is gone."""
+    """Having sent a value the worker waits until the parent sends a byte, or is gone."""
     quiet: bool
     """Do not print the traceback of an exception: whoever asked does it."""
     discard: bool
@@ -94,7 +94,7 @@ def run(call: Call, channel_fd: int) -> int:
 
 
 def _outcome(call: Call, channel_fd: int) -> int:
-    """Call the function and tell how it ended; return the exit code."""
+    """Call the function and report how it ended; return the exit code."""
     try:
         value = call.fn(*call.args)
     except SystemExit as error:

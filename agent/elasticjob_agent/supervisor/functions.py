@@ -57,7 +57,7 @@ class Function:
     """As a command's."""
 
     def call(self, method: str) -> function_child.Call:
-        """What the worker needs to know."""
+        """Return the worker's task."""
         return function_child.Call(
             name=self.name,
             fn=self.fn,

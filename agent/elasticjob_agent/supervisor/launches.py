@@ -1,9 +1,8 @@
 """How a starter process comes to be: exec'ed small, exec'ed with modules preloaded, or forked off (fork_launch.py).
 
-All three run the same starter (starter/loop.py) and differ in what a worker of theirs is: a command; a function that
-is unpickled in an interpreter with its imports done; a function of this process's memory. A starter gets a session
-of its own, so that neither a terminal's Ctrl-C nor a kill of our process group reaches it: it must be there to end
-the workers.
+All three run the same starter (starter/loop.py) and differ in their workers: a command; a function that is unpickled in
+an interpreter with its imports done; a function of this process's memory. A starter gets a session of its own, so that
+neither a terminal's Ctrl-C nor a kill of our process group reaches it. It must be there to end the workers.
 """
 
 import json
@@ -71,7 +70,7 @@ class PreloadStarter:
         self.what = f"the fork server ({python[0]}, preload {', '.join(preload) or 'nothing'})"
 
     def start(self, theirs: socket.socket) -> StarterProcess:
-        """Exec it; StarterLost if that fails. What it cannot import it says itself."""
+        """Exec it; StarterLost if that fails. It reports failed imports itself."""
         plan = json.dumps({"preload": self._preload, "sys_path": sys.path, "supervisor": str(_HERE)})
         return _execute([*self._python, str(_PRELOAD_SERVER), plan], theirs)
 

@@ -1,7 +1,7 @@
 """From bytes as they come out of a pipe to whole prefixed lines: pure.
 
-Invariant: every byte that went in comes out once and in order, each line behind one prefix, and never more than
-`LONGEST_LINE` bytes are held back for a line that has not ended. `ConsoleText` before it makes text of the bytes.
+Invariant: every byte comes out once and in order, each line behind one prefix, and never more than `LONGEST_LINE` bytes
+are held back for a line that has not ended. `ConsoleText` before it makes text of the bytes.
 """
 
 import codecs

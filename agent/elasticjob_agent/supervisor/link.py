@@ -1,10 +1,10 @@
-"""The agent's end of one starter: its process, and the socket on which it is spoken to.
+"""The agent's end of one starter: its process, and the socket to it.
 
 The messages are wire.py's; what they mean is the supervisor's. A link is used once: when the starter is gone,
 `on_end` is called, one time, and the link stays dead.
 
 The starter gets a session of its own, so that neither a terminal's Ctrl-C nor a kill of the agent's process group
-reaches it: it must be there to end the workers.
+reaches it. It must be there to end the workers.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class StarterLink:
             raise StarterLost(f"{self._launch.what} ended with code {code} as it began")
 
     async def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
-        """Say one message; messages arrive in the order of the calls.
+        """Send one message; messages arrive in the order of the calls.
 
         Raises:
             StarterLost: there is nobody to take it.

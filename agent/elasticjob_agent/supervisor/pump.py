@@ -1,12 +1,12 @@
 """Pumping one teed stream: from a worker's pipe to its file and, in lines, to its console.
 
 A pump reads in large pieces from the event loop, no thread. Its file copy is byte-exact and is never dropped for a
-slow console: `Lines.write` must not block. A full disk ends the copy with one line that says so; the worker and its
-console go on.
+slow console: `Lines.write` must not block. A full disk ends the copy with one line about it; the worker and its console
+go on.
 
-A pump ends at the end of its pipe. A grandchild may hold the pipe open after the worker has ended, so from then on
-`QUIET_S` without a byte ends it too, and `LONGEST_DRAIN_S` in any case; whatever is in the pipe by then is still
-read, so nothing that the worker wrote is lost.
+A pump ends at the end of its pipe. A grandchild may hold the pipe open after the worker has ended. So from then on
+`QUIET_S` without a byte ends it too, and `LONGEST_DRAIN_S` in any case. The rest of the pipe is still read, so nothing
+that the worker wrote is lost.
 """
 
 import asyncio
