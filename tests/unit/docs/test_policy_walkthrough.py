@@ -1,6 +1,5 @@
 """CONTRIBUTING.md, "Add a policy in 30 minutes": the policy of the page works, called from the place that it names."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -43,8 +42,12 @@ def too_many_losses(of: Observed) -> JobFailure | None:
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 4: the rule is asked among those that may end a job."""
-    others: Callable[[changes.Scene], JobFailure | None] = changes._failure
-    monkeypatch.setattr(changes, "_failure", lambda scene: others(scene) or too_many_losses(scene.seen))
+    others = changes._failure
+
+    def failure(scene: changes.Scene) -> JobFailure | None:
+        return others(scene) or too_many_losses(scene.seen)
+
+    monkeypatch.setattr(changes, "_failure", failure)
 
 
 def limited(most: int | None) -> ElasticJob:
