@@ -1,8 +1,8 @@
 """How one worker ended badly, as a record for the whole job: its code, its words, and what else is evident.
 
-Evident are: the kernel killed it for want of memory; rank 0 found MASTER_PORT taken; it ended before anybody on
-this node had made progress, so it may well do so again. Ages are by the monotonic clock of this node; the wall
-clock is for people only.
+Three reasons are evident. The kernel killed it for want of memory. Rank 0 found MASTER_PORT taken. It ended before any
+worker of this node had made progress, so it may well do so again. Ages are by the monotonic clock of this node; the
+wall clock is for people only.
 """
 
 import re
@@ -30,7 +30,7 @@ _CLOCK_SLACK_NS = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What is left of one worker."""
+    """The remains of one worker."""
 
     rank: int
     pid: int
@@ -42,7 +42,7 @@ class Remains:
 
 
 class Autopsy:
-    """Of one node's workers; told of each start."""
+    """Of one node's workers; notified of each start."""
 
     def __init__(
         self, *, pod: str, host: str, port: MasterPort, memory: OomCounter, progress: Callable[[], object | None]

@@ -188,7 +188,7 @@ def _end(outcome: Outcome, told: list[signal.Signals], environment: Mapping[str,
 
 
 def _error_record(detail: str, code: int) -> str:
-    """As torchrun writes it for whoever started it."""
+    """As torchrun writes it for its parent."""
     extra = {"py_callstack": "", "timestamp": str(int(time.time()))}
     return json.dumps({"message": {"message": detail, "extraInfo": extra, "errorCode": code}})
 

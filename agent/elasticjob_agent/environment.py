@@ -1,7 +1,7 @@
 """PURE: the environment of a worker: the container's own, torchrun's contract, a few of ours, none of the agent's.
 
-The table is that of torchrun, value by value, so that a script sees no difference. What configures the agent
-alone (where its keys and logs are) is taken out, and so is what could leak from its own interpreter.
+The table is that of torchrun, value by value, so that a script sees no difference. Variables that configure the agent
+alone (where its keys and logs are) are taken out. So are those that could leak from its own interpreter.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a failed worker said of itself: its error file, else the last words on its stderr.
+"""A failed worker's own report: its error file, else the last words on its stderr.
 
 The file is the worker's: it may be missing, huge, a FIFO, a link or nonsense. It is opened without following
 links, without blocking, and only the beginning of a regular file is read.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 TAIL_BYTES = 4096
-"""What is kept of stderr."""
+"""The part of stderr that is kept."""
 
 _MOST_BYTES = 256 * 1024
 _MOST_TEXT = 1024
@@ -26,7 +26,7 @@ _LOOK_BACK = 16 * TAIL_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an error file says; empty and 0 when there is nothing to be had."""
+    """The content of an error file; empty and 0 without one."""
 
     message: str = ""
     time_ns: int = 0
@@ -96,5 +96,5 @@ class Tail:
 
     @property
     def text(self) -> str:
-        """The end of what was said, 4 KiB at most; bytes that are no text are left out."""
+        """The end of stderr, 4 KiB at most; bytes that are no text are left out."""
         return self._kept.decode(errors="ignore").strip("\n")

@@ -1,8 +1,8 @@
 """PURE: when is it suspected that a job hangs? A suspicion is shown, with stacks; nothing is stopped because of it.
 
-For the whole of progressDeadlineSeconds no worker of the node has written anything anywhere or told anything, and
-each of them has either done nothing (it waits for a peer) or kept a core busy without a pause (it spins for one).
-A worker that computes between silences is not suspected; one that only computes must report or beat now and then.
+For the whole of progressDeadlineSeconds no worker of the node has written or reported anything. Each of them has either
+done nothing (it waits for a peer) or kept a core busy without a pause (it spins for one). A worker that computes
+between silences is not suspected; one that only computes must report or beat now and then.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Signs:
 
 
 class HangSuspicion:
-    """Fed with signs now and then; says since when nothing has moved, once that is long enough."""
+    """Fed with signs now and then; returns since when nothing has moved, once that is long enough."""
 
     def __init__(self, deadline_s: float) -> None:
         """`deadline_s` is progressDeadlineSeconds."""

@@ -1,4 +1,4 @@
-"""Looks at the workers now and then, and when a hang is suspected has their stacks on stderr and says so.
+"""Looks at the workers now and then. When a hang is suspected, it requests their stacks on stderr and reports it.
 
 The signal for stacks goes only to processes that asked for it (`worker.dump_stacks_on_request`): anything else might
 die of it. Of the others the kernel's view is logged: where each of them waits. Counts are read from /proc alone.

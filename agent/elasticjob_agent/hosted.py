@@ -103,7 +103,7 @@ async def owner_gone(place: Hosted, endpoint: Endpoint) -> str:
     while lost_s is None or time.monotonic() - lost_s < GONE_AFTER_S:
         try:
             await _until_closed(place, endpoint)
-        except OSError:  # nobody listens; TimeoutError is one of these
+        except OSError:  # no server listens; TimeoutError is one of these
             await asyncio.sleep(_FIRST_S if lost_s is None else _AGAIN_S)
         else:
             lost_s = time.monotonic()
@@ -125,7 +125,7 @@ async def _dialed(place: Hosted, endpoint: Endpoint) -> tuple[asyncio.StreamRead
         return await asyncio.open_unix_connection(endpoint.targets[0].removeprefix(_UNIX))
     reader, writer = await asyncio.open_connection(place.host, place.port)
     if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-        # A dial to a closed port of this host may connect to itself; it would stand for ever, and keep the port.
+        # A dial to a closed port of this host may connect to itself; it would stay for ever, and keep the port.
         writer.transport.abort()
         raise ConnectionRefusedError(f"{place.target}: connected to itself")
     raw: socket.socket = writer.get_extra_info("socket")

@@ -1,8 +1,8 @@
 """`isolationGraceSeconds`: an agent that etcd has not answered for so long stops its workers and leaves by itself.
 
-For data that two must not touch: whoever is cut off cannot know whether its place was given to another. By default
-nobody does so, since an outage of etcd must not stop training. It never acts before the lease of the stay has ended,
-because until then the place is its own; and never while etcd answers.
+For data that two must not touch: an agent that is cut off cannot know whether its place was given to another. By
+default this is off, since an outage of etcd must not stop training. It never acts before the lease of the stay has
+ended, because until then the place is its own; and never while etcd answers.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ _TOLD_TO = "KeyboardInterrupt"
 
 
 def last_words(text: str) -> str:
-    """The last line that is no warning, cut; else the last one that says something; else nothing."""
+    """Return the last line that is no warning, cut; else the last one that is not blank; else nothing."""
     lines = [line for line in text.splitlines() if line.strip()]
     return (_telling(lines) or lines or [""])[-1].strip()[:MOST_CHARACTERS]
 

@@ -1,6 +1,6 @@
-"""TORCHELASTIC_HEALTH_CHECK_PORT: a port on which the agent says over HTTP that its event loop turns.
+"""TORCHELASTIC_HEALTH_CHECK_PORT: a port on which the agent answers over HTTP while its event loop turns.
 
-For a kubelet's probe or whoever started the agent. Without the variable nothing is imported, opened or started.
+For a kubelet's probe or the agent's parent. Without the variable nothing is imported, opened or started.
 """
 
 import asyncio

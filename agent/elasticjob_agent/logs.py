@@ -38,7 +38,7 @@ def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
     """The files of `rank` in `round_`; their folder is made.
 
     A worker of an earlier round may have left anything there: a link that leads elsewhere, a FIFO on which an open
-    would wait. That is removed, unfollowed; nobody puts it back, since all workers have ended between two rounds.
+    would wait. That is removed, unfollowed; no worker puts it back, since all have ended between two rounds.
     """
     log_dir.mkdir(parents=True, exist_ok=True)
     logs = WorkerLogs(log_dir / f"{_ROUND}{round_}" / str(rank))

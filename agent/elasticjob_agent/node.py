@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """Everything one agent is told."""
+    """All settings of one agent."""
 
     endpoint: Endpoint
     profile: Profile

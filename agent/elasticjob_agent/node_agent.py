@@ -1,7 +1,7 @@
 """The agent of a node: the loop of `SimpleElasticAgent` over the workers of this node and the rendezvous of its job.
 
-It runs in a thread of its own, beside the event loop in which its workers (`NodeWorkers`) and its rendezvous live:
-the loop never waits for the agent, and the agent waits only for its inbox. Signals reach it through `stop`.
+It runs in a thread of its own, beside the event loop in which its workers (`NodeWorkers`) and its rendezvous live. The
+loop never waits for the agent, and the agent waits only for its inbox. Signals reach it through `stop`.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Whether the kernel killed for want of memory: the counters of this container's cgroup, version 2 or 1.
 
-Only a counter that has grown is evidence; what stood there before the workers started is not theirs. Where no
-counter can be read nothing is claimed. Kernels before 4.13 do not count kills (`memory.oom_control` without
-`oom_kill`): there `memory.failcnt`, which counts every hit of the limit, has to do.
+Only a counter that has grown is evidence; its value before the workers started is not theirs. Where no counter can be
+read nothing is claimed. Kernels before 4.13 do not count kills (`memory.oom_control` without `oom_kill`): there
+`memory.failcnt`, which counts every hit of the limit, has to do.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""What becomes of a worker's stdout and stderr: console, file, both or neither.
+"""The destinations of a worker's stdout and stderr: console, file, both or neither.
 
 torchrun's table of --redirects, --tee and --local-ranks-filter, with two differences that lose nothing: several
 workers on a node are told apart by a prefix even when nothing was asked for, and stderr always passes through the

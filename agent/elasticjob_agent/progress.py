@@ -1,4 +1,4 @@
-"""What the training tells of itself: JSON lines into the FIFO named in ELASTICJOB_PROGRESS.
+"""Progress reports of the training: JSON lines into the FIFO named in ELASTICJOB_PROGRESS.
 
 `{"step", "total", "metrics"}` is progress, `{"alive": true}` a mere heartbeat, `{"stacks": {"pid", "signal"}}` a
 process that shows its stacks on a signal.
@@ -45,7 +45,7 @@ class ProgressFifo:
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
     def forget(self) -> None:
-        """A new round begins: what the last one told is over."""
+        """Begin a new round: reports of the last one are over."""
         self.last, self._rest = None, b""
         self.stack_signals.clear()
 

@@ -2,7 +2,7 @@
 
 A change of state is written at once (changes within 20 ms together), samples of memory, cpu and progress every
 report period, and once ten seconds after a round began to run. Reports decide nothing: one that cannot be written is
-replaced by the next. A refused one says that the own key is gone.
+replaced by the next. A refused one shows that the own key is gone.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The key-value store that torch's agent wants for one round, over etcd: what one node sets the others get.
 
-It lives below the job's prefix, apart from the rendezvous, and is cleared away with the job. Whoever waits for a key
+It lives below the job's prefix, apart from the rendezvous, and is cleared away with the job. A waiting reader of a key
 is freed when the round is over, since then the key may never come.
 """
 

@@ -24,7 +24,7 @@ _STARTS_S = 45.0
 """For the etcd of another node that is about to start it: longer than that node itself waits for it."""
 _AGAIN_S = 0.05
 _LATER_S = 0.25
-"""The same after the first second: whoever joins may wait for minutes."""
+"""The same after the first second: a joiner may wait for minutes."""
 _DIAL_S = 1.0
 _CURES = f"name the machine's address, or set {VARIABLE}={NONE} on all nodes"
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))

@@ -8,7 +8,7 @@
     ├── MissingExtra         a library of the extra `[local]` is not installed
     └── PageNotShown         the web page of `--ui` has no port
 
-The message says what was tried, on what, what happened, and what cures it.
+The message has what was tried, on what, what happened, and what cures it.
 """
 
 from elasticjob_api.exit_codes import ExitCode

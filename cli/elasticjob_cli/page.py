@@ -1,4 +1,4 @@
-"""What a command is: a description, examples, its arguments, and the function that runs it.
+"""A command: its description, examples, arguments, and the function that runs it.
 
 The catalog names the module of each command, so that only the one that is asked for is imported.
 """

@@ -1,4 +1,4 @@
-"""What is known of the terminal: its size, whether it is one, and colours, which NO_COLOR and pipes turn off."""
+"""Properties of the terminal: its size, whether it is one, and colours, which NO_COLOR and pipes turn off."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What can go wrong for a caller of `elasticjob`, as one tree; every message says what was tried and what cures it.
+"""Errors for callers of `elasticjob`, as one tree; every message has what was tried and what cures it.
 
     ElasticJobError
     ├── InvalidJob         a manifest that no operator will act on; `faults` has every fault with its field
@@ -80,7 +80,7 @@ class ClusterError(ElasticJobError):
 
 
 class NoCluster(ClusterError):
-    """Nobody to ask."""
+    """There is no cluster to ask."""
 
 
 class Unreachable(ClusterError):
@@ -164,7 +164,7 @@ class TooFewNodes(CallError):
 
 
 class CallerGone(CallError):
-    """Nobody is left who wants the results."""
+    """The node that asked is gone, and with it the use of results."""
 
 
 class NoRendezvous(CallError):

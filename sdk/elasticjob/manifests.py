@@ -1,4 +1,4 @@
-"""From YAML or a dictionary to one checked ElasticJob manifest. Strict: every fault is told, with its field.
+"""From YAML or a dictionary to one checked ElasticJob manifest. Strict: every fault is reported, with its field.
 
 The manifest is kept as it was written, so that the API server stores what the user meant and no defaults of ours.
 """

@@ -1,4 +1,4 @@
-"""What an API server says of a job, as the dataclasses of the contract.
+"""An API server's objects of a job, as the dataclasses of the contract.
 
 Fields that this version does not know are left out: a newer operator or CRD must not make a job unreadable for an
 older program. What is written by people is read strictly instead (`manifests`).

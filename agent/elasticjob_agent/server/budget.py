@@ -1,4 +1,4 @@
-"""Who decides what follows a failure, a success or a change of the world: this agent alone, or the whole job.
+"""The decision after a failure, a success or a change of the world: by this agent alone, or by the whole job.
 
 `OwnBudget` is torch elastic's rule: each agent counts its own failures, and asks whether nodes wait. `JobBudget`
 hands every such decision to a rendezvous that knows the job: there the closer of a round charges, all nodes learn
@@ -27,7 +27,7 @@ EARLY_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
 _NO_FILE = "<N/A>"
 _SAY_LEAVING_S = 10.0
-"""Seconds that telling the others of a leave may hold up the stop of the workers."""
+"""Seconds that reporting a leave may hold up the stop of the workers."""
 
 VERDICTS = "elasticjob_agent.server.verdicts"
 """Logger of the line about the job's end. A program with such a line of its own drops these records."""

@@ -1,4 +1,4 @@
-"""What reaches an agent while it waits: signals, requests to stop, pushes. Its loop acts on them between its steps.
+"""Messages to an agent while it waits: signals, requests to stop, pushes. Its loop acts on them between its steps.
 
 Everything here may be called from a signal handler: a SimpleQueue is re-entrant, and nothing takes a lock. The
 first signal decides how the agent ends; each further one means "at once".
@@ -27,7 +27,7 @@ class Inbox:
         """Another one came: what is still awaited is awaited no more."""
 
     def wake(self) -> None:
-        """Something has changed: whoever waits looks."""
+        """Wake the waiting thread: something has changed."""
         self._queue.put(None)
 
     def signal(self, sigval: signal.Signals) -> None:

@@ -1,7 +1,7 @@
-"""PURE: ranks of workers from what every agent has said of itself.
+"""PURE: ranks of workers from every agent's own record.
 
-Agents stand in order of their group rank. Global ranks are contiguous per agent over all agents, role ranks over
-those of the same role.
+Agents are in order of their group rank. Global ranks are contiguous per agent over all agents, role ranks over those of
+the same role.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""What an agent knows of its workers: the records of the API, and nothing that acts on them."""
+"""An agent's records of its workers, as in the API; nothing here acts on them."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,6 +1,7 @@
 """Workers that hang in the kernel (D state): no signal ends them, so a restart could never be clean.
 
-The kernel tells nobody when a process begins to hang, so it is looked at once in a while, and only if a limit is set.
+The kernel does not report when a process begins to hang. So it is looked at once in a while, and only if a limit is
+set.
 """
 
 from collections.abc import Callable, Iterable

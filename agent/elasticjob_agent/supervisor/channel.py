@@ -2,7 +2,8 @@
 
 The format is in function_child.py. `outcome` always resolves: with the answer as soon as its last byte is here, or
 with None when the channel ends or the worker has ended before that. A grandchild that holds the channel open delays
-nothing. What is read is trusted as little as a pickle can be: values are unpickled by who asks for them.
+nothing. Data that is read is trusted as little as a pickle can be: values are unpickled by the caller that asks for
+them.
 """
 
 import asyncio

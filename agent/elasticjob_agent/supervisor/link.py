@@ -95,7 +95,7 @@ class StarterLink:
         except BlockingIOError:
             return False
         except ConnectionError as error:
-            self._receive()  # what it said before it died still counts; then comes the end
+            self._receive()  # messages from before it died still count; then comes the end
             raise StarterLost("the starter process has just died; the next spawn makes a new one") from error
         return True
 

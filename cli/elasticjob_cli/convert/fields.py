@@ -1,4 +1,4 @@
-"""Reading a foreign object so that nothing is forgotten: what nobody took is noted by name in the end."""
+"""Reading a foreign object so that nothing is forgotten: fields that were not taken are noted by name in the end."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every source has: metadata, pod templates, a command that may be a launcher's line, a run policy."""
+"""The common parts of all sources: metadata, pod templates, a command or a launcher's line, a run policy."""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a conversion gives: the manifest, and a note for everything that is not in it or must be looked at."""
+"""The result of a conversion: the manifest, and a note for everything that is not in it or must be looked at."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""What can be wrong with an installation: a check a function, each with its finding and its cure."""
+"""Checks of an installation: a check a function, each with its finding and its cure."""

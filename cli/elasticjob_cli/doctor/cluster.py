@@ -1,4 +1,4 @@
-"""Checks of the cluster itself: whether it answers, its version, its CRD, the rights of whoever asks, the clocks."""
+"""Checks of the cluster itself: whether it answers, its version, its CRD, the user's rights, the clocks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

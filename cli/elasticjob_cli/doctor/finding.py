@@ -1,4 +1,4 @@
-"""What a check says: how it stands, in words, and the cure when it stands badly."""
+"""The finding of a check: its level, in words, and the cure of a fault."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a container becomes on this machine: words, environment, working directory, files. Pure, but for `make_files`.
+"""A container as a process of this machine: words, environment, working directory, files. Pure, but for `make_files`.
 
 The image is ignored: a container's own environment is that of this program, with this Python's folder first in
 PATH, so that `python` and `elasticjob-agent` are the ones of this installation. Of a surrounding job's own

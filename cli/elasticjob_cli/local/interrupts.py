@@ -1,4 +1,4 @@
-"""How a run is told to stop: the first signal asks, the second one ends everything at once.
+"""The stop of a run: the first signal asks, the second one ends everything at once.
 
 `asked` is the one place that says so; a closed standard output asks too. Nothing is stopped here but by `at_once`,
 which kills every process below this one and leaves without another look.

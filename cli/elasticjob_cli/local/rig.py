@@ -1,4 +1,4 @@
-"""What a job needs around it, on this machine: etcd, the operator over a cluster in memory, and a kubelet.
+"""The surroundings of a job on this machine: etcd, the operator over a cluster in memory, and a kubelet.
 
 Built in one step and taken down in reverse by the caller's exit stack, whatever happened. The operator is the one
 of a real cluster: nothing here plans anything. All of it dies with this process, whatever that dies of.

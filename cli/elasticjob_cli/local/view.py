@@ -1,4 +1,4 @@
-"""What is known of one run: the job, its pods and its workers, as last seen; and waiting until something is seen.
+"""The last known state of one run: the job, its pods and its workers; and waiting for a change of it.
 
 Only the followers (`follow`) write into it, each from one watch; whoever reads it between two awaits sees one state.
 What is gone stays here as it was last: the final table is made of it.

@@ -1,6 +1,6 @@
 """PURE: what happened to a job, and why, in sentences; and what to do about it.
 
-Everything is said from the status and the events that the operator wrote; nothing is concluded that it did not.
+All sentences come from the status and the events that the operator wrote; nothing is concluded beyond them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The asker's end of a call: hands the function to nodes that join, takes the ranks' results, says when it is over.
+"""The asker's end of a call: hands the function to nodes that join, takes the ranks' results, reports the end.
 
 Lives in one event loop. Results go to files as they come, a chunk at a time, and are read when all are there, so a call
 holds in memory what it returns and no more. A result of a round that did not last counts for nothing.

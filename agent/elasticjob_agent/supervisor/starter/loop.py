@@ -196,7 +196,7 @@ class Starter:
         return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes]
 
     def _settle(self, one: _Worker) -> None:
-        """Its handshake has ended: it runs its command, or has said why not and ends."""
+        """Its handshake has ended: it runs its command, or has reported why not and ends."""
         one.failure = os.read(one.handshake, 100)
         self._poll.unregister(one.handshake)
         os.close(one.handshake)
@@ -231,7 +231,7 @@ class Starter:
     # --- stopping ----------------------------------------------------------------------------------------------
 
     def _signal(self, request: int, signum: int, numbers: "set[int]") -> None:
-        self._reap()  # who has already ended was not stopped by us
+        self._reap()  # a worker that has already ended was not stopped by us
         self._remember_owners(numbers)
         for group in self._groups(numbers):
             told = self._sessions[group], signum
