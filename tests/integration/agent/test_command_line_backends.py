@@ -181,7 +181,7 @@ def test_a_static_line_that_means_an_etcd_elsewhere_is_told_how_to_say_so(agents
     agents.start("--rdzv-endpoint", f"192.0.2.1:{port}", "--local-addr", "127.0.0.1", "--no-python", "true")
     assert agents.ends() == [0]
     assert "192.0.2.1 is no address of this host" in agents.said(0)
-    assert "say --rdzv-backend etcd" in agents.said(0)
+    assert "use --rdzv-backend etcd" in agents.said(0)
 
 
 def test_liveness_is_answered_on_the_port_that_was_named(agents: Agents, port: int) -> None:

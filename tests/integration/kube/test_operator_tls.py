@@ -259,7 +259,7 @@ def test_an_etcd_that_has_lost_its_data_is_guarded_anew_and_the_job_goes_on(
     rig.running(nodes=2, round_=1)
     release.etcd.wipe()
     assert rig.operator is not None
-    rig.until("authentication", lambda: rig.operator and rig.operator.text().count("lets nobody in") == 2)
+    rig.until("authentication", lambda: rig.operator and rig.operator.text().count("refuses clients without") == 2)
     rig.until("the user again", lambda: users(release) == {uid})
     rig.until("both nodes again", lambda: rig.status().get("readyReplicas") == 2, within_s=60)
     rig.finish.touch()

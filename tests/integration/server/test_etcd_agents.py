@@ -99,7 +99,7 @@ def test_an_agent_in_a_fork_of_a_process_that_ran_one_ends_at_once_with_the_cure
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
     assert ended.stdout.split() == ["SUCCEEDED", "1"]
     assert "RendezvousConnectionError: the rendezvous ended: this process cannot use etcd" in ended.stderr
-    assert "start it by the method 'spawn' or 'forkserver'" in ended.stderr
+    assert "Start it by the method 'spawn' or 'forkserver'" in ended.stderr
 
 
 def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(
