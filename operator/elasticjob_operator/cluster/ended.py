@@ -1,6 +1,7 @@
 """PURE: the part of an ended job that is kept: it decides when the job and its pods are deleted, and has its status.
 
 Thousands of them may stay for years, and none is started again. So they take nothing of what jobs may take that run.
+It is also enough to suspend a job for which there is no room.
 """
 
 from collections.abc import Mapping
@@ -34,6 +35,16 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     return is_final or bool(status.get("completionTime"))
 
 
+def is_to_stop(job: Mapping[str, Any]) -> bool:
+    """The job is suspended and may have pods: an operator has taken it up, and written a condition `Suspended`."""
+    spec, status = job.get("spec"), job.get("status")
+    if not isinstance(spec, dict) or spec.get("suspend") is not True or not isinstance(status, dict):
+        return False
+    given = status.get("conditions")
+    told = [each.get("type") for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return bool(status.get("startTime")) or ConditionType.SUSPENDED in told
+
+
 def remains(job: Object) -> Object:
     """`job` without its template, but for the number of its workers, and without any field that is large."""
     spec = job.get("spec")
@@ -42,7 +53,12 @@ def remains(job: Object) -> Object:
     kept = {name: value for name, value in spec.items() if name in _FIELDS and size_of(value).memory <= _MOST}
     trainer = _trainer(spec)
     template = {"spec": {"containers": [_remains(trainer)]}} if trainer else {}
-    return {**job, "spec": {**kept, "template": template}}
+    metadata = {name: value for name, value in objects.metadata(job).items() if _is_kept(name, value)}
+    return {**job, "metadata": metadata, "spec": {**kept, "template": template}}
+
+
+def _is_kept(name: str, value: Any) -> bool:
+    return name != "annotations" or size_of(value).memory <= _MOST
 
 
 def _trainer(spec: Mapping[str, Any]) -> Mapping[str, Any]:

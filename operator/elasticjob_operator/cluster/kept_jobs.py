@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from elasticjob_api.job_size import size_of
 from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.ended import has_ended
+from elasticjob_operator.cluster.ended import has_ended, is_to_stop, remains
 from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.cluster.slim import MOST_STATUS, head, memory_of_status, without_status
 from elasticjob_operator.policy.job_ration import JobRation
@@ -24,7 +24,10 @@ class KeptJobs:
         self._ration = JobRation(memory)
 
     def keep(self, job: Object) -> Object:
-        """Return the job, cut down by `slim`, or its head if there is no room for it; one that has ended needs none."""
+        """Return the job, cut down by `slim`, or its head if there is no room for it; one that has ended needs none.
+
+        Of one that is to be suspended enough is kept for that: its user does not have to find room first.
+        """
         uid, namespace, status = objects.uid_of(job), objects.namespace_of(job), memory_of_status(job)
         small = without_status(job) if status > USUAL_STATUS else job
         job, beyond = (small, 0) if status > MOST_STATUS else (job, max(0, status - USUAL_STATUS))
@@ -37,7 +40,9 @@ class KeptJobs:
         share = self._ration.take(uid, namespace, beyond + (0 if ended else _memory_of(job)), begun=_has_begun(job))
         if share is None:
             return job
-        return small if ended else head(small, share.refusal(namespace))
+        if ended:
+            return small
+        return remains(small) if is_to_stop(small) else head(small, share.refusal(namespace))
 
     def drop(self, job: Object) -> None:
         """It was deleted."""

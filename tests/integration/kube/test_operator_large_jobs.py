@@ -97,3 +97,23 @@ def test_jobs_of_one_namespace_that_take_its_share_of_memory_are_refused_until_t
     rig.patch_job("second", {"maxRestarts": 1})
     rig.phase("Suspended", "second")
     rig.until("no refusal", lambda: rig.condition("Accepted", "second")["status"] == "True")
+
+
+def test_a_running_job_that_a_new_operator_has_no_room_for_is_suspended_and_deleted_as_its_user_wishes(
+    rig: Rig,
+) -> None:
+    rig.start_operator()
+    for name in ("suspended", "deleted"):
+        rig.create_job(waiting_job(rig, name, replicas=1))
+    rig.until("their pods", lambda: len(rig.pod_names()) == 2)
+    rig.kill_operator()
+    rig.start_operator("--jobs-memory", "1")
+    refusal = "is more than the operator keeps"
+    rig.until("two refusals", lambda: refusal in said(rig, "suspended") and refusal in said(rig, "deleted"))
+    assert len(rig.pod_names()) == 2
+    rig.patch_job("suspended", {"suspend": True})
+    rig.phase("Suspended", "suspended")
+    rig.delete_job("deleted")
+    rig.until("no pod", lambda: not rig.pods())
+    rig.patch_job("suspended", {"suspend": False})
+    rig.until("a refusal", lambda: rig.condition("Accepted", "suspended")["status"] == "False")

@@ -119,3 +119,34 @@ def test_a_job_of_absolute_size_is_told_from_one_without_room() -> None:
     large, refused = keep(KeptJobs(), job("j", BEGUN, text=300_000)), keep(KeptJobs(0), job("j", {}))
     assert [objects.is_too_large(large), bool(objects.unkept(large))] == [True, True]
     assert [objects.is_too_large(refused), bool(objects.unkept(refused))] == [False, True]
+
+
+SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended"}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [BEGUN, {**BEGUN, "startTime": "", "conditions": [SUSPENDED]}, {"conditions": [{**SUSPENDED, "status": "False"}]}],
+    ids=["it runs", "it is suspended", "its pods are about to stop"],
+)
+def test_of_a_job_that_has_no_room_enough_is_kept_to_suspend_it(status: dict[str, Any]) -> None:
+    found = accept(kept := keep(KeptJobs(0), job("j", status, suspend=True, replicas=3)))
+    assert (found.spec.suspend, found.spec.replicas) == (True, 3)
+    assert len(str(kept)) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("status", "suspend"), [(BEGUN, False), ({}, True), ({"conditions": [{"type": "Accepted"}]}, True)]
+)
+def test_a_job_without_room_that_is_to_run_or_was_never_taken_up_is_refused(
+    status: dict[str, Any],
+    suspend: bool,  # noqa: FBT001
+) -> None:
+    assert objects.unkept(keep(KeptJobs(0), job("j", status, suspend=suspend)))
+
+
+@pytest.mark.parametrize("status", [BEGUN, ENDED], ids=["suspended", "ended"])
+def test_no_long_annotation_is_kept_of_a_job_of_which_little_is_kept(status: dict[str, Any]) -> None:
+    of = job("j", status, suspend=True)
+    of["metadata"]["annotations"] = {"elasticjob.io/restart": "x" * 200_000}
+    assert len(str(keep(KeptJobs(0), of))) < 2_000

@@ -68,6 +68,24 @@ def test_a_job_that_somebody_says_has_ended_goes_on_from_its_whole_spec(model: M
     assert model.status()["phase"] == "Pending"
 
 
+def test_a_job_that_has_no_room_any_more_is_suspended_and_resumed_with_its_own_command(model: Model) -> None:
+    for _ in range(3):
+        show(model, model.job)
+        model.process.deliver(Resource.POD)
+    assert len(model.pods()) == 2
+    for _ in range(3):
+        show(model, remains({**model.job, "spec": {**model.job["spec"], "suspend": True}}))
+        model.process.deliver(Resource.POD)
+    assert (model.pods(), model.status()["phase"]) == ([], "Suspended")
+    for _ in range(3):
+        show(model, model.job)
+        model.process.deliver(Resource.POD)
+    commands = [each["command"] for pod in model.pods() for each in pod["spec"]["containers"]]
+    assert len(model.pods()) == 2
+    assert ["-"] not in commands
+    assert all("-" not in command for command in commands)
+
+
 async def test_of_a_job_that_was_deleted_nothing_but_its_identity_waits_to_be_told() -> None:
     cluster = KubeCluster(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")), Feed(), ())
     kind, told = cluster._read(Resource.JOB, "/", DELETED)
