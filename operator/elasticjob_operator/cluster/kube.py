@@ -21,7 +21,7 @@ from kubernetes.aio import client, config
 from kubernetes.aio.config import incluster_config
 
 from elasticjob_api import names
-from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster import objects, owned
 from elasticjob_operator.cluster.answers import drop_unread, lines_of, read_answer
 from elasticjob_operator.cluster.feed import SETTLE_S, Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
@@ -133,10 +133,25 @@ class KubeCluster:
         return await self._call("POST", path, resource, body=body, query={"fieldValidation": "Strict"})
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Server-side apply; Conflict when somebody else has said something about the same fields."""
+        """Server-side apply; Conflict when somebody else has said something about the same fields.
+
+        An object with an owner is applied only over one of the same owner; Conflict else. An object that is there as
+        wanted is not written.
+        """
         path = path_of(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
+        if objects.owner_uids(body) and (there := await self._look(resource, path)) is not None:
+            body = owned.over(resource, body, there)
+            if owned.is_applied(body, there, FIELD_MANAGER):
+                return there
         found: Object = json.loads(await self._apply(resource, path, body, force=False))
         return found
+
+    async def _look(self, resource: Resource, path: str) -> Object | None:
+        """The object, by a patch of nothing: a role that may apply Services need not read all of them."""
+        try:
+            return await self._call("PATCH", path, resource, body={}, content_type="application/merge-patch+json")
+        except NotFound:
+            return None
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
         """Overwrite an object; None when it is not there."""

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
-from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster import objects, owned
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.errors import AlreadyExists, ClusterError, Conflict
 from elasticjob_operator.timestamps import to_rfc3339
@@ -52,10 +52,12 @@ class MemoryCluster:
         return await self.create(resource, body)
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Create, or merge `body` into what is there; lists are replaced."""
+        """Create, or merge `body` into what is there, if that has the same owner; lists are replaced."""
         current = self._stores[resource].get(_key_of(body))
         if current is None:
             return self._create(resource, body)
+        if objects.owner_uids(body):
+            owned.over(resource, body, current)
         self._store(resource, objects.merge_patch(current, body))
         return copy.deepcopy(self._stores[resource][_key_of(body)])
 

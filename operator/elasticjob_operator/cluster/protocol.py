@@ -72,7 +72,10 @@ class Cluster(Protocol):
         """As `create`; InvalidObject also when `body` has a field that the API server does not know."""
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Server-side apply with the operator as field manager; creates or updates."""
+        """Server-side apply with the operator as field manager; creates or updates.
+
+        An object with an owner is applied only over one of the same owner: Conflict when it is somebody else's.
+        """
 
     async def patch_status(
         self,

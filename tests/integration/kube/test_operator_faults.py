@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -226,16 +227,39 @@ def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: Rig, own_etcd: Et
     assert rig.pods() == []
 
 
-def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the_job_says_so(rig: Rig) -> None:
-    spec = {"selector": {"app": "theirs"}, "ports": [{"port": 80}], "clusterIP": "None"}
-    theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "j"}, "spec": spec}
+@pytest.mark.parametrize(
+    "more", [{"selector": {"app": "theirs"}}, {}, {"publishNotReadyAddresses": True}], ids=["selector", "none", "alike"]
+)
+def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the_job_says_so(
+    rig: Rig, more: dict[str, Any]
+) -> None:
+    family = {"ipFamilyPolicy": "SingleStack"}  # of a headless one without a selector it would be two families
+    theirs = theirs_of("Service", "v1", {"ports": [{"port": 80}], "clusterIP": "None", **family, **more})
     rig.namespace.kubectl("create", "-f", "-", stdin=theirs)
+    before = rig.namespace.kubectl("get", "service", "j", "-o", "json")
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     rig.until("the reason", lambda: rig.status().get("reason") == "PodsNotCreated")
-    assert "conflict" in rig.status()["message"]
+    assert "j is somebody else's: delete or rename it, or name the job otherwise" in rig.status()["message"]
     assert not rig.pods()
-    selector = rig.namespace.kubectl("get", "service", "j", "-o", "jsonpath={.spec.selector}")
-    assert selector == '{"app":"theirs"}'
+    assert rig.namespace.kubectl("get", "service", "j", "-o", "json") == before
     rig.namespace.kubectl("delete", "service", "j")
     rig.until("a pod", rig.pods, within_s=60.0)
+    rig.until("the job's", lambda: "ElasticJob" in rig.namespace.kubectl("get", "service", "j", "-o", "json"))
+
+
+def theirs_of(kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """An object of a user's with the job's name."""
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "j"}, "spec": spec}
+
+
+def test_a_disruption_budget_of_the_users_that_has_the_jobs_name_stays_as_it_is(rig: Rig) -> None:
+    theirs = theirs_of("PodDisruptionBudget", "policy/v1", {"minAvailable": 1})
+    rig.namespace.kubectl("create", "-f", "-", stdin=theirs)
+    before = json.loads(rig.namespace.kubectl("get", "pdb", "j", "-o", "json"))
+    operator = rig.start_operator()
+    rig.namespace.apply(waiting_job(rig))
+    rig.until("a pod", rig.pods)
+    operator.says("j is somebody else's")
+    after = json.loads(rig.namespace.kubectl("get", "pdb", "j", "-o", "json"))
+    assert (after["spec"], after["metadata"].get("ownerReferences")) == (before["spec"], None)

@@ -95,6 +95,18 @@ async def test_applying_the_same_again_is_no_write(cluster: MemoryCluster) -> No
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 
 
+async def test_what_has_an_owner_is_not_applied_over_what_is_not_its_owners(cluster: MemoryCluster) -> None:
+    owner = await cluster.create(Resource.SERVICE, service("owner"))
+    ref = {"apiVersion": "v1", "kind": "Service", "name": "owner", "uid": uid_of(owner)}
+    owned = {**service("s", port=81), "metadata": {**service("s")["metadata"], "ownerReferences": [ref]}}
+    theirs = await cluster.create(Resource.SERVICE, service("s"))
+    with pytest.raises(Conflict, match="services default/s: s is somebody else's"):
+        await cluster.apply(Resource.SERVICE, owned)
+    assert await cluster.get(Resource.SERVICE, NAMESPACE, "s") == theirs
+    await cluster.delete(Resource.SERVICE, NAMESPACE, "s")
+    assert uid_of(await cluster.apply(Resource.SERVICE, owned)) == uid_of(await cluster.apply(Resource.SERVICE, owned))
+
+
 async def test_a_status_write_changes_no_generation(cluster: MemoryCluster) -> None:
     await cluster.create(Resource.JOB, {"metadata": {"name": "j", "namespace": NAMESPACE}, "spec": {"replicas": 1}})
     await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Running"})

@@ -1,0 +1,49 @@
+"""An object that is there: which one is applied over it, and which one need not be."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.cluster import owned
+from elasticjob_operator.cluster.kube import FIELD_MANAGER
+from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.errors import Conflict
+from elasticjob_operator.render.service import render_service
+from tests.unit.operator import builders
+
+OURS = render_service(builders.job())
+
+
+def stored(spec: dict[str, Any] | None = None, *, manager: str = FIELD_MANAGER, **metadata: Any) -> Object:
+    """The job's Service as an API server has it, with its defaults."""
+    said: dict[str, Any] = {f"f:{name}": {} for name in {**OURS["spec"], **(spec or {})}}
+    entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": said}}
+    stamps = {"uid": "s1", "resourceVersion": "7", "managedFields": [entry], **metadata}
+    defaults = {"type": "ClusterIP", "sessionAffinity": "None"}
+    return {**OURS, "metadata": {**OURS["metadata"], **stamps}, "spec": {**defaults, **OURS["spec"], **(spec or {})}}
+
+
+def test_it_is_applied_to_this_very_object_of_its_owner_alone() -> None:
+    assert owned.over(Resource.SERVICE, OURS, stored())["metadata"] == {**OURS["metadata"], "uid": "s1"}
+
+
+@pytest.mark.parametrize("owners", [None, [], [{"kind": "ElasticJob", "name": "j", "uid": "of a predecessor"}]])
+def test_nothing_is_applied_to_what_another_owner_or_nobody_has(owners: Any) -> None:
+    with pytest.raises(Conflict, match="is somebody else's: delete or rename it"):
+        owned.over(Resource.SERVICE, OURS, stored(ownerReferences=owners))
+
+
+@pytest.mark.parametrize(
+    ("there", "same"),
+    [
+        (stored(), True),
+        (stored(labels={**OURS["metadata"]["labels"], "more": "theirs"}), True),
+        (stored({"selector": {"app": "theirs"}}), False),
+        (stored(labels={}), False),
+        (stored({"said by an older version": 1}), False),
+        (stored(manager="kubectl"), False),
+        ({**stored(), "metadata": {**stored()["metadata"], "managedFields": None}}, False),
+    ],
+)
+def test_what_an_object_has_already_is_not_applied_again(there: Object, same: bool) -> None:  # noqa: FBT001
+    assert owned.is_applied(owned.over(Resource.SERVICE, OURS, there), there, FIELD_MANAGER) is same
