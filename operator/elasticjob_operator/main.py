@@ -210,7 +210,7 @@ async def run(options: argparse.Namespace) -> None:
             crowded=cluster.crowded,
             watches=cluster.is_known,
         )
-        meter.show(operator.phases, operator.depth, lambda: operator.is_leader)
+        meter.show(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
         watches = [ObjectWatch(cluster, feed, resource) for resource in (Resource.JOB, Resource.POD)]
         running = Running(lambda: _operate(operator, watches), cluster.credentials)
         async with _answering(options.liveness, running, operator, meter), _showing(options.ui, board):

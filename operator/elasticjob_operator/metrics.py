@@ -35,6 +35,7 @@ _COUNTS = {
 
 _NOW_LABELS = {
     "elasticjob_phase": ("namespace", "phase"),
+    "elasticjob_left_alone": ("namespace", "reason"),
     "elasticjob_watch_age_seconds": ("resource",),
     "elasticjob_job_seconds_total": ("namespace", "state"),
     "elasticjob_agents": ("namespace", "health"),
@@ -92,10 +93,19 @@ class PrometheusMeter(Meter):
             f"elasticjob_{name}_seconds", what, labelnames=labels, buckets=buckets, registry=self._registry
         )
 
-    def show(self, phases: Phases, depth: Callable[[], int], leads: Callable[[], bool] = lambda: True) -> None:
-        """What is looked up each time: jobs by phase, jobs that wait for their turn, and whether this process leads."""
+    def show(
+        self,
+        phases: Phases,
+        depth: Callable[[], int],
+        leads: Callable[[], bool] = lambda: True,
+        left_alone: Phases = dict,
+    ) -> None:
+        """What is looked up each time: jobs by phase, jobs that wait for their turn, and whether this process leads.
+
+        `left_alone` counts jobs by namespace and the reason why nothing is done for them.
+        """
         self.labels |= _NOW_LABELS
-        self._registry.register(_Now(phases, depth, leads, self.ages, self._goodput))
+        self._registry.register(_Now(phases, left_alone, depth, leads, ages=self.ages, goodput=self._goodput))
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -175,12 +185,15 @@ class _Now(Collector):
     def __init__(
         self,
         phases: Phases,
+        left_alone: Phases,
         depth: Callable[[], int],
         leads: Callable[[], bool],
+        *,
         ages: Callable[[], Mapping[Resource, float]],
         goodput: Goodput,
     ) -> None:
         self._leads = leads
+        self._left_alone = left_alone
         self._goodput = goodput
         self._phases = phases
         self._depth = depth
@@ -192,6 +205,14 @@ class _Now(Collector):
         for (namespace, phase), count in sorted(self._phases().items()):
             jobs.add_metric([namespace, phase or Phase.PENDING], count)
         yield jobs
+        others = GaugeMetricFamily(
+            "elasticjob_left_alone",
+            "Jobs for which this installation does nothing, by reason.",
+            labels=_NOW_LABELS["elasticjob_left_alone"],
+        )
+        for (namespace, reason), count in sorted(self._left_alone().items()):
+            others.add_metric([namespace, reason], count)
+        yield others
         ages = GaugeMetricFamily(
             "elasticjob_watch_age_seconds",
             "Since a watch told anything or was listed.",

@@ -195,6 +195,10 @@ class Operator:
             return Counter()
         return Counter((job.namespace, phase) for job, phase in self._jobs.phases())
 
+    def left_alone(self) -> Counter[tuple[str, str]]:
+        """Count the jobs for which nothing is done, by namespace and reason; none where this process does not lead."""
+        return self._reconciler.left_alone()
+
     def depth(self) -> int:
         """Jobs that wait for their turn or have it."""
         return self._queue.depth

@@ -5,6 +5,7 @@ server before anything depends on it.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +44,7 @@ from elasticjob_operator.policy.footprint import allowance
 from elasticjob_operator.policy.history import noted
 from elasticjob_operator.policy.installation import (
     FIELD,
+    LeftAloneReason,
     Ownership,
     is_foreign,
     is_managed,
@@ -121,6 +123,7 @@ class Reconciler:
         )
         self._ledgers: dict[JobKey, Ledger] = {}
         self._agents = AgentCounts()
+        self._left_alone: dict[JobKey, LeftAloneReason] = {}
 
     def begin_anew(self) -> None:
         """No turn is under way, and another process may act or have acted: forget what an earlier leadership knew."""
@@ -128,8 +131,13 @@ class Reconciler:
             self._meter.stands(key, None)
             self._onlooker.forget(key)
         self._ledgers.clear()
+        self._left_alone.clear()
         self._agents = AgentCounts()
         self._speaker.begin_anew()
+
+    def left_alone(self) -> Counter[tuple[str, str]]:
+        """Count the jobs for which nothing is done, by namespace and reason."""
+        return Counter((key.namespace, reason.value) for key, reason in self._left_alone.items())
 
     def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         """Note that the watch reported a pod as gone: the only proof that needs no request."""
@@ -157,6 +165,7 @@ class Reconciler:
     async def reconcile(self, key: JobKey) -> float | None:
         """One turn; seconds until the next, if time alone calls for one. Raises what the queue should retry."""
         obj = self._sources.jobs.get(key)
+        self._left_alone.pop(key, None)
         if obj is not None and await self._is_left_alone(key, obj):
             return None
         if obj is None or objects.is_terminating(obj):
@@ -172,10 +181,14 @@ class Reconciler:
 
     async def _is_left_alone(self, key: JobKey, obj: Object) -> bool:
         """Another controller or another installation acts on it, or its pods are to outlive it."""
-        if not is_managed(obj, self._settings.manager_name) or is_orphaning(obj):
+        if not is_managed(obj, self._settings.manager_name):
+            self._left_alone[key] = LeftAloneReason.MANAGED_BY_ANOTHER
+            return True
+        if is_orphaning(obj):
             return True
         if self._ownership(key, obj) is not Ownership.ANOTHERS:
             return False
+        self._left_alone[key] = LeftAloneReason.OWNED_BY_ANOTHER
         event = owned_by_another(obj, self._settings.installation)
         if self._turn(key).ledger.left_alone != event:
             self._meter.stands(key, None)

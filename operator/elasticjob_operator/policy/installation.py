@@ -6,7 +6,7 @@ A status counts only for the object that it was written for: a restored job has 
 """
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 from elasticjob_api import names
@@ -25,6 +25,13 @@ class Ownership(Enum):
     OURS = "ours"
     UNCLAIMED = "unclaimed"  # it may become ours
     ANOTHERS = "another's"  # nothing at all
+
+
+class LeftAloneReason(StrEnum):
+    """Why this installation does nothing for a job."""
+
+    OWNED_BY_ANOTHER = EventReason.OWNED_BY_ANOTHER.value
+    MANAGED_BY_ANOTHER = "ManagedByAnother"  # spec.managedBy names another controller
 
 
 def is_managed(obj: Object, manager_name: str = "") -> bool:

@@ -72,6 +72,14 @@ def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
     assert "elasticjob_phase{" not in meter.text().decode()
 
 
+def test_jobs_that_are_left_alone_are_counted_by_reason_when_somebody_asks() -> None:
+    meter, left_alone = PrometheusMeter(), {("team", "OwnedByAnother"): 2}
+    meter.show(dict, lambda: 0, left_alone=lambda: left_alone)
+    assert 'elasticjob_left_alone{namespace="team",reason="OwnedByAnother"} 2.0' in meter.text().decode()
+    left_alone.clear()
+    assert "elasticjob_left_alone{" not in meter.text().decode()
+
+
 def test_the_age_of_a_watch_begins_anew_when_it_is_heard_of() -> None:
     now_s = 10.0
     meter = PrometheusMeter(clock=lambda: now_s)

@@ -1,0 +1,44 @@
+"""Jobs for which an installation does nothing are counted, as long as it is so."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.operator.model import Model
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    made = Model(replicas=2)
+    yield made
+    made.close()
+
+
+def count(model: Model, **fields: Any) -> dict[tuple[str, str], int]:
+    """Return the counts after a turn in which the job, if there is one, has these fields."""
+    model.process.jobs._jobs.pop(model.key, None)
+    if fields:
+        model.process.jobs._jobs[model.key] = {**model.job, **fields}
+    model.begin_turn()
+    model.finish_turn()
+    return dict(model.process.reconciler.left_alone())
+
+
+def test_a_job_of_another_installation_is_counted_until_it_is_handed_over(model: Model) -> None:
+    namespace = model.key.namespace
+    assert count(model, status={"installation": "there"}) == {(namespace, "OwnedByAnother"): 1}
+    assert count(model, status={"installation": "there"}) == {(namespace, "OwnedByAnother"): 1}
+    assert count(model, status={"installation": "here"}) == {}
+
+
+def test_a_job_of_another_controller_is_counted_until_it_is_deleted(model: Model) -> None:
+    managed = {**model.job["spec"], "managedBy": "example.com/other"}
+    assert count(model, spec=managed) == {(model.key.namespace, "ManagedByAnother"): 1}
+    assert count(model) == {}
+
+
+def test_a_process_that_leads_anew_counts_anew(model: Model) -> None:
+    assert count(model, status={"installation": "there"})
+    model.process.reconciler.begin_anew()
+    assert not model.process.reconciler.left_alone()
