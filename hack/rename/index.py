@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hack.rename.text import ROOT, python_files
 
 CACHE = ROOT / ".venv" / "rename-index"
-_VERSION = b"3"
+_VERSION = b"5"
 """To be raised when this module finds something else in the same files."""
 
 Target = tuple[str, str, str]

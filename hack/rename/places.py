@@ -30,6 +30,7 @@ from mypy.types import CallableType, Instance, Overloaded, Type, TypeType, Union
 from hack.rename.index import Target
 from hack.rename.mypy_types import infos_of, is_any
 from hack.rename.nodes import Nodes, calls_with
+from hack.rename.parametrized import parametrized
 from hack.rename.text import ROOT, Edits
 
 
@@ -54,6 +55,8 @@ class Resolved(Protocol):
     types: dict[Expression, Type]
     trees: dict[str, MypyFile]
     numbers: dict[int, int]
+    casts: set[tuple[str, str]]
+    """Class → the class that it is cast to."""
 
 
 _DOTTED = re.compile(r"(?<![\w./])(?:elasticjob\w*|tests|testing|benchmarks)(?:\.\w+)+")
@@ -299,6 +302,15 @@ class Places:
                 self._keys_of(keyword.value, call)
         if isinstance(node.func, ast.Name) and node.func.id == "cast":
             self._annotation(node.args[0])
+            self._note_cast(node.args[0], call)
+
+    def _note_cast(self, target: ast.expr, call: CallExpr | None) -> None:
+        """Note a class that replaces another: `cast("Class", double)`."""
+        name = target.value if isinstance(target, ast.Constant) else getattr(target, "id", "")
+        symbol = self.tree.names.get(str(name))
+        if call is not None and symbol is not None and isinstance(symbol.node, TypeInfo):
+            given = infos_of(self.maker.types.get(call.args[-1]))
+            self.maker.casts.update((info.fullname, symbol.node.fullname) for info in given)
 
     def _keys_of(self, given: ast.expr, call: CallExpr) -> None:
         """Note the keys of a dictionary that is handed on as keywords, written there or kept in a variable before."""
@@ -307,6 +319,8 @@ class Places:
         if isinstance(given, ast.Name) and self.functions:
             for node in ast.walk(self.functions[-1]):
                 self._key_strings(_keys_at(node, given.id), call)
+            for value in parametrized(self.functions[-1], given.id):
+                self._key_strings(value.keys, call)
 
     def _key_strings(self, keys: Iterable[ast.expr | None], call: CallExpr) -> None:
         for key in keys:
@@ -322,12 +336,13 @@ class Places:
             return self._of_infos(infos_of(self.maker.types.get(call.args[0])), name) or (("?", "replace", name),)
         if isinstance(call.callee, MemberExpr) and call.callee.name == "_replace":
             return self._of_infos(infos_of(self.maker.types.get(call.callee.expr)), name) or (("?", "_replace", name),)
-        if found := self._of_callee(call.callee, name):
-            return found
-        for each, kind in zip(call.args, call.arg_kinds, strict=True):
+        called = self._of_callee(call.callee, name)
+        if called and called[0][0] != "f":
+            return called
+        for each, kind in zip(call.args, call.arg_kinds, strict=True):  # builds(Class, field=…), partial(f, argument=…)
             if kind == ArgKind.ARG_POS and (found := self._of_callee(each, name)):
                 return found
-        return (("?", "callee", name),) if is_any(self.maker.types.get(call.callee)) else ()
+        return called or ((("?", "callee", name),) if is_any(self.maker.types.get(call.callee)) else ())
 
     def _of_callee(self, callee: Expression, name: str) -> tuple[Target, ...]:
         if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo):
@@ -357,15 +372,16 @@ class Places:
             return ()
         self._forwarding.add((func.fullname, name))
         try:
-            for call in calls_with(func, star):
-                if found := self._of_callee(call.callee, name):
-                    return found
+            found = [self._of_keyword(call, name) for call in calls_with(func, star)]
         finally:
             self._forwarding.discard((func.fullname, name))
+        for each in found:
+            if each and each[0][0] not in {"?", "f"}:
+                return each
         returned = get_proper_type(func.type.ret_type) if isinstance(func.type, CallableType) else None
         if isinstance(returned, Instance) and returned.type.get(name):
             return self._of_infos([returned.type], name)
-        return (("f", func.fullname, name),)
+        return next((each for each in found if each and each[0][0] == "f"), (("f", func.fullname, name),))
 
     def _definition_of(self, proper: Type | None) -> SymbolNode | None:
         if isinstance(proper, CallableType):

@@ -25,7 +25,7 @@ def build() -> Index:
     sources, options = mypy_main.process_options(["--config-file", str(ROOT / "pyproject.toml")])
     known = {Path(source.path).resolve() for source in sources if source.path}
     for name in python_files():
-        if (ROOT / name).resolve() not in known and name.startswith("hack/") and "__init__" not in name:
+        if (ROOT / name).resolve() not in known and name.startswith(("hack/", "testing/")) and "__init__" not in name:
             sources.append(BuildSource(name, module_of(name).replace("-", "_")))
     options.export_types = options.preserve_asts = True
     options.incremental = False
@@ -43,6 +43,7 @@ class _Maker:
         }  # fmt: skip
         self.index = Index()
         self.numbers: dict[int, int] = {}
+        self.casts: set[tuple[str, str]] = set()
         self._alive: list[Any] = []
 
     def make(self) -> Index:
@@ -70,6 +71,10 @@ class _Maker:
             self.index.classes[full] = Class(
                 tuple(base.fullname for base in info.mro), frozenset(info.names), info.is_protocol, frozenset(outside)
             )
+        for double, cast in self.casts:
+            if double in ours and cast in ours:
+                bases = (each.fullname for each in infos[cast].mro)
+                self.index.classes[double].implements.update(each for each in bases if each in ours)
         protocols = [info for info in infos.values() if info.is_protocol]
         for info in infos.values():
             held = {key for base in info.mro for key in base.names}
