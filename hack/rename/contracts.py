@@ -1,11 +1,12 @@
 """Puts the contracts of contracts.toml into pyproject.toml, and the new folders into the tools' settings."""
 
 import re
+import sys
 
 from hack.rename.text import HERE, ROOT
 
 _SETTINGS = (
-    ('"examples", "benchmarks", "images"]', '"examples", "benchmarks", "images", "testing"]'),
+    ('"images", "hack/prose"]', '"images", "hack/prose", "testing"]'),
     (
         '"e2e/**" = ["S"',
         '"testing/**" = ["TID251", "S", "PLR2004", "D103", "D102", "D101", "SLF001", "ANN201"]\n"e2e/**" = ["S"',
@@ -22,6 +23,8 @@ def apply() -> int:
     table = table[table.index("[[contracts]]") :].replace("[[contracts]]", "[[tool.importlinter.contracts]]")
     for old, new in _SETTINGS:
         if new not in head:
+            if old not in head:
+                sys.exit(f"pyproject.toml: there is no {old!r}")
             head = head.replace(old, new)
     path.write_text(re.sub(r"\n{3,}", "\n\n", head + table))
     return 0
