@@ -1,9 +1,9 @@
-"""apply wire|names|moves|contracts|check|leftovers [SECTION…]: see README.md."""
+"""apply wire|names|moves|contracts|documents|check|leftovers [SECTION…]: see README.md."""
 
 import sys
 from collections.abc import Callable
 
-from hack.rename import contracts, moves, names, wire
+from hack.rename import contracts, documents, moves, names, wire
 
 STEPS: dict[str, Callable[[tuple[str, ...]], int]] = {
     "wire": lambda _: wire.apply(),
@@ -11,6 +11,7 @@ STEPS: dict[str, Callable[[tuple[str, ...]], int]] = {
     "moves": moves.apply,
     "contracts": lambda _: contracts.apply(),
     "check": names.check,
+    "documents": lambda _: documents.apply(),
     "leftovers": lambda _: moves.show_leftovers(),
 }
 

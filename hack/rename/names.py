@@ -3,6 +3,7 @@
 import ast
 import io
 import re
+import sys
 import tokenize
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ def apply(sections: tuple[str, ...]) -> int:
         print(*faults, sep="\n")
         return len(faults)
     for name, each in edits.items():
-        (ROOT / name).write_text(prose.rewritten(name, each.result()))
+        (ROOT / name).write_text(prose.rewritten(name, each.result(), "names"))
     print(f"{sum(len(each.edits) for each in edits.values())} places in {len(edits)} of {len(index.places)} files")
     return 0
 
@@ -51,9 +52,8 @@ def check(sections: tuple[str, ...]) -> int:
 def _plan(sections: tuple[str, ...]) -> tuple[indexes.Index, dict[str, Edits], list[str]]:
     index, names = indexes.load(), tables.names(sections)
     decisions = decide(index, names)
-    decided = tables.load("names").get("decided", {})
-    assert isinstance(decided, dict)
     edits: dict[str, Edits] = {}
+    decided = _decided()
     faults = decisions.faults + wire.missing(list(decisions.members))
     for file, places in index.places.items():
         each = Edits((ROOT / file).read_text())
@@ -64,6 +64,25 @@ def _plan(sections: tuple[str, ...]) -> tuple[indexes.Index, dict[str, Edits], l
             edits[file] = each
     faults += _captures(index, decisions)
     return index, edits, faults
+
+
+def _decided() -> dict[str, object]:
+    """Return the answers of the table by "file::name", each with the file as it is called in this tree."""
+    rows = tables.load("names").get("decided", {})
+    assert isinstance(rows, dict)
+    parts = {key: key.partition("::") for key in rows}
+    return {f"{tables.path_now(file)}::{name}": rows[key] for key, (file, _, name) in parts.items()}
+
+
+def in_turn(sections: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
+    """Return the files of each section as they are once it and those before it are renamed; exit if it refuses."""
+    states = []
+    for number, section in enumerate(sections, 1):
+        _, edits, faults = _plan(sections[:number])
+        if faults:
+            sys.exit("\n".join(faults))
+        states.append((section, {name: prose.rewritten(name, each.result(), "names") for name, each in edits.items()}))
+    return states
 
 
 # --- what each definition is called ---

@@ -7,12 +7,12 @@ from hack.rename import tables
 _LENGTH = 120
 
 
-def rewritten(name: str, text: str) -> str:
-    """Return the text of a file with the lines of prose.toml, and long lines of docstrings wrapped."""
+def rewritten(name: str, text: str, step: str) -> str:
+    """Return the text of a file with the lines of prose.toml for a step, and long lines of docstrings wrapped."""
     rows = tables.load("prose")["line"]
     assert isinstance(rows, list)
     for row in rows:
-        if row["file"] in {name, "*"}:
+        if row.get("step", step) == step and (row["file"] == "*" or tables.path_now(row["file"]) == name):
             text = text.replace(row["old"], row["new"])
     return _wrapped(text)
 

@@ -85,6 +85,7 @@ class Names:
 _PARAMETER = re.compile(r"^(?P<function>[\w.]+)\((?P<name>\w+)\)$")
 
 
+@cache
 def modules_now() -> dict[str, str]:
     """Return old module name → its name in this tree, before or after its move."""
     table = moves()
@@ -93,6 +94,15 @@ def modules_now() -> dict[str, str]:
         new = new_module(old, table)
         now[old] = new if new != old and _is_there(new) and not (_is_there(old) and _older(old, new)) else old
     return now
+
+
+def path_now(path: str) -> str:
+    """Return where a file of the tables is in this tree, before or after its move."""
+    if not path.endswith(".py") or (ROOT / path).exists():
+        return path
+    module = module_of(path)
+    now = modules_now().get(module, module)
+    return path_of(now) + ("/__init__.py" if path.endswith("/__init__.py") else ".py")
 
 
 def _is_there(module: str) -> bool:

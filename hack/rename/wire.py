@@ -11,7 +11,7 @@ def apply() -> int:
     rows = tables.load("wire")["patch"]
     assert isinstance(rows, list)
     for row in rows:
-        path = ROOT / row["file"]
+        path = ROOT / tables.path_now(row["file"])
         text = path.read_text()
         if row["new"] in text:
             continue
