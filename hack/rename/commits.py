@@ -29,16 +29,11 @@ Nothing else changes: records keep their names in etcd and in JSON. hack/rename 
 
 
 def main() -> int:
-    """Make the commits; return make's exit status of `make lint`."""
+    """Make the commits; return make's exit status of `make lint`. With the argument `names` all has moved already."""
     if _git("status", "--porcelain"):
         sys.exit("commit first")
-    for section, subject in _PACKAGES.items():
-        _step("moves", section)
-        _tidy()
-        _commit(f"{section}: {subject}", _MOVES)
-    _step("wire")
-    _tidy()
-    _commit("api: fields of records have their names outside explicitly", _WIRE)
+    if "names" not in sys.argv:
+        _moves()
     for section, files in names.in_turn(_NAMES):
         for name, text in files.items():
             (ROOT / name).write_text(text)
@@ -46,6 +41,16 @@ def main() -> int:
         _commit(f"{section}: identifiers have the words of the field", _IDENTIFIERS)
     _follow_ups()
     return subprocess.run(["make", "lint"], cwd=ROOT, check=False).returncode
+
+
+def _moves() -> None:
+    for section, subject in _PACKAGES.items():
+        _step("moves", section)
+        _tidy()
+        _commit(f"{section}: {subject}", _MOVES)
+    _step("wire")
+    _tidy()
+    _commit("api: fields of records have their names outside explicitly", _WIRE)
 
 
 _WIRE = """\
