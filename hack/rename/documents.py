@@ -14,8 +14,8 @@ def apply() -> int:
     lines = tables.load("prose")["line"]
     assert isinstance(lines, list)
     for row in lines:
-        if row["file"].endswith(".md"):
-            _replace(row["file"], row["old"], row["new"])
+        if row["file"].endswith(".md") or row.get("step") == "documents":
+            _replace(tables.path_now(row["file"]), row["old"], row["new"])
     return 0
 
 
