@@ -16,6 +16,11 @@ APPLIED_FOR_S = 3000.0
 """So long it is believed that what was applied is still there; nothing watches it, and the hourly sweep is a turn."""
 
 
+AT_ONCE = 8
+"""Jobs to which it happens at the same time. Each has a turn and some room of the API server's meanwhile."""
+LATER_S = 1.0
+
+
 def upkeep_in_s(uid: str, *, jobs: int, a_second: float = A_SECOND) -> float:
     """How long after the first look at one of so many jobs; always the same for the same job."""
     return zlib.crc32(uid.encode()) / (1 << 32) * jobs / a_second
@@ -24,6 +29,11 @@ def upkeep_in_s(uid: str, *, jobs: int, a_second: float = A_SECOND) -> float:
 def is_doubtful(ledger: Ledger, monotonic_s: float) -> bool:
     """What was applied may have been deleted by somebody since."""
     return bool(ledger.applied) and monotonic_s >= ledger.upkeep_from_s + APPLIED_FOR_S
+
+
+def is_due(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
+    """It would happen now, and nothing waits for it."""
+    return bool(pods) and not ledger.applied and monotonic_s >= ledger.upkeep_from_s
 
 
 def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:

@@ -1,6 +1,11 @@
 """When a new operator applies again what its predecessor has applied: of many jobs one after the other."""
 
-from elasticjob_operator.policy.upkeep import A_SECOND, upkeep_in_s
+import pytest
+
+from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.ledger import Ledger
+from elasticjob_operator.policy.upkeep import A_SECOND, is_due, upkeep_in_s
+from tests.unit.operator import builders
 
 
 def test_a_single_job_hardly_waits() -> None:
@@ -17,3 +22,13 @@ def test_a_thousand_jobs_have_their_turns_evenly_spread() -> None:
 
 def test_a_job_has_the_same_turn_each_time() -> None:
     assert upkeep_in_s("uid", jobs=500) == upkeep_in_s("uid", jobs=500) != upkeep_in_s("other", jobs=500)
+
+
+@pytest.mark.parametrize(
+    ("pods", "applied", "monotonic_s", "due"),
+    [(1, False, 10.0, True), (1, False, 9.0, False), (1, True, 10.0, False), (0, False, 10.0, False)],
+    ids=["it is time", "too early", "it was done", "a pod is to be created for which it is needed"],
+)
+def test_only_what_nothing_waits_for_can_be_put_off(*, pods: int, applied: bool, monotonic_s: float, due: bool) -> None:
+    ledger = Ledger(upkeep_from_s=10.0, applied={Resource.SERVICE: {"spec": {}}} if applied else {})
+    assert is_due(ledger, {f"p{n}": builders.pod(n) for n in range(pods)}, monotonic_s) is due

@@ -1,0 +1,56 @@
+"""A new operator that applies the Services and budgets of many jobs again has turns for what jobs wait for."""
+
+import asyncio
+
+import pytest
+
+from elasticjob_operator import reconcile
+from elasticjob_operator.cluster import queue
+from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.objects import name_of
+from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.policy.upkeep import AT_ONCE
+from tests.integration.operator.stage import Stage, manifest
+
+TURNS = AT_ONCE + 4
+JOBS = 2 * TURNS
+
+
+class Slow(MemoryCluster):
+    """Once it is `slow`, no apply has an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.waiting: set[str] = set()
+
+    async def apply(self, resource: Resource, body: Object) -> Object:
+        if self.slow and resource in {Resource.SERVICE, Resource.DISRUPTION_BUDGET}:
+            self.waiting.add(name_of(body))
+            await asyncio.Event().wait()
+        return await super().apply(resource, body)
+
+
+async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_are_applied_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue, "MOST_TURNS_EACH", TURNS)
+    cluster = Slow()
+    stages = [Stage(cluster)]
+    stages += [stages[0].beside() for _ in range(JOBS - 1)]
+    stages[0].start_operator()
+    for number, stage in enumerate(stages):
+        await stage.apply(manifest(f"j{number}", replicas=1))
+    await stages[0].until("all pods", lambda: len(cluster.objects(Resource.POD)) == JOBS)
+    await stages[0].stop_operator()
+    monkeypatch.setattr(reconcile, "upkeep_in_s", lambda *_, **__: 1e-3)  # of all at the same time
+    cluster.slow = True
+    stages[0].start_operator()
+    try:
+        await stages[0].until("applies that wait", lambda: len(cluster.waiting) >= AT_ONCE)
+        spared = next(stage for stage in reversed(stages) if name_of(stage.job) not in cluster.waiting)
+        await spared.scale(suspend=True)
+        await spared.until("no pod", lambda: not spared.pods())
+        assert len(cluster.waiting) == AT_ONCE
+    finally:
+        await stages[0].stop_operator()
