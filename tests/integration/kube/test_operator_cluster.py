@@ -1,26 +1,32 @@
 """The operator's calls to a real API server: what `protocol.Cluster` promises, and what its errors say."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
 from elasticjob_api import names
+from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.object_watch import ObjectWatch
+from elasticjob_operator.cluster.objects import version_of
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
+from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.render.service import render_service
 from tests.faults.apiserver import ApiServer
 from tests.faults.clock import Clock
 from tests.faults.proxy import proxy
 from tests.faults.waiting import aeventually
-from tests.integration.kube.manifests import MINIMAL
+from tests.integration.kube.manifests import MINIMAL, changed
 from tests.integration.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
@@ -85,6 +91,31 @@ async def test_a_collection_is_deleted_by_labels(cluster: KubeCluster, namespace
     await cluster.delete_collection(Resource.POD, namespace.name, {names.LABEL_JOB_UID: "u1"})
     assert await cluster.get(Resource.POD, namespace.name, "a") is None
     assert await cluster.get(Resource.POD, namespace.name, "b") is not None
+
+
+@pytest.mark.parametrize("render", [render_service, render_budget])
+async def test_an_object_that_is_as_wanted_is_not_applied_again(
+    cluster: KubeCluster,
+    namespace: Namespace,
+    monkeypatch: pytest.MonkeyPatch,
+    render: Callable[[ElasticJob], Object],
+) -> None:
+    job = parse_stored_job(namespace.apply(changed(MINIMAL, {"spec.minReplicas": 1})))
+    kind = Resource.SERVICE if render is render_service else Resource.DISRUPTION_BUDGET
+    made = await cluster.apply(kind, render(job))
+    sent, apply = list[str](), cluster._apply
+
+    async def counted(*given: Any, **options: Any) -> bytes:
+        sent.append(given[1])
+        return await apply(*given, **options)
+
+    monkeypatch.setattr(cluster, "_apply", counted)
+    again = await cluster.apply(kind, render(job))
+    assert (sent, version_of(again)) == ([], version_of(made))
+    if kind is Resource.DISRUPTION_BUDGET:
+        larger = replace(job, spec=replace(job.spec, min_replicas=2))
+        changed_budget = await cluster.apply(kind, render(larger))
+        assert (len(sent), changed_budget["spec"]["minAvailable"]) == (1, 2)
 
 
 async def test_a_status_replaces_what_was_said_before(cluster: KubeCluster, namespace: Namespace) -> None:
