@@ -97,7 +97,9 @@ async def test_a_closer_and_another_that_are_killed_together_are_both_missed_at_
         survivor, victim = (agent for agent in job.agents if agent is not closer)
         for agent in (survivor, victim):
             await_link(agent)
-        for agent in (closer, victim):
-            agent.send_signal(signal.SIGKILL)
+        # Stopped first: neither may act on the death of the other one, such as campaign with a lease of an hour.
+        for order in (signal.SIGSTOP, signal.SIGKILL):
+            for agent in (closer, victim):
+                agent.send_signal(order)
         job.await_round(2, 1)
         assert set(job.ranks(2)) == {job.agents.index(survivor)}
