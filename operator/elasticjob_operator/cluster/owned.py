@@ -13,13 +13,21 @@ from elasticjob_operator.errors import Conflict
 
 
 def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
-    """`body`, to be applied to this very object alone; Conflict if none of its owners has the object."""
-    owners = objects.owner_uids(body)
-    if not owners & objects.owner_uids(found):
+    """`body`, to be applied to this very object alone; Conflict if none of its owners has the object.
+
+    An owner is known by its kind and name. An object of a deleted job of the same name stays until it is collected, and
+    the new job takes it over: the garbage collector spares an object whose owner exists.
+    """
+    if not _owners(body) & _owners(found):
         place = f"{objects.namespace_of(found)}/{objects.name_of(found)}"
         advice = "delete or rename it, or name the job otherwise"
         raise Conflict(f"applying {resource.value} {place}: {objects.name_of(found)} is somebody else's: {advice}")
     return {**body, "metadata": {**objects.metadata(body), "uid": objects.uid_of(found)}}
+
+
+def _owners(obj: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    references = objects.metadata(obj).get("ownerReferences") or []
+    return frozenset((str(owner.get("kind")), str(owner.get("name"))) for owner in references)
 
 
 def is_applied(body: Object, found: Mapping[str, Any], manager: str) -> bool:

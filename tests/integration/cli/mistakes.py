@@ -184,7 +184,7 @@ ON_A_CLUSTER: Sequence[Mistake] = (
         name="the wrong namespace",
         typed=("logs", "digits", "-n", "default"),
         code=1,
-        says=("there is no job digits in the namespace default, but in test-", "say -n test-"),
+        says=("there is no job digits in the namespace default, but in test-", "use -n test-"),
     ),
     Mistake(
         name="a context that there is not",

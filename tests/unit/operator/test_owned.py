@@ -27,7 +27,17 @@ def test_it_is_applied_to_this_very_object_of_its_owner_alone() -> None:
     assert owned.over(Resource.SERVICE, OURS, stored())["metadata"] == {**OURS["metadata"], "uid": "s1"}
 
 
-@pytest.mark.parametrize("owners", [None, [], [{"kind": "ElasticJob", "name": "j", "uid": "of a predecessor"}]])
+def test_what_an_earlier_job_of_that_name_left_is_taken_over() -> None:
+    """Until the garbage collector has been there; it spares what has a living owner again."""
+    [owner] = OURS["metadata"]["ownerReferences"]
+    left = stored(ownerReferences=[{**owner, "uid": "of a predecessor"}])
+    assert owned.over(Resource.SERVICE, OURS, left)["metadata"] == {**OURS["metadata"], "uid": "s1"}
+    assert not owned.is_applied(OURS, left, FIELD_MANAGER)
+
+
+@pytest.mark.parametrize(
+    "owners", [None, [], [{"kind": "ElasticJob", "name": "another"}], [{"kind": "StatefulSet", "name": "j"}]]
+)
 def test_nothing_is_applied_to_what_another_owner_or_nobody_has(owners: Any) -> None:
     with pytest.raises(Conflict, match="is somebody else's: delete or rename it"):
         owned.over(Resource.SERVICE, OURS, stored(ownerReferences=owners))
