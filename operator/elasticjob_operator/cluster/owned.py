@@ -15,8 +15,8 @@ from elasticjob_operator.errors import Conflict
 def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
     """`body`, to be applied to this very object alone; Conflict if none of its owners has the object.
 
-    An owner is known by its kind and name. An object of a deleted job of the same name stays until it is collected, and
-    the new job takes it over: the garbage collector spares an object whose owner exists.
+    An owner is known by its kind and name. A deleted job's object stays until it is collected, and a new job of that
+    name takes it over. The garbage collector spares an object whose owner exists.
     """
     if not _owners(body) & _owners(found):
         place = f"{objects.namespace_of(found)}/{objects.name_of(found)}"
