@@ -15,8 +15,8 @@ from elasticjob_operator.errors import Conflict
 def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
     """`body`, to be applied to this very object alone; Conflict if none of its owners has the object.
 
-    An owner is known by its kind and name. A deleted job's object stays until it is collected, and a new job of that
-    name takes it over. The garbage collector spares an object whose owner exists.
+    An owner is known by its group, kind and name. A deleted job's object stays until it is collected, and a new job of
+    that name takes it over. The garbage collector spares an object whose owner exists.
     """
     if not _owners(body) & _owners(found):
         place = f"{objects.namespace_of(found)}/{objects.name_of(found)}"
@@ -25,9 +25,14 @@ def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
     return {**body, "metadata": {**objects.metadata(body), "uid": objects.uid_of(found)}}
 
 
-def _owners(obj: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+def _owners(obj: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
+    """Return group, kind and name of each: other groups have an ElasticJob, too. The version may change."""
     references = objects.metadata(obj).get("ownerReferences") or []
-    return frozenset((str(owner.get("kind")), str(owner.get("name"))) for owner in references)
+    return frozenset((_group(owner), str(owner.get("kind")), str(owner.get("name"))) for owner in references)
+
+
+def _group(owner: Mapping[str, Any]) -> str:
+    return str(owner.get("apiVersion")).rpartition("/")[0]
 
 
 def is_applied(body: Object, found: Mapping[str, Any], manager: str) -> bool:

@@ -12,6 +12,7 @@ from elasticjob_operator.render.service import render_service
 from tests.unit.operator import builders
 
 OURS = render_service(builders.job())
+[_OWNER] = OURS["metadata"]["ownerReferences"]
 
 
 def stored(spec: dict[str, Any] | None = None, *, manager: str = FIELD_MANAGER, **metadata: Any) -> Object:
@@ -29,14 +30,21 @@ def test_it_is_applied_to_this_very_object_of_its_owner_alone() -> None:
 
 def test_what_an_earlier_job_of_that_name_left_is_taken_over() -> None:
     """Until the garbage collector has been there; it spares what has a living owner again."""
-    [owner] = OURS["metadata"]["ownerReferences"]
-    left = stored(ownerReferences=[{**owner, "uid": "of a predecessor"}])
+    group = str(_OWNER["apiVersion"]).partition("/")[0]
+    left = stored(ownerReferences=[{**_OWNER, "uid": "of a predecessor", "apiVersion": f"{group}/v0"}])
     assert owned.over(Resource.SERVICE, OURS, left)["metadata"] == {**OURS["metadata"], "uid": "s1"}
     assert not owned.is_applied(OURS, left, FIELD_MANAGER)
 
 
 @pytest.mark.parametrize(
-    "owners", [None, [], [{"kind": "ElasticJob", "name": "another"}], [{"kind": "StatefulSet", "name": "j"}]]
+    "owners",
+    [
+        None,
+        [],
+        [{**_OWNER, "name": "another"}],
+        [{**_OWNER, "kind": "StatefulSet"}],
+        [{**_OWNER, "apiVersion": "elastic.example.com/v1alpha1"}],
+    ],
 )
 def test_nothing_is_applied_to_what_another_owner_or_nobody_has(owners: Any) -> None:
     with pytest.raises(Conflict, match="is somebody else's: delete or rename it"):
