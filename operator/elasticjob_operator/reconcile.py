@@ -16,7 +16,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 from elasticjob_operator.acceptance import read_status
 from elasticjob_operator.acting import Actor, Turn
-from elasticjob_operator.actions import Action, Apply, Disown
+from elasticjob_operator.actions import Action, Disown
 from elasticjob_operator.agent_counts import AgentCounts
 from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster import objects
@@ -57,7 +57,7 @@ from elasticjob_operator.policy.life import life_revision
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import is_finished, rejected_status
 from elasticjob_operator.policy.unreachable import doubt_ended, silences, unreachable_pods
-from elasticjob_operator.policy.upkeep import AT_ONCE, LATER_S, is_doubtful, is_due, upkeep_in_s
+from elasticjob_operator.policy.upkeep import LATER_S, Applying, is_doubtful, is_due, upkeep_in_s
 from elasticjob_operator.saying import Speaker
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import to_rfc3339
@@ -124,8 +124,7 @@ class Reconciler:
         self._ledgers: dict[JobKey, Ledger] = {}
         self._agents = AgentCounts()
         self._left_alone: dict[JobKey, LeftAloneReason] = {}
-        self._applying = 0
-        """Jobs whose Service or budget is being applied."""
+        self._applying = Applying()
 
     def begin_anew(self) -> None:
         """No turn is under way, and another process may act or have acted: forget what an earlier leadership knew."""
@@ -301,7 +300,7 @@ class Reconciler:
             ledger.applied.clear()
             ledger.upkeep_from_s = 0.0
         ledger.upkeep_from_s = ledger.upkeep_from_s or at_s + upkeep_in_s(key.uid, jobs=jobs)
-        if self._applying >= AT_ONCE and is_due(ledger, seen.pods, at_s):
+        if is_due(ledger, seen.pods, at_s) and self._applying.is_full(key.namespace):
             ledger.upkeep_from_s = at_s + LATER_S + upkeep_in_s(key.uid, jobs=jobs)
         if ledger.history is None:
             ledger.agent_seen |= joined_before(seen.history, seen.pods.values())
@@ -344,18 +343,15 @@ class Reconciler:
 
     async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:
         """Do it; an error is kept until the status has been said, which must not depend on it."""
-        applies = any(isinstance(action, Apply) for action in actions)
-        self._applying += applies
         try:
-            await self._actor.perform(turn, actions)
+            with self._applying.of(turn.key.namespace, actions):
+                await self._actor.perform(turn, actions)
         except ClusterError as error:
             turn.ledger.trouble = str(error)
             return error
         except EtcdError as error:
             self._sources.health.suspect()
             return error
-        finally:
-            self._applying -= applies
         turn.ledger.trouble = ""
         return None
 

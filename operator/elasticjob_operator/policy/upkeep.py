@@ -4,9 +4,12 @@ A restarted operator does not know whether the objects are current, so it applie
 to keep the queue short after its start. Objects that a pod needs which is created now are applied at once.
 """
 
+import contextlib
 import zlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
+from elasticjob_operator.actions import Action, Apply, CreatePod
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
 
@@ -18,6 +21,8 @@ APPLIED_FOR_S = 3000.0
 
 AT_ONCE = 8
 """Jobs to which it happens at the same time. Each has a turn and some room of the API server's meanwhile."""
+AT_ONCE_EACH = 6
+"""Jobs of one namespace: an admission webhook of it may hang, and leaves some to the others."""
 LATER_S = 1.0
 
 
@@ -39,3 +44,28 @@ def is_due(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
 def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
     """It is time, or nobody can have applied anything before."""
     return bool(ledger.applied) or not pods or monotonic_s >= ledger.upkeep_from_s
+
+
+class Applying:
+    """The jobs to which it happens at this moment, by namespace."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._jobs: Counter[str] = Counter()
+
+    def is_full(self, namespace: str) -> bool:
+        """Return whether another job of this namespace has to be put off."""
+        return self._jobs.total() >= AT_ONCE or self._jobs[namespace] >= AT_ONCE_EACH
+
+    @contextlib.contextmanager
+    def of(self, namespace: str, actions: Iterable[Action]) -> Iterator[None]:
+        """Count a job while these actions are done, unless pods are created: that may take long, and has its limit."""
+        kinds = {type(action) for action in actions}
+        counted = Apply in kinds and CreatePod not in kinds
+        self._jobs[namespace] += counted
+        try:
+            yield
+        finally:
+            self._jobs[namespace] -= counted
+            if not self._jobs[namespace]:
+                del self._jobs[namespace]

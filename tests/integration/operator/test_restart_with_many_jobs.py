@@ -9,10 +9,10 @@ from elasticjob_operator.cluster import queue
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Object, Resource
-from elasticjob_operator.policy.upkeep import AT_ONCE
+from elasticjob_operator.policy.upkeep import AT_ONCE, AT_ONCE_EACH
 from tests.integration.operator.stage import Stage, manifest
 
-TURNS = AT_ONCE + 4
+TURNS = AT_ONCE_EACH + 4
 JOBS = 2 * TURNS
 
 
@@ -23,12 +23,23 @@ class Slow(MemoryCluster):
         super().__init__()
         self.slow = False
         self.waiting: set[str] = set()
+        self.creates = True
+        """Whether requests to create a pod have an answer."""
+        self.creating: set[str] = set()
+        self.applied: set[str] = set()
 
     async def apply(self, resource: Resource, body: Object) -> Object:
         if self.slow and resource in {Resource.SERVICE, Resource.DISRUPTION_BUDGET}:
             self.waiting.add(name_of(body))
             await asyncio.Event().wait()
+        self.applied.add(name_of(body))
         return await super().apply(resource, body)
+
+    async def create_strictly(self, resource: Resource, body: Object) -> Object:
+        if resource is Resource.POD and not self.creates:
+            self.creating.add(name_of(body))
+            await asyncio.Event().wait()
+        return await super().create_strictly(resource, body)
 
 
 async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_are_applied_again(
@@ -47,10 +58,32 @@ async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_ar
     cluster.slow = True
     stages[0].start_operator()
     try:
-        await stages[0].until("applies that wait", lambda: len(cluster.waiting) >= AT_ONCE)
+        await stages[0].until("applies that wait", lambda: len(cluster.waiting) >= AT_ONCE_EACH)
         spared = next(stage for stage in reversed(stages) if name_of(stage.job) not in cluster.waiting)
         await spared.scale(suspend=True)
         await spared.until("no pod", lambda: not spared.pods())
-        assert len(cluster.waiting) == AT_ONCE
+        assert len(cluster.waiting) == AT_ONCE_EACH
     finally:
         await stages[0].stop_operator()
+
+
+async def test_a_service_is_applied_again_while_requests_to_create_pods_of_many_jobs_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Slow()
+    stage = Stage(cluster)
+    stage.start_operator()
+    await stage.apply(manifest("runs", replicas=1))
+    await stage.until("its pod", lambda: len(cluster.objects(Resource.POD)) == 1)
+    await stage.stop_operator()
+    monkeypatch.setattr(reconcile, "upkeep_in_s", lambda *_, **__: 1.0)  # so that the others come first
+    cluster.creates = False
+    cluster.applied.clear()
+    for number in range(AT_ONCE):
+        await stage.beside().apply(manifest(f"j{number}", replicas=1))
+    stage.start_operator()
+    try:
+        await stage.until("creations that hang", lambda: len(cluster.creating) == AT_ONCE)
+        await stage.until("its Service", lambda: "runs" in cluster.applied)
+    finally:
+        await stage.stop_operator()

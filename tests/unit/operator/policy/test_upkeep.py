@@ -1,10 +1,15 @@
 """When a new operator applies again what its predecessor has applied: of many jobs one after the other."""
 
+import contextlib
+from typing import cast
+
 import pytest
 
+from elasticjob_operator.actions import Apply, CreatePod
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.ledger import Ledger
-from elasticjob_operator.policy.upkeep import A_SECOND, is_due, upkeep_in_s
+from elasticjob_operator.policy.upkeep import A_SECOND, AT_ONCE, AT_ONCE_EACH, Applying, is_due, upkeep_in_s
+from elasticjob_operator.render.pod_source import PodSource
 from tests.unit.operator import builders
 
 
@@ -32,3 +37,38 @@ def test_a_job_has_the_same_turn_each_time() -> None:
 def test_only_what_nothing_waits_for_can_be_put_off(*, pods: int, applied: bool, monotonic_s: float, due: bool) -> None:
     ledger = Ledger(upkeep_from_s=10.0, applied={Resource.SERVICE: {"spec": {}}} if applied else {})
     assert is_due(ledger, {f"p{n}": builders.pod(n) for n in range(pods)}, monotonic_s) is due
+
+
+_APPLY = Apply(Resource.SERVICE, {})
+_CREATE = CreatePod("j-0-abcde", 0, cast("PodSource", None))
+
+
+def test_one_namespace_leaves_some_to_the_others_and_all_have_a_limit() -> None:
+    applying = Applying()
+    with contextlib.ExitStack() as stack:
+        for _ in range(AT_ONCE_EACH):
+            assert not applying.is_full("a")
+            stack.enter_context(applying.of("a", (_APPLY,)))
+        assert applying.is_full("a")
+        for _ in range(AT_ONCE - AT_ONCE_EACH):
+            assert not applying.is_full("b")
+            stack.enter_context(applying.of("b", (_APPLY,)))
+        assert applying.is_full("b")
+    assert not applying.is_full("a")
+
+
+def test_jobs_that_create_pods_meanwhile_or_apply_nothing_do_not_count() -> None:
+    applying = Applying()
+    with contextlib.ExitStack() as stack:
+        for _ in range(AT_ONCE):
+            stack.enter_context(applying.of("a", (_APPLY, _CREATE)))
+            stack.enter_context(applying.of("a", ()))
+        assert not applying.is_full("a")
+
+
+def test_an_error_ends_the_count_too() -> None:
+    applying = Applying()
+    for _ in range(AT_ONCE):
+        with contextlib.suppress(OSError), applying.of("a", (_APPLY,)):
+            raise OSError
+    assert not applying.is_full("a")
