@@ -15,6 +15,7 @@ _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, E
 """Codes of an agent's end that is not the job's: no other line is about it."""
 _FAILURE = re.compile(r"(rank \d+ on \S+ .*? in round \d+): (.*)", re.DOTALL)
 _ROUND = re.compile(r"(round \d+: .*?; after: rank \d+ on \S+ (?:exited with|was killed by) [^:;]*): (.*)", re.DOTALL)
+_RANKS = re.compile(rb"(?:\[rank\d+\]:? ?)*")
 _MOST_BLOCKS = 256
 _BLOCK_END = 4096
 
@@ -38,15 +39,22 @@ class RecentOutput:
     def has(self, text: str) -> bool:
         """Return whether a pod has written the last line of `text`."""
         last = _last_line(text)
-        return bool(last) and any(last in block for block in reversed(self._blocks))
+        return bool(last) and any(_has_line(block, last) for block in reversed(self._blocks) if last in block)
 
     def is_known(self, text: str) -> bool:
         """Return whether a pod has written it, or the last failure's message has it."""
-        return self.has(text) or (bool(_last_line(text)) and _last_line(text) in self._failure)
+        last = _last_line(text)
+        return self.has(text) or (bool(last) and _has_line(self._failure, last))
 
 
 def _last_line(text: str) -> bytes:
     return (text.strip().splitlines() or [""])[-1].strip().encode(errors="replace")
+
+
+def _has_line(block: bytes, line: bytes) -> bool:
+    """Return whether this is a line of the block, or all of one after a colon: a cause may be short, as `7`."""
+    written = (_RANKS.sub(b"", each, count=1).strip() for each in block.splitlines())
+    return any(each == line or each.endswith(b": " + line) for each in written)
 
 
 def is_end_of_job(line: bytes) -> bool:

@@ -50,6 +50,25 @@ def test_a_cause_that_nobody_has_written_is_said() -> None:
     assert event_line(EventReason.WORKER_FAILED, whole, _recent(b"[rank3] up\n")) == whole
 
 
+@pytest.mark.parametrize(
+    ("cause", "written"),
+    [
+        pytest.param("KeyError: 3", b"[rank0] KeyError: 32, tried again\n", id="the beginning of another line"),
+        pytest.param("7", b"[rank0] step 17\n", id="the end of another line"),
+        pytest.param("the config is bad: {\n  x\n}", b"[rank0] {}\n", id="a last line that many lines have"),
+    ],
+)
+def test_a_cause_is_not_cut_because_a_line_merely_contains_it(cause: str, written: bytes) -> None:
+    whole = f"{_FAILED}: {cause}"
+    assert event_line(EventReason.WORKER_FAILED, whole, _recent(written)) == whole
+
+
+@pytest.mark.parametrize("written", [b"ValueError: no", b"[rank3] ValueError: no", b"[rank3]: ValueError: no\r"])
+@pytest.mark.parametrize("cause", ["ValueError: no", "no"])
+def test_a_cause_is_found_behind_ranks_and_its_class(cause: str, written: bytes) -> None:
+    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: {cause}", _recent(b"up\n" + written + b"\n")) == _FAILED
+
+
 def test_a_failure_without_words_is_said_as_it_is() -> None:
     assert event_line(EventReason.WORKER_FAILED, _FAILED, _recent(b"[rank3] up\n")) == _FAILED
 
