@@ -103,6 +103,20 @@ func TestAGrantWhoseClientGaveUpCountsSinceEtcdMayStillGrantIt(t *testing.T) {
 	}
 }
 
+func TestALeaseCountsUntilItEndsThoughAShorterGrantOfItsIDWasGivenUp(t *testing.T) {
+	g, _ := guarding(limits.Limits{Leases: limits.Allowance{Base: 2}})
+	given := time.Unix(0, 0)
+	g.now = func() time.Time { return given }
+	long := &pb.LeaseGrantResponse{ID: 7, TTL: 3_600}
+	expectCode(t, g.call("a", &pb.LeaseGrantRequest{ID: 7, TTL: 3_600}, long, nil), codes.OK)
+	if err := g.call("a", &pb.LeaseGrantRequest{ID: 7, TTL: 1}, nil, context.Canceled); err == nil {
+		t.Fatal("no error")
+	}
+	given = given.Add(2 * limits.RefillTime) // so that the rate refuses nothing
+	expectCode(t, g.call("a", &pb.LeaseGrantRequest{TTL: 3_600}, &pb.LeaseGrantResponse{ID: 8, TTL: 3_600}, nil), codes.OK)
+	expectCode(t, g.call("a", &pb.LeaseGrantRequest{TTL: 10}, granted(9), nil), codes.ResourceExhausted)
+}
+
 func TestAGrantThatEtcdRefusedDoesNotCount(t *testing.T) {
 	for _, refusal := range []error{
 		rpctypes.ErrGRPCLeaseExist, rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCLeaseTTLTooLarge, rpctypes.ErrGRPCPermissionDenied,

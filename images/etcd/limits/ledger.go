@@ -106,12 +106,16 @@ func (l *Ledger) BeginGrant(name string, seconds int64, now time.Time) *Refusal 
 }
 
 // EndGrant is called with etcd's answer; seconds is 0 if it granted nothing.
+//
+// It shortens no lease: without an answer the ID may be one that the job had before, which lasts as long as it did.
 func (l *Ledger) EndGrant(name string, id, seconds int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	j := l.job(name)
 	j.granting--
-	j.renew(id, seconds, now)
+	if seconds > 0 && j.leases[id].Before(now.Add(time.Duration(seconds)*time.Second)) {
+		j.renew(id, seconds, now)
+	}
 }
 
 // Renewed is called with etcd's answer to a keep-alive; no seconds are left of a lease that has ended.
