@@ -65,12 +65,14 @@ func (g *Guard) grant(ctx context.Context, name string, req *pb.LeaseGrantReques
 		return nil, g.refused(name, refusal)
 	}
 	var id, seconds int64
-	defer func() { g.ledger.EndGrant(name, id, seconds, g.now()) }()
+	end := g.ledger.EndGrant
+	defer func() { end(name, id, seconds, g.now()) }()
 	answer, err := g.bounded(ctx, name, req, handle)
 	if granted, ok := answer.(*pb.LeaseGrantResponse); ok && err == nil {
 		id, seconds = granted.ID, granted.TTL
 	} else if err != nil && req.ID != 0 && !isNotGranted(err) {
 		id, seconds = req.ID, max(req.TTL, 1) // etcd has put the ID there
+		end = g.ledger.EndUnanswered
 	}
 	return answer, err
 }

@@ -117,6 +117,23 @@ func TestALeaseCountsUntilItEndsThoughAShorterGrantOfItsIDWasGivenUp(t *testing.
 	expectCode(t, g.call("a", &pb.LeaseGrantRequest{TTL: 10}, granted(9), nil), codes.ResourceExhausted)
 }
 
+func TestALeaseWhoseGrantWasGivenUpCountsThoughARenewalHasNotFoundItYet(t *testing.T) {
+	g, _ := guarding(limits.Limits{Leases: limits.Allowance{Base: 1}, Streams: limits.Allowance{Base: 1}})
+	given := time.Unix(0, 0)
+	g.now = func() time.Time { return given }
+	if err := g.call("a", &pb.LeaseGrantRequest{ID: 7, TTL: 3_600}, nil, context.Canceled); err == nil {
+		t.Fatal("no error")
+	}
+	err := watching(t, g, nil, func(stream grpc.ServerStream) {
+		if err := stream.SendMsg(&pb.LeaseKeepAliveResponse{ID: 7, TTL: 0}); err != nil {
+			t.Error(err)
+		}
+	})
+	expectCode(t, err, codes.OK)
+	given = given.Add(2 * limits.RefillTime) // so that the rate refuses nothing
+	expectCode(t, g.call("a", &pb.LeaseGrantRequest{TTL: 10}, granted(8), nil), codes.ResourceExhausted)
+}
+
 func TestAGrantThatEtcdRefusedDoesNotCount(t *testing.T) {
 	for _, refusal := range []error{
 		rpctypes.ErrGRPCLeaseExist, rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCLeaseTTLTooLarge, rpctypes.ErrGRPCPermissionDenied,

@@ -21,15 +21,20 @@ type job struct {
 	addresses map[string]int // streams by address
 	streams   int
 	watches   int
-	granting  int                 // leases that etcd was asked for and has not answered
-	leases    map[int64]time.Time // when each ends unless it is renewed
-	pruned    time.Time           // when ended leases were last removed
-	asked     float64             // leases asked for, less what time has refilled
+	granting  int // leases that etcd was asked for and has not answered
+	leases    map[int64]lease
+	pruned    time.Time // when ended leases were last removed
+	asked     float64   // leases asked for, less what time has refilled
 	refilled  time.Time
 
 	dialed      map[string]int // connections by address
 	connections int
 	flow        flow
+}
+
+type lease struct {
+	ends   time.Time // unless it is renewed
+	unsure bool      // etcd has not told that it is there; it may come to be later
 }
 
 // PruneEvery is how often at most ended leases are looked for: the look costs as much as a job has leases.
@@ -106,15 +111,24 @@ func (l *Ledger) BeginGrant(name string, seconds int64, now time.Time) *Refusal 
 }
 
 // EndGrant is called with etcd's answer; seconds is 0 if it granted nothing.
-//
-// It shortens no lease: without an answer the ID may be one that the job had before, which lasts as long as it did.
 func (l *Ledger) EndGrant(name string, id, seconds int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	j := l.job(name)
 	j.granting--
-	if seconds > 0 && j.leases[id].Before(now.Add(time.Duration(seconds)*time.Second)) {
-		j.renew(id, seconds, now)
+	j.renew(id, seconds, now)
+}
+
+// EndUnanswered is called in place of EndGrant when the wait ended without etcd's answer.
+//
+// It shortens no lease: the ID may be one that the job had before, which lasts as long as it did.
+func (l *Ledger) EndUnanswered(name string, id, seconds int64, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	j := l.job(name)
+	j.granting--
+	if ends := after(seconds, now); j.leases[id].ends.Before(ends) {
+		j.leases[id] = lease{ends: ends, unsure: true}
 	}
 }
 
@@ -149,7 +163,7 @@ func (l *Ledger) Forget(now time.Time) {
 func (l *Ledger) job(name string) *job {
 	j, ok := l.jobs[name]
 	if !ok {
-		j = &job{addresses: map[string]int{}, leases: map[int64]time.Time{}, dialed: map[string]int{}}
+		j = &job{addresses: map[string]int{}, leases: map[int64]lease{}, dialed: map[string]int{}}
 		l.jobs[name] = j
 	}
 	return j
@@ -167,11 +181,15 @@ func leave(addresses map[string]int, address string) {
 }
 
 func (j *job) renew(id, seconds int64, now time.Time) {
-	if seconds <= 0 {
+	if seconds > 0 {
+		j.leases[id] = lease{ends: after(seconds, now)}
+	} else if !j.leases[id].unsure { // a lease that etcd does not have yet has no seconds left, either
 		delete(j.leases, id)
-		return
 	}
-	j.leases[id] = now.Add(time.Duration(seconds) * time.Second)
+}
+
+func after(seconds int64, now time.Time) time.Time {
+	return now.Add(time.Duration(seconds) * time.Second)
 }
 
 // prune removes ended leases, if it has not just done so.
@@ -180,8 +198,8 @@ func (j *job) prune(now time.Time) {
 		return
 	}
 	j.pruned = now
-	for id, ends := range j.leases {
-		if now.After(ends) {
+	for id, each := range j.leases {
+		if now.After(each.ends) {
 			delete(j.leases, id)
 		}
 	}
