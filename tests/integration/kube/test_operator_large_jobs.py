@@ -106,6 +106,7 @@ def test_a_running_job_that_a_new_operator_has_no_room_for_is_suspended_and_dele
     for name in ("suspended", "deleted"):
         rig.create_job(waiting_job(rig, name, replicas=1))
     rig.until("their pods", lambda: len(rig.pod_names()) == 2)
+    rig.until("their statuses", lambda: all(rig.status(name).get("startTime") for name in ("suspended", "deleted")))
     rig.kill_operator()
     rig.start_operator("--jobs-memory", "1")
     refusal = "is more than the operator keeps"

@@ -22,7 +22,7 @@ from elasticjob_api.terms import Terms
 from elasticjob_api.world import State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, Put, Txn
-from tests.faults.waiting import aeventually
+from tests.faults.waiting import aeventually, slowness
 
 _numbers = itertools.count(1)
 
@@ -102,7 +102,7 @@ class Mate:
 
     async def end(self) -> int:
         """Wait for its end; its exit code."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20 * slowness()):
             return int((await self.task).code)
 
     async def crash(self) -> None:
