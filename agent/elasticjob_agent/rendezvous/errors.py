@@ -51,7 +51,7 @@ class Superseded(RendezvousClosedError):
 
 
 class NothingWanted(Superseded):
-    """There is no spec where the operator should have written one."""
+    """There is no spec where another should have written one."""
 
 
 class Unreachable(RendezvousConnectionError):

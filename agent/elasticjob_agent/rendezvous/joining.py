@@ -96,8 +96,7 @@ async def join(
     """Begin a stay; `watching` is for its world.
 
     Raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer.
-    NothingWanted, before anything is written, where there is no spec and the operator, who gave the slot, should
-    have written one.
+    NothingWanted, before anything is written, where there is no spec and another should have written one.
     """
     while True:
         if profile.own_spec is not None:
@@ -154,8 +153,7 @@ async def _wanted(etcd: Etcd, profile: Profile) -> Wanted | None:
     if found is None:
         if profile.own_spec is not None:
             return None
-        kind = Superseded if profile.slot is None else NothingWanted
-        raise kind(_nothing_is_wanted(profile.keys))
+        raise NothingWanted(_nothing_is_wanted(profile.keys))
     try:
         spec = decode_slots(found.value)
     except RecordError as error:

@@ -18,7 +18,7 @@ from elasticjob_agent.rendezvous.link_listener import LinkListener
 from elasticjob_agent.rendezvous.link_member import CloserMind
 from elasticjob_agent.rendezvous.ports import Outcome, WorkersPort
 from elasticjob_agent.rendezvous.recall import Recall
-from elasticjob_agent.rendezvous.stay import PASSING, RETRY_S, SAY_AGAIN_S, Entrance, Stay
+from elasticjob_agent.rendezvous.stay import PASSING, RETRY_S, SAY_AGAIN_S, Entrance, Stay, returning
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
@@ -122,15 +122,14 @@ class RendezvousMember:
         if self.stay is not None:
             await self.stay.close()
 
-    async def _enter(self, *, again: bool = False, blind: bool = False, own_spec: Slots | None = None) -> Stay | None:
+    async def _enter(self, profile: Callable[[], Profile] | None = None) -> Stay | None:
         stay = await self._entrance.enter(
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
             give_up=lambda: self._leave_requested,
             watching=self._mirror.stands,
-            again=again,
-            blind=blind,
-            own_spec=own_spec,
+            profile=profile,
+            is_over=None if profile is None else lambda: self._recall.deleted,
         )
         self.stay = stay
         if stay is not None:
@@ -277,16 +276,24 @@ class RendezvousMember:
         self.stay = None
         if self._leave_requested:
             return False
-        # In a wiped store there is nothing to come back to: there the job begins again. Who has never seen a world
-        # cannot tell: it was in no round, and is like one that starts now.
-        seen, is_same, self._wiped = self._recall.world is not None, not self._wipes, False
-        own_spec = None if is_same else stay.wanted.own
-        return await self._enter(again=seen and is_same, blind=not seen and is_same, own_spec=own_spec) is not None
+        self._wiped = False
+        return await self._enter(lambda: self._returning(stay.wanted.own)) is not None
+
+    def _returning(self, own_spec: Slots | None) -> Profile:
+        """Etcd may have been wiped, or the job deleted, while the workers stopped, or since the last attempt."""
+        self._look_in_the_same_store()
+        return returning(self._profile, self._recall, own_spec, wipes=self._mirror.wiped, noted=self._wipes)
+
+    def _look_in_the_same_store(self) -> None:
+        """Take in the newest world, unless there was a wipe: the next stay notes it, and writes back."""
+        if self._mirror.wiped == self._wipes:
+            self._look()
 
     async def _stop_workers(self, *, soon: bool) -> None:
         """Stop them all and wait for it; the caller has no step to take until then."""
         while self._workers.phase not in {Workers.NONE, Workers.SUCCEEDED}:
             self._wake.clear()
+            self._look_in_the_same_store()
             if self._workers.phase is not Workers.STOPPING and self.stay is not None:
                 self._acts.stop(self.stay, soon=soon)
             await self._wake.wait()

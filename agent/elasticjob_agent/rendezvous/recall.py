@@ -34,7 +34,8 @@ class Recall:
     membership: Membership | None = None
     """The members of the last active round that was seen."""
     deleted: bool = False
-    _seen_here: bool = False
+    seen_here: bool = False
+    """A world was seen in the store as it is now: if it vanishes, the job was deleted."""
 
     @property
     def ended(self) -> bool:
@@ -56,7 +57,7 @@ class Recall:
         return self._look_at(shown, revision)
 
     def _look_at(self, shown: World, revision: int) -> bool:
-        self._seen_here = True
+        self.seen_here = True
         if outranks(self.world, shown):
             return False  # written back by one that lags, and soon overwritten
         self.world, self.revision = shown, revision
@@ -65,10 +66,10 @@ class Recall:
         return True
 
     def _look_at_none(self) -> bool:
-        if self._seen_here:
+        if self.seen_here:
             self.world, self.revision, self.deleted = None, NO_WORLD, True
-        return self._seen_here
+        return self.seen_here
 
     def wiped(self) -> None:
         """The store is another one, or an older state of it: revisions mean nothing any more."""
-        self.revision, self._seen_here = UNKNOWN, False
+        self.revision, self.seen_here = UNKNOWN, False

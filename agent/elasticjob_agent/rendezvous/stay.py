@@ -27,7 +27,10 @@ PASSING = (Unavailable, LeaseNotFound, Wiped)
 RETRY_S = 0.25
 SAY_AGAIN_S = 10.0
 SPEC_S = 30.0
-"""How long an operator may take to write the spec again into an etcd that was wiped; its absence means the end then."""
+"""How long a spec may be absent without meaning the end: etcd may have been wiped.
+
+An operator writes it again. Without one the watch shows a wipe, and a node that was in the job before writes it.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +107,20 @@ class Stay:
         await self.keeper.close()
 
 
+def returning(first: Profile, recall: Recall, own_spec: Slots | None, *, wipes: int, noted: int) -> Profile:
+    """The profile of a node that was in the job before, as it enters again.
+
+    It only comes back to the job: if that has ended and is cleared away, this is the end, and not the beginning of
+    another run. In a wiped store there is nothing to come back to: there the job begins again, with `own_spec`.
+    Who has never seen a world cannot know: it was in no round, and is like one that starts now.
+    `wipes` is how many the watch has met, `noted` how many of them `recall` knows of.
+    """
+    profile = replace(first, clears=False)
+    if recall.seen_here and wipes == noted:
+        return replace(profile, own_spec=None, brief=None)
+    return profile if not wipes or own_spec is None else replace(profile, own_spec=own_spec)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
     """What entering needs."""
@@ -122,25 +139,21 @@ class Entrance:
         timeout_s: float,
         give_up: Callable[[], bool],
         watching: Watching | None = None,
-        again: bool = False,
-        blind: bool = False,
-        own_spec: Slots | None = None,
+        profile: Callable[[], Profile] | None = None,
+        is_over: Callable[[], bool] | None = None,
     ) -> Stay | None:
         """Begin a stay, `watching` for its world; None when `give_up` says so first.
 
         Raises Unreachable, Superseded, Refused.
-        Who was in the job before (`again`) only comes back to it: if it has ended and is cleared away, that is the
-        end, and not the beginning of another run. Nor does one that never saw a world (`blind`) clear one away.
-        `own_spec` is what the job wanted before etcd was wiped.
+        Each attempt asks for the `profile`: what the watch shows meanwhile may change it. A missing spec is the end
+        after a while, and at once if `is_over`: by default where no operator gave this node its slot.
         """
+        is_over = is_over or (lambda: self.profile.slot is None)
         ports = Ports(master_port, self.link_port)
-        profile = replace(self.profile, own_spec=None, brief=None, clears=False) if again else self.profile
-        profile = replace(profile, clears=False) if blind else profile
-        profile = replace(profile, own_spec=own_spec) if own_spec is not None else profile
         start_s = said_s = self.clock()
         while not give_up():
             try:
-                return await self._enter_once(ports, profile, watching)
+                return await self._enter_once(ports, self.profile if profile is None else profile(), watching)
             except PASSING as error:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
@@ -150,10 +163,10 @@ class Entrance:
                     said_s = now_s
                 await asyncio.sleep(RETRY_S)
             except NothingWanted as error:
-                if self.clock() - start_s >= SPEC_S:
+                if is_over() or self.clock() - start_s >= SPEC_S:
                     raise
                 if said_s == start_s:
-                    log.warning("%s; or etcd was wiped: waiting %g s for the operator", error, SPEC_S)
+                    log.warning("%s; or etcd was wiped: waiting %g s for the spec", error, SPEC_S)
                     said_s = self.clock()
                 await asyncio.sleep(RETRY_S)
         return None

@@ -10,8 +10,9 @@ import grpc
 import pytest
 
 from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Slots
+from elasticjob_api.records import Gone, GoneReason, Slots
 from elasticjob_api.world import State
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.convert import rpc
@@ -163,6 +164,23 @@ async def test_a_member_lost_together_with_the_store_is_missed_when_all_have_had
     await site.start("another")
     world = await site.crew.running(2, closer)
     assert (world.restarts, len(world.members)) == (0, 1)
+
+
+async def test_a_member_whose_workers_stop_while_the_store_is_lost_goes_on_with_what_it_remembers(site: Site) -> None:
+    closer = await site.crew.closer()
+    (other,) = [mate for mate in site.crew.mates if mate is not closer]
+    assert other.member.stay is not None
+    gone, other.workers.slow = other.member.stay.me.member, True
+    await closer.crash()
+    proof = Put(site.crew.keys.gone(gone.slot, gone.incarnation), records.encode(Gone(GoneReason.REFUSED)))
+    await site.crew.observer.txn(Txn((), (proof,)))
+    other.member.lost()  # it asks, finds the proof, and is to begin anew
+    await aeventually(lambda: other.workers.phase is Workers.STOPPING, within_s=20)
+    await site.start("another")
+    other.workers.let_stop()
+    await aeventually(lambda: other.workers.rounds == [1, 2] or other.task.done(), within_s=30)
+    assert other.workers.rounds == [1, 2]
+    assert await site.crew.finish(other) == [0]
 
 
 async def test_a_restored_store_learns_of_the_newer_round(site: Site) -> None:

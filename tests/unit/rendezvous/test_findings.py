@@ -298,6 +298,15 @@ WIPED = {
     "a restored store that does not know of a success is told": """
         backup; finish 0; go 0; restore; settle; finish 1; settle; is succeeded 1
     """,
+    "who stops its workers to begin anew while etcd is wiped does not give up": """
+        expire 1; look; close; is forming 2; notice 1; turn 1; turn 1; runs 1 1   # 2 forms without it: it stops
+        wipe; stopped 1; turn 1; turn 1; turn 1; settle; is active 2 members=0,1
+    """,
+    "nor does the only one that remembers, which has seen the newer round while it stopped": """
+        expire 1; look; close; is forming 2; notice 1; turn 1; turn 1
+        go 0; stopped 0; go 0; look; close; is active 2; see 1; turn 1
+        kill 0; wipe; stopped 1; settle; is active 3 members=1
+    """,
     "a call that was given up before takes no place after": """
         arm 0 LATE; fail 0; turn 0; wipe; land 0; settle; is active 2 restarts=1
     """,
@@ -340,6 +349,14 @@ def test_finding_15_a_job_that_was_deleted_is_not_begun_again_by_its_agents() ->
 def test_a_job_that_was_deleted_after_a_wipe_is_known_to_be() -> None:
     made = play("wipe; settle; is active 1; delete; settle")
     assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED] * 2
+
+
+@pytest.mark.parametrize("before", ["", "wipe; settle"], ids=["", "after a wipe"])
+def test_who_stops_its_workers_to_begin_anew_while_the_job_is_deleted_does_not_begin_it_again(before: str) -> None:
+    made = play(before)
+    made.run("expire 1; look; close; is forming 2; notice 1; turn 1; turn 1; runs 1 1; delete; stopped 1; settle")
+    assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED, ExitCode.SUPERSEDED]
+    assert made.job.store.range("").kvs == ()
 
 
 def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:

@@ -5,13 +5,13 @@ the order of a turn is written again here, because the product's own loop waits 
 """
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from elasticjob_agent.rendezvous import joining, txns, wipe
 from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
 from elasticjob_agent.rendezvous.closer import ClosingLoop
-from elasticjob_agent.rendezvous.errors import Superseded
+from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
 from elasticjob_agent.rendezvous.hold import LEAST_S
 from elasticjob_agent.rendezvous.joining import Ports, Profile
 from elasticjob_agent.rendezvous.link_member import CloserMind
@@ -19,7 +19,7 @@ from elasticjob_agent.rendezvous.plan import Evict, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.standing import Standing
-from elasticjob_agent.rendezvous.stay import PASSING, Stay
+from elasticjob_agent.rendezvous.stay import PASSING, Stay, returning
 from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
@@ -141,7 +141,9 @@ class SimNode:
         except Crashed:
             self.kill()
             return True
-        except Superseded:
+        except Superseded as error:
+            if isinstance(error, NothingWanted) and self.mirror is not None and not self.recall.deleted:
+                return False  # it waits for the spec, or for the watch to show that there will be none
             self._end(ExitCode.SUPERSEDED)
             return True
 
@@ -149,11 +151,12 @@ class SimNode:
         stay = self.stay
         if stay is None:
             return self._enter()
+        assert self.mirror is not None
         if self._anew:
+            self._look_in_the_same_store(self.mirror)
             return self._begin_anew(stay)
         self._note_wipe(stay)
         self._look()
-        assert self.mirror is not None
         stay.follow(self.mirror.items.get(self.keys.terms))
         if self.lost and not self.recall.ended:
             return self._recover(stay)
@@ -175,10 +178,7 @@ class SimNode:
         if self.leave_requested or (self.mirror is None and self.job.ended):
             self._end(ExitCode.LEFT)
             return True
-        profile = self._profile
-        if self.mirror is not None and not self.wipes:
-            own_spec = profile.own_spec if self.recall.world is None else None
-            profile = replace(profile, own_spec=own_spec, brief=None, clears=False)
+        profile = self._profile if self.mirror is None else self._returning(self.mirror)
         ports = Ports(self.workers.renew_master_port())
         joined = now(joining.join(self.etcd, profile, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
@@ -187,6 +187,14 @@ class SimNode:
             self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
         self.lost = self.wiped = False
         return True
+
+    def _returning(self, mirror: LateMirror) -> Profile:
+        self._look_in_the_same_store(mirror)
+        return returning(self._profile, self.recall, self._profile.own_spec, wipes=mirror.wiped, noted=self.wipes)
+
+    def _look_in_the_same_store(self, mirror: LateMirror) -> None:
+        if mirror.wiped == self.wipes:
+            self._look()
 
     def _look(self) -> None:
         assert self.mirror is not None
