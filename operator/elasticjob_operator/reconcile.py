@@ -57,7 +57,7 @@ from elasticjob_operator.policy.life import life_revision
 from elasticjob_operator.policy.lost import lost_pods
 from elasticjob_operator.policy.status import is_finished, rejected_status
 from elasticjob_operator.policy.unreachable import doubt_ended, silences, unreachable_pods
-from elasticjob_operator.policy.upkeep import LATER_S, Applying, is_doubtful, is_due, upkeep_in_s
+from elasticjob_operator.policy.upkeep import LATER_S, ApplyLimiter, is_doubtful, is_due, upkeep_in_s
 from elasticjob_operator.saying import Speaker
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.timestamps import to_rfc3339
@@ -124,7 +124,7 @@ class Reconciler:
         self._ledgers: dict[JobKey, Ledger] = {}
         self._agents = AgentCounts()
         self._left_alone: dict[JobKey, LeftAloneReason] = {}
-        self._applying = Applying()
+        self._apply_limiter = ApplyLimiter()
 
     def begin_anew(self) -> None:
         """No turn is under way, and another process may act or have acted: forget what an earlier leadership knew."""
@@ -300,7 +300,7 @@ class Reconciler:
             ledger.applied.clear()
             ledger.upkeep_from_s = 0.0
         ledger.upkeep_from_s = ledger.upkeep_from_s or at_s + upkeep_in_s(key.uid, jobs=jobs)
-        if is_due(ledger, seen.pods, at_s) and self._applying.is_full(key.namespace):
+        if is_due(ledger, seen.pods, at_s) and self._apply_limiter.is_full(key.namespace):
             ledger.upkeep_from_s = at_s + LATER_S + upkeep_in_s(key.uid, jobs=jobs)
         if ledger.history is None:
             ledger.agent_seen |= joined_before(seen.history, seen.pods.values())
@@ -344,7 +344,7 @@ class Reconciler:
     async def _act(self, turn: Turn, actions: tuple[Action, ...]) -> Exception | None:
         """Do it; an error is kept until the status has been said, which must not depend on it."""
         try:
-            with self._applying.of(turn.key.namespace, actions):
+            with self._apply_limiter.of(turn.key.namespace, actions):
                 await self._actor.perform(turn, actions)
         except ClusterError as error:
             turn.ledger.trouble = str(error)

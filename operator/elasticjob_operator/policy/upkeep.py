@@ -46,7 +46,7 @@ def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> boo
     return bool(ledger.applied) or not pods or monotonic_s >= ledger.upkeep_from_s
 
 
-class Applying:
+class ApplyLimiter:
     """The jobs to which it happens at this moment, by namespace."""
 
     def __init__(self) -> None:

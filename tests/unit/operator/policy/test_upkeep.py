@@ -8,7 +8,7 @@ import pytest
 from elasticjob_operator.actions import Apply, CreatePod
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.ledger import Ledger
-from elasticjob_operator.policy.upkeep import A_SECOND, AT_ONCE, AT_ONCE_EACH, Applying, is_due, upkeep_in_s
+from elasticjob_operator.policy.upkeep import A_SECOND, AT_ONCE, AT_ONCE_EACH, ApplyLimiter, is_due, upkeep_in_s
 from elasticjob_operator.render.pod_source import PodSource
 from tests.unit.operator import builders
 
@@ -44,7 +44,7 @@ _CREATE = CreatePod("j-0-abcde", 0, cast("PodSource", None))
 
 
 def test_one_namespace_leaves_some_to_the_others_and_all_have_a_limit() -> None:
-    applying = Applying()
+    applying = ApplyLimiter()
     with contextlib.ExitStack() as stack:
         for _ in range(AT_ONCE_EACH):
             assert not applying.is_full("a")
@@ -58,7 +58,7 @@ def test_one_namespace_leaves_some_to_the_others_and_all_have_a_limit() -> None:
 
 
 def test_jobs_that_create_pods_meanwhile_or_apply_nothing_do_not_count() -> None:
-    applying = Applying()
+    applying = ApplyLimiter()
     with contextlib.ExitStack() as stack:
         for _ in range(AT_ONCE):
             stack.enter_context(applying.of("a", (_APPLY, _CREATE)))
@@ -67,7 +67,7 @@ def test_jobs_that_create_pods_meanwhile_or_apply_nothing_do_not_count() -> None
 
 
 def test_an_error_ends_the_count_too() -> None:
-    applying = Applying()
+    applying = ApplyLimiter()
     for _ in range(AT_ONCE):
         with contextlib.suppress(OSError), applying.of("a", (_APPLY,)):
             raise OSError
