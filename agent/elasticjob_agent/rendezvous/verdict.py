@@ -61,7 +61,9 @@ def judge(view: View, spec: Slots, tally: Tally) -> Verdict:
     root = root_cause(failures)
     charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
     if not charged or root is None:
-        return Verdict(root=root, charges=tally.charges, detail=describe(root) if root else "")
+        # The round ended for another reason. A worker that lost its peers to that is the cause of nothing.
+        shown = root if root and not _is_a_victim(root.failure) else None
+        return Verdict(root=shown, charges=tally.charges, detail=describe(shown) if shown else "")
     if root.failure.port_taken and tally.port_retries < PORT_RETRIES:
         detail = f"{describe(root)}; not charged: the next attempt takes another port"
         return Verdict(root=root, charges=tally.charges, detail=detail, port_retries=tally.port_retries + 1)
@@ -116,15 +118,17 @@ def told_by_itself(failure: Failure) -> bool:
 def _class(failure: Failure) -> int:
     if failure.oom or failure.port_taken:
         return 0
-    if failure.exit_code not in _CRASHES - {_ABORT} and _is_victim(failure):
+    if _is_a_victim(failure):
         return 3
     if failure.killed_by_us:
         return 2
     return 0 if failure.exit_code < 0 else 1
 
 
-def _is_victim(failure: Failure) -> bool:
-    """A victim; also one that aborts, as a C++ library does over an exception that nobody caught."""
+def _is_a_victim(failure: Failure) -> bool:
+    """Whether it ended for want of its peers. A C++ library aborts over an exception that it does not catch."""
+    if failure.exit_code in _CRASHES - {_ABORT}:
+        return False
     said = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
     return speaks_of_a_peer(f"{failure.message}\n{said}")
 

@@ -27,6 +27,8 @@ def last_failure(seen: Observed) -> LastFailure | None:
     local_rank = place.partition(".")[2]
     if not (round_.isdecimal() and local_rank.isdecimal()):
         return before
+    if before is not None and int(round_) < before.round < world.round:
+        return explained(before, seen.pods)  # the round after it ended by a loss, and the record is not deleted yet
     pod = seen.pods.get(failure.pod)
     known_node = before.node_name if before and before.pod_name == failure.pod else ""
     return LastFailure(

@@ -126,6 +126,19 @@ def test_root_cause(job: AView, root: str) -> None:
     assert said.root.name == root
 
 
+@pytest.mark.parametrize(
+    ("late", "root"),
+    [
+        pytest.param({"message": "lost the connection to rank 0"}, None, id="it lost its peers"),
+        pytest.param({"message": "No space left on device"}, "1/0001.0", id="its own fault"),
+        pytest.param({"exit_code": -11}, "1/0001.0", id="a crash"),
+    ],
+)
+def test_a_failure_while_the_round_ends_for_another_reason_is_named_unless(late: Any, root: str | None) -> None:
+    said = judge(a_round().failure(1, 1, late=True, **late))
+    assert (said.root.name if said.root else None) == root
+
+
 def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> None:
     job = a_round().failure(1, 1).failure(1, 0).failure(1, 1, late=True)
     root = judge(job).root

@@ -75,6 +75,18 @@ def test_what_was_once_seen_is_kept(at: View) -> None:
     assert last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at)) == KNOWN
 
 
+def test_a_root_cause_that_is_older_than_the_failure_in_the_status_does_not_replace_it() -> None:
+    lost = LastFailure(
+        time=NOW, round=4, pod_name="j-0-a", rank=0, local_rank=0, exit_code=137, reason="NodeLost", message="lost"
+    )  # fmt: skip
+    assert found(root="3/0002.1", before=lost) == lost
+
+
+def test_a_root_cause_of_rounds_that_began_anew_replaces_the_failure_in_the_status() -> None:
+    before_the_loss_of_etcd = LastFailure(time=NOW, round=9, pod_name="j-0-a", rank=0, local_rank=0, exit_code=1)
+    assert found(root="4/0002.1", before=before_the_loss_of_etcd).round == 4
+
+
 def test_the_host_of_a_pod_that_is_gone_is_remembered() -> None:
     at = view(world=world(root="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-a")})
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
