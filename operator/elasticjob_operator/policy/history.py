@@ -2,7 +2,7 @@
 
 Nothing else keeps this: etcd forgets a round when the next but one closes. Several rounds may pass between two writes
 of the status, so the ledger takes each of them in as it is seen; the status before is where a new process begins. A
-round that no process saw is missing, not invented.
+round that began and ended between two looks has both times equal, and no cause. Rounds before it are missing.
 """
 
 import re
@@ -29,9 +29,27 @@ def noted(before: tuple[RoundStatus, ...], view: View, now_s: float) -> tuple[Ro
     if view.world is None:
         return before  # a store that was wiped has nothing about the round that runs
     ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
-    if active is None or any(each.round == active.round for each in before):
+    if active is None:
+        return (*ended, *_passed(ended, view, view.world, to_rfc3339_ms(now_s)))[-KEPT:]
+    if any(each.round == active.round for each in before):
         return ended
     return (*ended, _begun(active, now_s))[-KEPT:]
+
+
+def _passed(known: tuple[RoundStatus, ...], view: View, world: World, now: str) -> Iterator[RoundStatus]:
+    """Yield the last round that was active, if it began and ended since the last look."""
+    last = view.membership
+    if last is None or (known and last.round <= known[-1].round):
+        return
+    nprocs = from_run_lengths(world.nprocs, "x") if world.members == last.members else ()
+    yield RoundStatus(
+        round=last.round,
+        start_time=now,
+        end_time=now,
+        nodes=len(last.members),
+        workers=sum(map(int, nprocs)),
+        slots=slots_text(last.members),
+    )
 
 
 def _begun(world: World, now_s: float) -> RoundStatus:

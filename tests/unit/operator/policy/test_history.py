@@ -1,5 +1,7 @@
 """`status.rounds`: what is remembered of rounds that etcd forgets."""
 
+from dataclasses import replace
+
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_api.world import Cause, State
 from elasticjob_operator.ledger import Ledger
@@ -36,6 +38,21 @@ def test_a_round_ends_when_the_next_is_forming_and_only_once() -> None:
 def test_a_round_ends_also_when_the_next_is_seen_first() -> None:
     one, two = noted((FIRST,), running(0, world=active(0, round=2)), NOW_S)
     assert (one.end_time, two.round, two.end_time) == (NOW, 2, "")
+
+
+def test_a_round_that_began_and_succeeded_between_two_looks_is_noted_as_ended() -> None:
+    succeeded = replace(active(0, 2, round=2), state=State.SUCCEEDED)
+    at = view(0, 2, world=succeeded, membership=membership(0, 2, round_=2))
+    one, two = noted((FIRST,), at, NOW_S)
+    assert one.end_time == NOW
+    assert two == RoundStatus(round=2, start_time=NOW, end_time=NOW, nodes=2, workers=4, slots="0,2")
+    assert noted((one, two), at, NOW_S + 5) == (one, two)
+
+
+def test_a_round_that_was_lost_between_two_looks_is_noted_with_its_nodes() -> None:
+    at = view(0, 2, world=world(State.FORMING, round=3), membership=membership(0, 2, round_=2))
+    _, two = noted((FIRST,), at, NOW_S)
+    assert (two.round, two.nodes, two.workers, two.slots) == (2, 2, 0, "0,2")
 
 
 def test_an_active_round_that_is_known_changes_nothing() -> None:
