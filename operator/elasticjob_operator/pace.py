@@ -1,6 +1,6 @@
 """How fast one job's rounds come about, from what its agents report: for the metrics, never for a decision.
 
-A round is measured once, when all its members have reported that their workers were started. One that was active
+A round is measured once, when all its members have reported that their workers were started. One that the status had
 already when this process first looked is not: its predecessor has measured it.
 """
 
@@ -43,14 +43,17 @@ class Pace:
     _open: bool = False
     """It has not been measured yet."""
 
-    def note(self, view: View) -> tuple[World | None, Recovered | None]:
-        """The round that has just become active, and the one that was just measured."""
-        world, first_look = view.active, self._round is None
+    def note(self, view: View, *, in_status: int) -> tuple[World | None, Recovered | None]:
+        """Return the round that has just become active, and the one that was just measured.
+
+        `in_status` is the last round that the status has. It counts at the first look only.
+        """
+        world = view.active
         if self._round is None:
-            self._round = 0
+            self._round = in_status
         if world is None:
             return None, None
-        news = world if world.round != self._round and not first_look else None
+        news = world if world.round != self._round else None
         if world.round != self._round:
             self._round, self._open = world.round, news is not None
         return news, self._measure(view, world) if self._open else None

@@ -333,7 +333,7 @@ class Reconciler:
         ledger.note_unreachable(now, anew=doubt_ended(ledger.unreachable, now, silent), monotonic_s=seen.monotonic_s)
 
     def _measure(self, key: JobKey, ledger: Ledger, seen: Observed) -> None:
-        active, recovered = ledger.pace.note(seen.view)
+        active, recovered = ledger.pace.note(seen.view, in_status=seen.status.rendezvous_round)
         if active is not None:
             self._meter.round_active(key, active.cause)
         if recovered is not None:

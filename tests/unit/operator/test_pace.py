@@ -26,34 +26,41 @@ def reported(*told: Recovery | None, round_: int = 2) -> View:
 
 def begun() -> Pace:
     pace = Pace()
-    pace.note(FORMING)
+    pace.note(FORMING, in_status=1)
     return pace
 
 
 def test_a_round_that_becomes_active_is_told_once() -> None:
     pace = begun()
-    assert pace.note(reported()) == (ACTIVE, None)
-    assert pace.note(reported()) == (None, None)
+    assert pace.note(reported(), in_status=1) == (ACTIVE, None)
+    assert pace.note(reported(), in_status=1) == (None, None)
 
 
 def test_it_is_measured_once_when_all_its_members_have_told() -> None:
     pace = begun()
-    assert pace.note(reported(SLOW))[1] is None
-    assert pace.note(reported(SLOW, None))[1] is None
+    assert pace.note(reported(SLOW), in_status=1)[1] is None
+    assert pace.note(reported(SLOW, None), in_status=1)[1] is None
     whole = Recovered(2, Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
-    assert pace.note(reported(SLOW, QUICK))[1] == whole
-    assert pace.note(reported(SLOW, QUICK))[1] is None
+    assert pace.note(reported(SLOW, QUICK), in_status=1)[1] == whole
+    assert pace.note(reported(SLOW, QUICK), in_status=1)[1] is None
     assert abs(whole.total_s - 0.53) < 1e-9
 
 
 def test_reports_of_the_round_before_measure_nothing() -> None:
-    assert begun().note(reported(SLOW, QUICK, round_=1)) == (ACTIVE, None)
+    assert begun().note(reported(SLOW, QUICK, round_=1), in_status=1) == (ACTIVE, None)
 
 
-def test_what_was_active_at_the_first_look_is_its_predecessors() -> None:
+def test_a_round_that_the_status_has_at_the_first_look_is_its_predecessors() -> None:
     pace = Pace()
-    assert pace.note(reported(SLOW, QUICK)) == (None, None)
-    assert pace.note(reported(SLOW, QUICK)) == (None, None)
+    assert pace.note(reported(SLOW, QUICK), in_status=2) == (None, None)
+    assert pace.note(reported(SLOW, QUICK), in_status=2) == (None, None)
+
+
+def test_a_round_that_became_active_before_the_first_look_is_measured_unless_the_status_has_it() -> None:
+    begun, measured = Pace().note(reported(SLOW, QUICK), in_status=1)
+    assert begun == ACTIVE
+    assert measured is not None
+    assert measured.round == 2
 
 
 def test_a_step_that_nobody_took_has_no_length() -> None:
