@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_etcd.protocol import Endpoint
 
 PROCESSES = 4
@@ -33,7 +33,7 @@ class Child:
         self, module: str, endpoint: Endpoint, prefix: str, *, first: int, count: int, brief: str, policy: int
     ) -> None:
         line = [sys.executable, "-m", module, json.dumps(asdict(endpoint)), prefix, str(first), str(count)]
-        environment = os.environ | {names.ENV_SPEC: brief}
+        environment = os.environ | {constants.ENV_SPEC: brief}
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(line, stdin=pipe, stdout=pipe, text=True, env=environment)
         os.sched_setscheduler(self.process.pid, policy, os.sched_param(0))  # before it has any other thread

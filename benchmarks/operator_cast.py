@@ -27,7 +27,16 @@ from typing import Any
 from benchmarks.operator_api import Api
 from elasticjob_api.keys import ROOT, Keys
 from elasticjob_api.records import Node, Progress, Report, Slots, WorkerReport, WorkerState, decode, encode
-from elasticjob_api.world import Cause, Member, Membership, State, World, decode_world, encode_membership, encode_world
+from elasticjob_api.rendezvous_state import (
+    Cause,
+    Member,
+    Membership,
+    State,
+    World,
+    decode_world,
+    encode_membership,
+    encode_world,
+)
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Endpoint, Op, Put, Txn, unchanged

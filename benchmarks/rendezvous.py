@@ -37,10 +37,10 @@ from benchmarks.rendezvous_costs import Phase, Samples, add
 from benchmarks.rendezvous_members import pod_name
 from benchmarks.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
-from elasticjob_api.brief import brief_of, encode_brief
+from elasticjob_api.bootstrap import brief_of, encode_brief
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
-from elasticjob_api.world import Member, encode_members
+from elasticjob_api.rendezvous_state import Member, encode_members
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint, Put, Txn
 

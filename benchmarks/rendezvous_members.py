@@ -26,11 +26,11 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
-from elasticjob_api import names
-from elasticjob_api.brief import decode_brief
+from elasticjob_api import constants
+from elasticjob_api.bootstrap import decode_brief
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure
-from elasticjob_api.terms import Terms
+from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd import channel
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint
@@ -90,7 +90,7 @@ class Members:
         self._endpoint = endpoint
         self._keys = Keys(prefix)
         self._first, self._count = first, count
-        told = os.environ.get(names.ENV_SPEC)
+        told = os.environ.get(constants.ENV_SPEC)
         self._brief = decode_brief(told) if told else None
         self._workers: list[QuickWorkers] = []
         self._started: dict[int, int] = {}

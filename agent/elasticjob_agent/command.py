@@ -22,7 +22,7 @@ from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
 from elasticjob_agent.rendezvous.ports import Outcome
 from elasticjob_agent.server.budget import VERDICTS
 from elasticjob_agent.supervisor import SupervisorError
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_etcd.errors import EtcdError
 
@@ -37,7 +37,7 @@ log = logging.getLogger("elasticjob_agent")
 
 def run(argv: list[str], environment: Mapping[str, str]) -> int:
     """Be one node; returns the exit code."""
-    _log_to_stderr(environment.get(names.ENV_LOG_LEVEL) or environment.get("LOGLEVEL") or "info")
+    _log_to_stderr(environment.get(constants.ENV_LOG_LEVEL) or environment.get("LOGLEVEL") or "info")
     told: list[signal.Signals] = []
     try:
         namespace = build_parser(environment).parse_args(_after_separator(argv))
@@ -144,8 +144,8 @@ async def _run_as_guest(made: NodeSettings, meeting: Meeting, told: list[signal.
 @contextlib.contextmanager
 def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Iterator[Path]:
     """The pod's folder; or one for this run, in the folder that was asked for; or one that goes at the end."""
-    if environment.get(names.ENV_LOG_DIR) and not namespace.log_dir:
-        folder = Path(environment[names.ENV_LOG_DIR])
+    if environment.get(constants.ENV_LOG_DIR) and not namespace.log_dir:
+        folder = Path(environment[constants.ENV_LOG_DIR])
         folder.mkdir(parents=True, exist_ok=True)
         yield folder.absolute()
         return
@@ -182,7 +182,7 @@ def _end(outcome: Outcome, told: list[signal.Signals], environment: Mapping[str,
     good = left or code == ExitCode.OK
     log.log(logging.INFO if good else logging.ERROR, "%s (exit code %d)", outcome.detail, code)
     if not good:
-        _write(environment.get(names.ENV_TERMINATION_LOG), outcome.detail[:4000])
+        _write(environment.get(constants.ENV_TERMINATION_LOG), outcome.detail[:4000])
         _write(environment.get(_ERROR_FILE), _error_record(outcome.detail, code))
     return code
 

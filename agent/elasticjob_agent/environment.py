@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_api import names
+from elasticjob_api import constants
 
 _AGENTS_OWN = {
-    names.ENV_PREFIX,
-    names.ENV_ENDPOINTS,
-    names.ENV_ETCD_TLS,
-    names.ENV_LOG_DIR,
-    names.ENV_TERMINATION_LOG,
-    names.ENV_TRACE,
-    names.ENV_LOG_LEVEL,
+    constants.ENV_PREFIX,
+    constants.ENV_ENDPOINTS,
+    constants.ENV_ETCD_TLS,
+    constants.ENV_LOG_DIR,
+    constants.ENV_TERMINATION_LOG,
+    constants.ENV_TRACE,
+    constants.ENV_LOG_LEVEL,
 }
 _AGENTS_OWN_PREFIXES = ("GRPC_", "PROTOCOL_BUFFERS_")
 
@@ -70,8 +70,8 @@ def worker_environment(
         # torch would expect a store server of its own at MASTER_PORT; without it rank 0 opens one there.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCHELASTIC_ERROR_FILE": paths.error_file,
-        names.ENV_ROUND: str(place.round),
-        names.ENV_PROGRESS: paths.progress,
+        constants.ENV_ROUND: str(place.round),
+        constants.ENV_PROGRESS: paths.progress,
     }
 
 

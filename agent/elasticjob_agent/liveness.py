@@ -8,7 +8,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
 
-from elasticjob_api.names import ENV_HEALTH_CHECK_PORT
+from elasticjob_api.constants import ENV_HEALTH_CHECK_PORT
 
 _BEAT_S = 1.0
 _LATEST_S = 10.0

@@ -21,8 +21,8 @@ from elasticjob_agent.rdzv_conf import RdzvConf
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.rendezvous.own_address import own_address as address_towards
-from elasticjob_api import keys, names
-from elasticjob_api.brief import Brief, decode_brief
+from elasticjob_api import constants, keys
+from elasticjob_api.bootstrap import Brief, decode_brief
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
@@ -46,57 +46,57 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         raise UsageError("the command is missing: elasticjob-agent --pod -- command…")
     arguments.check_choice("numa-binding", namespace)
     profile = Profile(
-        keys=Keys(need(names.ENV_PREFIX)),
-        pod=need(names.ENV_POD_NAME),
-        pod_uid=need(names.ENV_POD_UID),
-        host=environment.get(names.ENV_NODE_NAME) or socket.gethostname(),
-        address=_pod_address(environment, need(names.ENV_POD_IP)),
-        nproc=int(need(names.ENV_NPROC)),
+        keys=Keys(need(constants.ENV_PREFIX)),
+        pod=need(constants.ENV_POD_NAME),
+        pod_uid=need(constants.ENV_POD_UID),
+        host=environment.get(constants.ENV_NODE_NAME) or socket.gethostname(),
+        address=_pod_address(environment, need(constants.ENV_POD_IP)),
+        nproc=int(need(constants.ENV_NPROC)),
         lease_ttl_s=_LEASE_TTL_S,
-        slot=int(need(names.ENV_SLOT)),
+        slot=int(need(constants.ENV_SLOT)),
         brief=_brief(environment),
     )
     return NodeSettings(
-        endpoint=_endpoint(tuple(need(names.ENV_ENDPOINTS).split(",")), environment.get(names.ENV_ETCD_TLS)),
+        endpoint=_endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS)),
         profile=profile,
         argv=(namespace.script, *namespace.script_args),
         environment=dict(environment),
-        run_id=environment.get(names.ENV_JOB_UID) or need(names.ENV_JOB),
+        run_id=environment.get(constants.ENV_JOB_UID) or need(constants.ENV_JOB),
         log_dir=log_dir,
         join_timeout_s=_join_timeout_s(environment),
-        trace=environment.get(names.ENV_TRACE),
-        termination_log=environment.get(names.ENV_TERMINATION_LOG),
+        trace=environment.get(constants.ENV_TRACE),
+        termination_log=environment.get(constants.ENV_TERMINATION_LOG),
         cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
     )
 
 
 def _join_timeout_s(environment: Mapping[str, str]) -> float:
     """The manifest's joinTimeoutSeconds; the default where an older operator gives none."""
-    text = environment.get(names.ENV_JOIN_TIMEOUT)
+    text = environment.get(constants.ENV_JOIN_TIMEOUT)
     try:
         seconds = float(text) if text else _JOIN_TIMEOUT_S
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise UsageError(f"{names.ENV_JOIN_TIMEOUT} is {text!r}; it must be a number of seconds above 0")
+        raise UsageError(f"{constants.ENV_JOIN_TIMEOUT} is {text!r}; it must be a number of seconds above 0")
     return seconds
 
 
 def _brief(environment: Mapping[str, str]) -> Brief | None:
     """None where the operator gave none, or one that this agent cannot read: then it reads the spec."""
-    text = environment.get(names.ENV_SPEC)
+    text = environment.get(constants.ENV_SPEC)
     if not text:
         return None
     try:
         return decode_brief(text)
     except RecordError as error:
-        log.warning("ignored %s, the spec is read in etcd: %s", names.ENV_SPEC, error)
+        log.warning("ignored %s, the spec is read in etcd: %s", constants.ENV_SPEC, error)
         return None
 
 
 def _pod_address(environment: Mapping[str, str], pod_ip: str) -> str:
     """Of the interface that the manifest names, or the pod's own."""
-    interface = environment.get(names.ENV_INTERFACE)
+    interface = environment.get(constants.ENV_INTERFACE)
     return interface_address(interface) if interface else pod_ip
 
 
@@ -128,8 +128,8 @@ def from_command_line(
         run_id=run_id,
         log_dir=log_dir,
         join_timeout_s=spec.join_timeout_s,
-        trace=environment.get(names.ENV_TRACE),
-        termination_log=environment.get(names.ENV_TERMINATION_LOG),
+        trace=environment.get(constants.ENV_TRACE),
+        termination_log=environment.get(constants.ENV_TERMINATION_LOG),
         signals=arguments.parse_signals(namespace.signals_to_handle),
         given_port=None if isinstance(meeting, There) else meeting.master_port,
         output=output_of(namespace, environment),

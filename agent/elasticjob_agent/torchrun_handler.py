@@ -31,7 +31,7 @@ from elasticjob_agent.round_store import RoundOver, RoundStore
 from elasticjob_agent.settings import own_address
 from elasticjob_agent.supervisor.background import Background, background
 from elasticjob_agent.trace import Trace
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
@@ -105,7 +105,7 @@ class TorchrunRendezvous:
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            trace=Trace(os.environ.get(names.ENV_TRACE), profile.pod),
+            trace=Trace(os.environ.get(constants.ENV_TRACE), profile.pod),
             join_timeout_s=join_timeout_s,
         )
 

@@ -28,7 +28,7 @@ from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
 from elasticjob_api.records import WorkerReport, WorkerState
-from elasticjob_api.terms import Terms
+from elasticjob_api.runtime_config import Terms
 
 _MOST_TAILS = 16
 """Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api import codec, names, rules
+from elasticjob_api import codec, constants, validation
 from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
 from elasticjob_api.job_size import size_of
 from elasticjob_api.nesting import JOB_LEVELS, is_deeper
@@ -85,16 +85,16 @@ def _parse(manifest: Any, read_spec: Callable[[Any], JobSpec]) -> ElasticJob:
         raise InvalidSpec([FieldFault(error.path, error.message)]) from error
     status = read_status(manifest.get("status"))
     job = ElasticJob(metadata=_metadata(manifest.get("metadata")), spec=spec, status=status)
-    if faults := list(rules.faults(job.metadata.name, spec)):
+    if faults := list(validation.faults(job.metadata.name, spec)):
         raise InvalidSpec(faults)
     return job
 
 
 def _kind_faults(manifest: Mapping[str, Any]) -> Iterator[FieldFault]:
-    if manifest.get("apiVersion") != names.API_VERSION:
-        yield FieldFault("apiVersion", f"is {manifest.get('apiVersion')!r}; it must be {names.API_VERSION}")
-    if manifest.get("kind") != names.KIND:
-        yield FieldFault("kind", f"is {manifest.get('kind')!r}; it must be {names.KIND}")
+    if manifest.get("apiVersion") != constants.API_VERSION:
+        yield FieldFault("apiVersion", f"is {manifest.get('apiVersion')!r}; it must be {constants.API_VERSION}")
+    if manifest.get("kind") != constants.KIND:
+        yield FieldFault("kind", f"is {manifest.get('kind')!r}; it must be {constants.KIND}")
     for name in sorted(set(manifest) - {"apiVersion", "kind", "metadata", "spec", "status"}):
         belongs = name in {codec.json_name(f.name) for f in dataclasses.fields(JobSpec)}
         cure = "it belongs into spec" if belongs else "an ElasticJob has apiVersion, kind, metadata and spec"
@@ -121,7 +121,7 @@ def _metadata(value: Any) -> Metadata:
 def trainer_container(spec: JobSpec) -> Mapping[str, Any]:
     """The container that trains; the spec must be valid."""
     containers = spec.template["spec"]["containers"]
-    found: Mapping[str, Any] = containers[rules.trainer_index(spec, containers) or 0]
+    found: Mapping[str, Any] = containers[validation.trainer_index(spec, containers) or 0]
     return found
 
 
@@ -130,7 +130,7 @@ def nproc_per_node(spec: JobSpec) -> int:
     if isinstance(spec.nproc_per_node, int):
         return spec.nproc_per_node
     limits = (trainer_container(spec).get("resources") or {}).get("limits") or {}
-    gpus = sum(int(count) for name, count in limits.items() if rules.is_gpu(name))
+    gpus = sum(int(count) for name, count in limits.items() if validation.is_gpu(name))
     return gpus or 1
 
 

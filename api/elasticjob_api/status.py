@@ -5,7 +5,7 @@ No word in it is limited by the CRD or by a reader: an operator that is newer th
 
 from dataclasses import dataclass, field
 
-from elasticjob_api.names import Phase
+from elasticjob_api.constants import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,12 @@ from elasticjob_agent.rendezvous.plan import plan
 from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.steps import Situation, next_step
 from elasticjob_agent.rendezvous.view import LiveNode, parse_view
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node, SlotOwner, Slots, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause, Member, Membership, State, World
 from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.cluster.job_records import JobRecords
 from elasticjob_operator.ids import Ids
@@ -95,11 +95,11 @@ def closer_looks(nodes: int) -> Callable[[], Any]:
 def member_places(nodes: int) -> Callable[[], Any]:
     """A member sees the active world and looks for its place; the last one, that comes latest in any search."""
     members = members_of(nodes)
-    data = world.encode_world(active(members))
+    data = rendezvous_state.encode_world(active(members))
 
     def run() -> Any:
-        world.decode_world.cache_clear()
-        now = world.decode_world(data)
+        rendezvous_state.decode_world.cache_clear()
+        now = rendezvous_state.decode_world(data)
         step = next_step(Situation(me=members[-1], world=now))
         return ranks.assignment(now, step.group_rank)
 
@@ -119,7 +119,7 @@ def operator_views(nodes: int) -> Callable[[], Any]:
     running, keys = _running(builders.job(replicas=nodes), range(nodes)), Keys("/elasticjob/bench/ns/j/uid")
     values = {
         keys.spec: records.encode(running.spec),
-        keys.world: world.encode_world(running.active),
+        keys.world: rendezvous_state.encode_world(running.active),
         **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
         **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
     }
@@ -169,8 +169,8 @@ def _items(members: tuple[Member, ...], state: State) -> dict[str, KeyValue]:
     now = active(members) if state is State.ACTIVE else forming
     values = {
         _KEYS.spec: records.encode(spec),
-        _KEYS.world: world.encode_world(now),
-        _KEYS.members: world.encode_membership(Membership(1, members)),
+        _KEYS.world: rendezvous_state.encode_world(now),
+        _KEYS.members: rendezvous_state.encode_membership(Membership(1, members)),
         **{_KEYS.node(m.slot, m.incarnation): records.encode(_node(m, ready=2)) for m in members},
     }
     return {key: KeyValue(key, value, 1, 1, 1) for key, value in values.items()}

@@ -12,10 +12,10 @@ from elasticjob_agent.rendezvous import ranks
 from elasticjob_agent.rendezvous.budget import Tally
 from elasticjob_agent.rendezvous.verdict import judge
 from elasticjob_agent.rendezvous.view import FailureAt, LiveNode, View
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member, Membership, World
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Member, Membership, World
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.ledger import Ledger
@@ -72,8 +72,8 @@ def world_copied(nodes: int) -> Work:
     now = active(members_of(nodes))
 
     def run() -> World:
-        world.decode_world.cache_clear()
-        return world.decode_world(world.encode_world(now))
+        rendezvous_state.decode_world.cache_clear()
+        return rendezvous_state.decode_world(rendezvous_state.encode_world(now))
 
     return run
 

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_cli.errors import CliError, PageNotShown
@@ -205,7 +205,7 @@ async def _until_its_end(run: _Run) -> Ask | None:
 
 def _code(view: RunView, striker: Striker, voice: Voice) -> int:
     """0 for success; a command that could not be started keeps its code, every other failure is 1."""
-    if view.status.get("phase") == names.Phase.FAILED:
+    if view.status.get("phase") == constants.Phase.FAILED:
         code = (view.status.get("lastFailure") or {}).get("exitCode", ExitCode.FAILED)
         return int(code) if code in _NOT_STARTED else ExitCode.FAILED
     for fault in striker.left:

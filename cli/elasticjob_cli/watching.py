@@ -10,14 +10,14 @@ from typing import Any
 from elasticjob import Cluster, ElasticJobError
 from elasticjob.streams import Stop
 from elasticjob.watching import changes
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.subject import moments
 from elasticjob_cli.views.story import Moment
 from elasticjob_cli.views.usage import Usage, parse_pod_metrics
 
 _EVENTS_EVERY_S = 1.0
 _METRICS_EVERY_S = 10.0
-_ENDED = (names.Phase.SUCCEEDED, names.Phase.FAILED)
+_ENDED = (constants.Phase.SUCCEEDED, constants.Phase.FAILED)
 
 
 class Watcher:
@@ -59,7 +59,7 @@ class Watcher:
     def _measured(self) -> Mapping[str, Usage]:
         meta = self.job["metadata"]
         path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{meta['namespace']}/pods"
-        query = {"labelSelector": f"{names.LABEL_JOB_UID}={meta['uid']}"}
+        query = {"labelSelector": f"{constants.LABEL_JOB_UID}={meta['uid']}"}
         try:
             return parse_pod_metrics(self._cluster.request("GET", path, tried="read metrics of pods", query=query))
         except ElasticJobError:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from elasticjob_api import job, names
+from elasticjob_api import constants, job
+from elasticjob_api.constants import ConditionType
 from elasticjob_api.errors import FieldFault, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_stored_job
-from elasticjob_api.names import ConditionType
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
@@ -69,7 +69,7 @@ def unknown_in_status(obj: Object) -> list[str]:
 
 
 def _is_of_predecessor(status: JobStatus, obj: Object) -> bool:
-    return status.selector not in {"", f"{names.LABEL_JOB_UID}={objects.uid_of(obj)}"}
+    return status.selector not in {"", f"{constants.LABEL_JOB_UID}={objects.uid_of(obj)}"}
 
 
 def _with_end(status: JobStatus, obj: Object) -> JobStatus:

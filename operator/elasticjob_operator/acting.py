@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
+from elasticjob_api.constants import EventReason
 from elasticjob_api.keys import Keys
-from elasticjob_api.names import EventReason
 from elasticjob_etcd.protocol import Etcd, Txn
 from elasticjob_operator import actions as act
 from elasticjob_operator import jobkey, txns
@@ -131,7 +131,7 @@ class Actor:
 
     async def _remove(self, turn: Turn, action: act.Remove) -> None:
         """By the label that only what was made for this very job has: another one of the job's name stays."""
-        selector = {names.LABEL_JOB_UID: turn.key.uid}
+        selector = {constants.LABEL_JOB_UID: turn.key.uid}
         try:
             await self._cluster.delete_collection(action.resource, turn.key.namespace, selector)
         except Forbidden as error:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api.records import Slots
+from elasticjob_api.rendezvous_state import World
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import World
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.event import Event
 from elasticjob_operator.policy.evict import Eviction

@@ -8,10 +8,10 @@ as a whole, so any change of the job, the pods or the budget is a reason to writ
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from elasticjob_api.names import ConditionType, FailedReason
+from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_api.rendezvous_state import State, World
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import State, World
 from elasticjob_operator.actions import WriteSpec
 from elasticjob_operator.event import Event
 from elasticjob_operator.ids import Ids

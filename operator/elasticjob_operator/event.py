@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elasticjob_api.names import ConditionType, EventReason
+from elasticjob_api.constants import ConditionType, EventReason
 
 
 @dataclass(frozen=True, slots=True)

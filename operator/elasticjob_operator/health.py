@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from elasticjob_operator.observed import Observed
 
 

@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.keys import ROOT, Keys, ParsedKey, job_prefix
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
@@ -39,7 +39,7 @@ def of_pod(obj: Object) -> JobKey | None:
 def labelled(obj: Object) -> JobKey | None:
     """The key of the job that a pod's labels name: anybody may set those."""
     labels = objects.labels_of(obj)
-    name, uid = labels.get(names.LABEL_JOB_NAME), labels.get(names.LABEL_JOB_UID)
+    name, uid = labels.get(constants.LABEL_JOB_NAME), labels.get(constants.LABEL_JOB_UID)
     return JobKey(objects.namespace_of(obj), name, uid) if name and uid else None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from elasticjob_api.records import Report
-from elasticjob_api.world import Member, Membership, State
+from elasticjob_api.rendezvous_state import Member, Membership, State
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.furthest import furthest
 from elasticjob_operator.policy.lost_nodes import LostNode, lost_nodes

@@ -3,8 +3,8 @@
 `metrics.py` gives the figures to Prometheus; `elasticjob run` needs none. No method may raise or wait.
 """
 
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.health import Standing
 from elasticjob_operator.jobkey import JobKey

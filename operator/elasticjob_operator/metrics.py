@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.goodput import Goodput
 from elasticjob_operator.health import Standing

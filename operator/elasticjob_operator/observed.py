@@ -6,8 +6,8 @@ from functools import cached_property
 
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import Report
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import JobStatus, RoundStatus
-from elasticjob_api.world import Member
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.outdated import outdated_pods

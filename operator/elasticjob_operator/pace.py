@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from elasticjob_api.records import Recovery
-from elasticjob_api.world import Cause, World
+from elasticjob_api.rendezvous_state import Cause, World
 from elasticjob_operator.view import View
 
 NO_FAULT = frozenset({Cause.FIRST, Cause.RESUMED})

@@ -8,7 +8,7 @@ came back through the watch.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from elasticjob_api.brief import brief_of
+from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.actions import (
     Action,

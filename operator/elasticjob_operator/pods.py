@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.fieldwise import all_but
 from elasticjob_operator.one_line import one_line
@@ -128,8 +128,8 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         version=objects.version_of(obj),
         slot=_slot(obj),
         prefix=_prefix(obj),
-        installation=str(_annotations(obj).get(names.ANNOTATION_INSTALLATION, "")),
-        template_hash=str(objects.labels_of(obj).get(names.LABEL_TEMPLATE_HASH, "")),
+        installation=str(_annotations(obj).get(constants.ANNOTATION_INSTALLATION, "")),
+        template_hash=str(objects.labels_of(obj).get(constants.LABEL_TEMPLATE_HASH, "")),
         agent_image=_agent_image(obj),
         phase=_phase(obj, ended),
         lingers=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
@@ -156,7 +156,7 @@ def _phase(obj: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
 
 
 def _slot(obj: Mapping[str, Any]) -> int | None:
-    text = str(objects.labels_of(obj).get(names.LABEL_SLOT, ""))
+    text = str(objects.labels_of(obj).get(constants.LABEL_SLOT, ""))
     return int(text) if text.isdecimal() else None
 
 
@@ -167,12 +167,12 @@ def _annotations(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 def _prefix(obj: Mapping[str, Any]) -> str:
     containers = (obj.get("spec") or {}).get("containers") or []
     variables = (variable for container in containers for variable in container.get("env") or [])
-    return next((str(v.get("value") or "") for v in variables if v.get("name") == names.ENV_PREFIX), "")
+    return next((str(v.get("value") or "") for v in variables if v.get("name") == constants.ENV_PREFIX), "")
 
 
 def _agent_image(obj: Mapping[str, Any]) -> str:
     """As the operator wrote it down; of a pod of an older version as its init container has it."""
-    if image := _annotations(obj).get(names.ANNOTATION_AGENT_IMAGE):
+    if image := _annotations(obj).get(constants.ANNOTATION_AGENT_IMAGE):
         return str(image)
     containers = (obj.get("spec") or {}).get("initContainers") or []
     return next((str(c.get("image") or "") for c in containers if c.get("name") == layout.INJECTOR), "")
@@ -186,7 +186,7 @@ def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any]) -> Mappin
 
 
 def _has_agent(container: Mapping[str, Any]) -> bool:
-    return any(variable.get("name") == names.ENV_PREFIX for variable in container.get("env") or [])
+    return any(variable.get("name") == constants.ENV_PREFIX for variable in container.get("env") or [])
 
 
 def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:

@@ -64,7 +64,7 @@ from elasticjob_operator.timestamps import to_rfc3339
 from elasticjob_operator.view import View
 
 REST_OF_A_NODE_S = 0.0004
-"""Of each node beyond `SMALL`. A turn costs some 0.06 ms a node, and each node of a round reports: they share turns."""
+"""Of each node beyond `SMALL`. A turn costs some 0.06 ms a node; the nodes of a round report: they share turns."""
 SMALL = 100
 """Nodes of a job whose turns need no rest: the next one is as soon as something changes."""
 MOST_REST_S = 2.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from elasticjob_api.records import Done, Failure, Gone, Node, Report, Slots
-from elasticjob_api.world import Member, Membership, State, World
+from elasticjob_api.rendezvous_state import Member, Membership, State, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from elasticjob_agent.multiprocessing import start_processes as start_processes
     from elasticjob_agent.multiprocessing.errors import record as record
     from elasticjob_agent.spawn import spawn as spawn
-    from elasticjob_api.names import ConditionType as ConditionType
-    from elasticjob_api.names import Phase as Phase
+    from elasticjob_api.constants import ConditionType as ConditionType
+    from elasticjob_api.constants import Phase as Phase
     from elasticjob_api.spec import JobSpec as JobSpec
     from elasticjob_api.status import JobStatus as JobStatus
 
 _WHERE = {
     "ALL_NAMESPACES": "elasticjob.cluster",
     "Cluster": "elasticjob.cluster",
-    "ConditionType": "elasticjob_api.names",
+    "ConditionType": "elasticjob_api.constants",
     "ElasticJob": "elasticjob.job",
     "ElasticJobError": "elasticjob.errors",
     "JobSpec": "elasticjob_api.spec",
     "JobStatus": "elasticjob_api.status",
     "LogLine": "elasticjob.logs",
-    "Phase": "elasticjob_api.names",
+    "Phase": "elasticjob_api.constants",
     "join_nodes": "elasticjob.nodes.launcher",
     "launch": "elasticjob_agent.launch",
     "launch_nodes": "elasticjob.nodes.launcher",

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from elasticjob.errors import AlreadyExists, ClusterError, CrdMissing, Forbidden, NotFound, Rejected, Unreachable
-from elasticjob_api import names
+from elasticjob_api import constants
 
 FIRST_ERROR = 400
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
@@ -35,7 +35,7 @@ def refusal(status: int, tried: str, body: bytes) -> ClusterError:
     if status == _UNAUTHORIZED:
         words, cure = "it does not know this user", "the token or certificate of the kubeconfig has ended: log in again"
     if kind is CrdMissing:
-        words = f"the cluster does not know {names.PLURAL}.{names.GROUP}"
+        words = f"the cluster does not know {constants.PLURAL}.{constants.GROUP}"
     return kind(f"cannot {tried}: {words}; {cure}")
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from elasticjob.answers import FIRST_ERROR, refusal
 from elasticjob.errors import MissingExtra, NoCluster, Unreachable
 from elasticjob.streams import Lines
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.nesting import read_json
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Cluster:
 
 def jobs_path(namespace: str, name: str = "") -> str:
     """Where jobs are: those of a namespace, of all of them, or one."""
-    return _within(f"/apis/{names.API_VERSION}", namespace, names.PLURAL, name)
+    return _within(f"/apis/{constants.API_VERSION}", namespace, constants.PLURAL, name)
 
 
 def pods_path(namespace: str, name: str = "") -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from elasticjob.errors import CannotHappen, ElasticJobError, JobFailed
-from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.status import JobStatus
 
 _ENDED = (Phase.SUCCEEDED, Phase.FAILED)

@@ -26,8 +26,8 @@ from elasticjob.logs import LogLine, Source, written
 from elasticjob.records import read_known
 from elasticjob.streams import Stop
 from elasticjob.watching import changes
+from elasticjob_api.constants import ANNOTATION_RESTART, ConditionType, Phase
 from elasticjob_api.job import trainer_container
-from elasticjob_api.names import ANNOTATION_RESTART, ConditionType, Phase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 

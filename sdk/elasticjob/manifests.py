@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob.errors import InvalidJob, MissingExtra
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import parse_job
 
@@ -34,7 +34,7 @@ def read_text(text: str, *, where: str = "the manifest") -> dict[str, Any]:
         said = " ".join(str(error).split())
         raise InvalidJob(f"{where}: is not YAML: {said}; check indentation, colons and quotes there") from error
     if len(documents) != 1:
-        raise InvalidJob(f"{where}: has {len(documents)} documents; it must be one {names.KIND}")
+        raise InvalidJob(f"{where}: has {len(documents)} documents; it must be one {constants.KIND}")
     return checked(documents[0], where=where)
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_api import keys, names, records
+from elasticjob_api import constants, keys, records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
-from elasticjob_api.world import State, World
+from elasticjob_api.rendezvous_state import State, World
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Endpoint, Put, Txn
 from tests.faults.fleet import Fleet
@@ -55,16 +55,16 @@ class Drill(Fleet):
         number = len(self.agents)
         environment = {
             **os.environ,
-            names.ENV_PREFIX: self.keys.prefix,
-            names.ENV_ENDPOINTS: way or self.endpoint,
-            names.ENV_SLOT: str(slot),
-            names.ENV_JOB: self.run_id,
-            names.ENV_POD_NAME: f"pod-{number}",
-            names.ENV_POD_UID: f"uid-{number}",
-            names.ENV_POD_IP: "127.0.0.1",
-            names.ENV_NODE_NAME: host,
-            names.ENV_NPROC: str(self.nproc),
-            names.ENV_TRACE: str(self.trace),
+            constants.ENV_PREFIX: self.keys.prefix,
+            constants.ENV_ENDPOINTS: way or self.endpoint,
+            constants.ENV_SLOT: str(slot),
+            constants.ENV_JOB: self.run_id,
+            constants.ENV_POD_NAME: f"pod-{number}",
+            constants.ENV_POD_UID: f"uid-{number}",
+            constants.ENV_POD_IP: "127.0.0.1",
+            constants.ENV_NODE_NAME: host,
+            constants.ENV_NPROC: str(self.nproc),
+            constants.ENV_TRACE: str(self.trace),
             "FLEET_AGENT": str(number),
         }
         line = [sys.executable, "-m", "elasticjob_agent.cli", "--pod", "--", *self._command(self.options)]

@@ -12,13 +12,13 @@ from pathlib import Path
 from elasticjob_agent.error_file import read_error_file
 from elasticjob_agent.progress import parse_progress
 from elasticjob_agent.rendezvous.link_hello import Hello, Seal, Side, decode, decode_challenge, encode, encode_challenge
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
-from elasticjob_api.link_key import decode_link_key, encode_link_key
+from elasticjob_api.link_secret import decode_link_key, encode_link_key
 from elasticjob_api.records import Done, Expected, Failure, Gone, GoneReason, Node, Progress, Report, Slots
-from elasticjob_api.terms import decode_terms
-from elasticjob_api.world import Member, State, World
+from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_api.runtime_config import decode_terms
 from elasticjob_operator.cluster.plausible import require_plausible, require_size
 
 _SEAL = Seal(b"k" * 32, Side.DIALS, "f" * 16)
@@ -67,7 +67,13 @@ def stored(data: bytes) -> None:
             continue
         assert records.decode(kind, records.encode(record)) == record
         _judge(record)
-    for reader in (world.decode_world, world.decode_membership, world.decode_closer, decode_terms, decode_link_key):
+    for reader in (
+        rendezvous_state.decode_world,
+        rendezvous_state.decode_membership,
+        rendezvous_state.decode_closer,
+        decode_terms,
+        decode_link_key,
+    ):
         try:
             record = reader(data)
         except RecordError:
@@ -105,7 +111,7 @@ TARGETS = {
         stored,
         (
             *(records.encode(record) for record in _RECORDS),
-            world.encode_world(_WORLD),
+            rendezvous_state.encode_world(_WORLD),
             encode_link_key(b"k" * 32),
             b"c/failures/1/0000.0",
         ),

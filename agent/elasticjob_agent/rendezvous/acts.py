@@ -19,7 +19,7 @@ from elasticjob_agent.rendezvous.txns import FailureIn, NodeAt
 from elasticjob_agent.trace import Trace
 from elasticjob_api import records
 from elasticjob_api.records import Node
-from elasticjob_api.world import Cause, World
+from elasticjob_api.rendezvous_state import Cause, World
 from elasticjob_etcd.protocol import Etcd, Txn, TxnResult
 
 _MOST_FAILURES = 24

@@ -7,7 +7,7 @@ round on the closer's own clock; a new closer waits anew. A requested restart do
 
 from elasticjob_agent.rendezvous.membership import Closing
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Cause, World
+from elasticjob_api.rendezvous_state import Cause, World
 
 _FREE = 1
 _MOST_DOUBLINGS = 60

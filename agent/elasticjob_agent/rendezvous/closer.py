@@ -19,9 +19,9 @@ from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import Identity, News
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_agent.trace import Trace
-from elasticjob_api.link_key import new_link_key
+from elasticjob_api.link_secret import new_link_key
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Etcd

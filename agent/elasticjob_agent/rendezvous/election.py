@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.standing import Standing
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Closer, Member, World, decode_closer
+from elasticjob_api.rendezvous_state import Closer, Member, World, decode_closer
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd, KeyValue
 

@@ -24,7 +24,7 @@ from elasticjob_agent.rendezvous.membership import LAST_CALL_S
 from elasticjob_agent.rendezvous.own_address import own_address
 from elasticjob_agent.supervisor.background import background
 from elasticjob_agent.trace import Trace
-from elasticjob_api import keys, names
+from elasticjob_api import constants, keys
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
@@ -63,7 +63,7 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            trace=Trace(os.environ.get(names.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
+            trace=Trace(os.environ.get(constants.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
             join_timeout_s=join_timeout_s,
         )
     )

@@ -32,7 +32,7 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.terms import Terms
+from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 

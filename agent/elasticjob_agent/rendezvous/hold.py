@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.view import View
 from elasticjob_api.records import Node, Slots
-from elasticjob_api.world import Member, Membership
+from elasticjob_api.rendezvous_state import Member, Membership
 
 LEAST_HOSTS = 2
 LEAST_PERCENT = 30

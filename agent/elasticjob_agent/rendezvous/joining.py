@@ -16,11 +16,11 @@ from elasticjob_agent.rendezvous.recall import outranks
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, decode_slots, parse_view
 from elasticjob_api import records
-from elasticjob_api.brief import Brief, brief_of
+from elasticjob_api.bootstrap import Brief, brief_of
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import Gone, GoneReason, Node, Slots
-from elasticjob_api.world import Member, State, World, decode_world
+from elasticjob_api.rendezvous_state import Member, State, World, decode_world
 from elasticjob_etcd.errors import Wiped
 from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 

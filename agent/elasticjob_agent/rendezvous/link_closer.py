@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.link_hello import PORTS, Address, Hello
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_agent.trace import Trace
-from elasticjob_api.world import Member, State
+from elasticjob_api.rendezvous_state import Member, State
 
 DIALS_AT_ONCE = 16
 _SPARE_FILES = 128

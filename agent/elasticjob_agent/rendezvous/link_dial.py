@@ -12,7 +12,7 @@ from elasticjob_agent.rendezvous import link_hello
 from elasticjob_agent.rendezvous.link import Heard
 from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello, Seal, Side
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 
 DIAL_S = 2.0
 """For the connection and the answer together."""

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.link import Heard
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 
 MOST_BYTES = 4096
 PORTS = range(1, 0x10000)

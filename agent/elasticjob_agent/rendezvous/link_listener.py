@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous import link_dial, link_hello
 from elasticjob_agent.rendezvous.link_hello import MOST_BYTES, Address, Hello, Seal, Side
 from elasticjob_agent.serving import stop_serving
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 
 HELLO_S = 2.0
 """A hello of ours takes some milliseconds: whoever dials waits for no longer either."""

@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.link_hello import Address, Hello, parse_address
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.world import Closer
+from elasticjob_api.rendezvous_state import Closer
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.protocol import Etcd
 

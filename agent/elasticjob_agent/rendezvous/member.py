@@ -24,9 +24,9 @@ from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, from_worker
-from elasticjob_api.link_key import decode_link_key
+from elasticjob_api.link_secret import decode_link_key
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Cause, World
+from elasticjob_api.rendezvous_state import Cause, World
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
 

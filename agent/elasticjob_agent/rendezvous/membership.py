@@ -11,7 +11,7 @@ from elasticjob_agent.rendezvous import ranks, sizes
 from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import IDLE, Slots
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 
 QUIET_S = 1.0
 """A round above the minimum closes so long after the last newcomer."""

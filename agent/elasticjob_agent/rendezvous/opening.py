@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from elasticjob_agent.rendezvous import sizes, verdict
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Cause, Member, World
+from elasticjob_api.rendezvous_state import Cause, Member, World
 
 
 @dataclass(frozen=True, slots=True)

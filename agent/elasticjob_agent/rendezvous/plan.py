@@ -13,8 +13,8 @@ from elasticjob_agent.rendezvous.hold import Hold
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.terms import Terms, terms_of
-from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.runtime_config import Terms, terms_of
 
 STOP_MARGIN_S = 10.0
 """Beyond the grace of the workers, until a node that is not ready counts as wedged."""

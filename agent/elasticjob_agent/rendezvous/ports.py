@@ -7,8 +7,8 @@ from typing import Protocol
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_api.terms import Terms
-from elasticjob_api.world import World
+from elasticjob_api.rendezvous_state import World
+from elasticjob_api.runtime_config import Terms
 
 
 class WorkersPort(Protocol):

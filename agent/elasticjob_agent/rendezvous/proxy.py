@@ -16,7 +16,7 @@ from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_agent.rendezvous.txns import FailureIn
 from elasticjob_api.records import Failure
-from elasticjob_api.terms import Terms
+from elasticjob_api.runtime_config import Terms
 
 Renew = Callable[[], int]
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.view import LiveNode, View
 from elasticjob_api.keys import SLOT_LIMIT
-from elasticjob_api.world import Member, World, from_run_lengths, run_lengths
+from elasticjob_api.rendezvous_state import Member, World, from_run_lengths, run_lengths
 
 NPROC_MARK = "x"
 ROLE_MARK = "*"

@@ -8,7 +8,7 @@ gone in the same store means that the job was deleted.
 from dataclasses import dataclass
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Membership, State, World, decode_world
+from elasticjob_api.rendezvous_state import Membership, State, World, decode_world
 from elasticjob_etcd.protocol import KeyValue
 
 NO_WORLD = 0

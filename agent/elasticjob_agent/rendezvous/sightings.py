@@ -10,7 +10,7 @@ from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.hold import HoldClock
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import View
-from elasticjob_api.world import Member, State
+from elasticjob_api.rendezvous_state import Member, State
 
 
 class Sightings:
@@ -19,7 +19,7 @@ class Sightings:
     def __init__(
         self, charges: ChargeClock | None = None, *, quiet_until_s: float = 0.0, shaken_until_s: float = 0.0
     ) -> None:
-        """`charges` is its node's, fed with the worlds from before it became the closer; see `Seen`, `HoldClock`."""
+        """`failure_ages` is its node's, fed with worlds from before it led; see `Seen`, `HoldClock`."""
         self._quiet_until_s = quiet_until_s
         self._world_was_seen = self._spec_was_seen = False
         self._charges = charges or ChargeClock()

@@ -13,8 +13,8 @@ from elasticjob_agent.rendezvous.plan import WriteWorld, plan, untold
 from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_agent.rendezvous.txns import First, Identity, News
 from elasticjob_agent.rendezvous.view import parse_view
-from elasticjob_api.link_key import new_link_key
-from elasticjob_api.world import World
+from elasticjob_api.link_secret import new_link_key
+from elasticjob_api.rendezvous_state import World
 from elasticjob_etcd.protocol import Etcd, KeyValue
 
 

@@ -16,8 +16,8 @@ from elasticjob_agent.rendezvous.recall import Recall
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.wipe import Kept
 from elasticjob_api.records import Node, Slots
-from elasticjob_api.terms import Terms, decode_terms
-from elasticjob_api.world import World
+from elasticjob_api.rendezvous_state import World
+from elasticjob_api.runtime_config import Terms, decode_terms
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.plan import SHORT_GRACE
 from elasticjob_agent.rendezvous.ranks import place_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import IDLE
-from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
 
 
 class Workers(Enum):

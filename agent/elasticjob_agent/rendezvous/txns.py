@@ -9,12 +9,12 @@ late never undoes a newer one. The else branch reads `P/c/ctl/`, so a loser lear
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
-from elasticjob_api.link_key import encode_link_key
+from elasticjob_api.link_secret import encode_link_key
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
-from elasticjob_api.terms import Terms, encode_terms
-from elasticjob_api.world import Closer, Member, Membership, State, World
+from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
+from elasticjob_api.runtime_config import Terms, encode_terms
 from elasticjob_etcd.protocol import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
 
 
@@ -213,7 +213,7 @@ class First:
 
 def elect(me: Identity, link: str, first: First | None = None) -> Txn:
     """Stand as closer; the first one wins. With the `first` world of a job, if there never was another."""
-    value = world.encode_closer(Closer(me.member, link))
+    value = rendezvous_state.encode_closer(Closer(me.member, link))
     fences, puts = ((), ()) if first is None else (first.fences(me.keys), first.puts(me.keys))
     closer = Put(me.keys.closer, value, me.lease)
     return Txn((absent(me.keys.closer), me.mine, *fences), (closer, *puts), (Get(me.keys.ctl, prefix=True),))
@@ -248,14 +248,14 @@ def write_world(
     ops: list[Op] = [_put_world(me.keys, next_world)]
     if next_world.state is State.ACTIVE:
         membership = Membership(next_world.round, next_world.members)
-        ops.append(Put(me.keys.members, world.encode_membership(membership)))
+        ops.append(Put(me.keys.members, rendezvous_state.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
     ops.extend(news.puts(me.keys))
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
 
 
 def _put_world(keys: Keys, next_world: World) -> Put:
-    return Put(keys.world, world.encode_world(next_world))
+    return Put(keys.world, rendezvous_state.encode_world(next_world))
 
 
 def _put_failures(me: Identity, failures: Sequence[FailureIn]) -> list[Op]:

@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.victims import speaks_of_a_peer
 from elasticjob_agent.rendezvous.view import FailureAt, View
 from elasticjob_api import exit_codes
 from elasticjob_api.records import Failure, FailureRule, GoneReason, Slots
-from elasticjob_api.world import Cause, Member
+from elasticjob_api.rendezvous_state import Cause, Member
 
 PORT_RETRIES = 5
 """Rounds in a row that a taken MASTER_PORT may cost without being charged."""

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey
-from elasticjob_api.link_key import decode_link_key
+from elasticjob_api.link_secret import decode_link_key
 from elasticjob_api.records import Done, Expected, Failure, Gone, Node, Slots
-from elasticjob_api.terms import Terms, decode_terms
-from elasticjob_api.world import Member, Membership, World
+from elasticjob_api.rendezvous_state import Member, Membership, World
+from elasticjob_api.runtime_config import Terms, decode_terms
 from elasticjob_etcd.protocol import KeyValue
 
 T = TypeVar("T")
@@ -174,8 +174,8 @@ _READERS: dict[str, Callable[[View, ParsedKey, KeyValue], None]] = {
     "expected": _single("expected", _record(Expected)),
     "terms": _single("terms", decode_terms),
     "link": _single("link_key", decode_link_key),
-    "world": _single("world", world.decode_world),
-    "members": _single("membership", world.decode_membership),
+    "world": _single("world", rendezvous_state.decode_world),
+    "members": _single("membership", rendezvous_state.decode_membership),
     "node": _put_node,
     "gone": _put_gone,
     "failure": _put_failure,

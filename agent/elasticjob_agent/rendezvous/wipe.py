@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records
 from elasticjob_api.records import Done, Node, Slots
-from elasticjob_api.world import World, encode_membership, encode_world
+from elasticjob_api.rendezvous_state import World, encode_membership, encode_world
 from elasticjob_etcd.protocol import Etcd, Op, Put, Txn, reads_of, unchanged
 
 

@@ -40,7 +40,7 @@ from elasticjob_agent.server.ranks import _RoleInstanceInfo
 from elasticjob_agent.server.records import RunResult, Worker, WorkerGroup, WorkerState
 from elasticjob_agent.server.spec import WorkerSpec
 from elasticjob_agent.utils import store as store_util
-from elasticjob_api import names
+from elasticjob_api import constants
 
 __all__ = [
     "DEFAULT_ROLE",
@@ -614,7 +614,7 @@ def _get_fq_hostname() -> str:
 
 def _own_address() -> str:
     """In a pod its address, since a pod's name need not resolve; else the name of this host."""
-    return os.environ.get(names.ENV_POD_IP) or _get_fq_hostname()
+    return os.environ.get(constants.ENV_POD_IP) or _get_fq_hostname()
 
 
 def _get_socket_with_port() -> socket.socket:

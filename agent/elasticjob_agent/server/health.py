@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from elasticjob_api.names import ENV_HEALTH_CHECK_PORT
+from elasticjob_api.constants import ENV_HEALTH_CHECK_PORT
 
 log = logging.getLogger(__name__)
 

@@ -33,13 +33,13 @@ from elasticjob_agent.server.spec import WorkerSpec
 from elasticjob_agent.server.wedged import KernelWatch, hangs_in_kernel
 from elasticjob_agent.server.worker_env import worker_environment
 from elasticjob_agent.supervisor import resolve_method
-from elasticjob_api import names
+from elasticjob_api import constants
 
 __all__ = ["LocalElasticAgent"]
 
 TORCHELASTIC_ENABLE_FILE_TIMER = "TORCHELASTIC_ENABLE_FILE_TIMER"
 TORCHELASTIC_TIMER_FILE = "TORCHELASTIC_TIMER_FILE"
-TORCHELASTIC_HEALTH_CHECK_PORT = names.ENV_HEALTH_CHECK_PORT
+TORCHELASTIC_HEALTH_CHECK_PORT = constants.ENV_HEALTH_CHECK_PORT
 TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"
 
 _NEWER = (

@@ -4,7 +4,7 @@ import argparse
 import time
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.connection import add_cluster_options, connect, get_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
@@ -49,7 +49,7 @@ def _show(jobs: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
         print((as_json if arguments.output == "json" else as_yaml)(whole), end="")
     elif arguments.output == "name":
         for job in jobs:
-            show(f"{names.PLURAL}.{names.GROUP}/{job['metadata']['name']}")
+            show(f"{constants.PLURAL}.{constants.GROUP}/{job['metadata']['name']}")
     elif not jobs:
         where = "any namespace" if arguments.all_namespaces else "this namespace; -A lists those of all"
         print(f"no jobs in {where}")

@@ -4,7 +4,7 @@ import argparse
 import importlib.metadata
 import platform
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.page import Page
 
@@ -17,7 +17,7 @@ def version() -> str:
 def _run(arguments: argparse.Namespace) -> int:
     text = f"elasticjob {version()}"
     if getattr(arguments, "long", False):
-        text += f"\nresource {names.PLURAL}.{names.API_VERSION}\npython {platform.python_version()}"
+        text += f"\nresource {constants.PLURAL}.{constants.API_VERSION}\npython {platform.python_version()}"
     print(text)
     return ExitCode.OK
 

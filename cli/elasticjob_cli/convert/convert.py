@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import parse_job
 from elasticjob_cli.convert import dlrover, pytorchjob, torchelastic
@@ -29,7 +29,7 @@ def convert_object(source: Any, where: str) -> Converted:
 
 
 def _unknown(group: str, source: Mapping[str, Any]) -> str:
-    if group == names.GROUP and source.get("kind") == names.KIND:
+    if group == constants.GROUP and source.get("kind") == constants.KIND:
         return "is an ElasticJob of ours already; kubectl apply -f it"
     known = ", ".join(f"{kind} of {of}" for of, kind in _KINDS)
     return f"{source.get('kind')} of {group or 'no group'} cannot be converted; known are {known}"

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.convert import launcher
 from elasticjob_cli.convert.fields import Fields
 from elasticjob_cli.convert.result import Kind
@@ -71,8 +71,10 @@ def unwrap_command(
     container = made["spec"]["containers"][index]
     path = f"containers[{index}]"
     container.setdefault("name", "trainer")
-    if container["name"].startswith(names.RESERVED_PREFIX):
-        where.note(f"{path}.name", Kind.CHANGED, f"{container['name']} is trainer: {names.RESERVED_PREFIX}* is ours")
+    if container["name"].startswith(constants.RESERVED_PREFIX):
+        where.note(
+            f"{path}.name", Kind.CHANGED, f"{container['name']} is trainer: {constants.RESERVED_PREFIX}* is ours"
+        )
         container["name"] = "trainer"
     if not container.get("image"):
         container["image"] = FILL_IN

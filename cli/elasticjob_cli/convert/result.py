@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 
 
 class Kind(StrEnum):
@@ -47,8 +47,8 @@ def manifest(metadata: Mapping[str, Any], spec: Mapping[str, Any], template: Map
     fields = {name: spec[name] for name in _ORDER if spec.get(name) is not None}
     rest = {name: value for name, value in spec.items() if name not in fields and value is not None}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
         "metadata": dict(metadata),
         "spec": {**fields, **rest, "template": dict(template)},
     }

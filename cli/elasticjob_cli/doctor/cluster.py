@@ -4,19 +4,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elasticjob.errors import AlreadyExists, ClusterError, CrdMissing, Forbidden, NotFound, Rejected
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
 from elasticjob_cli.doctor.schema import fields_of, own_fields
 from elasticjob_cli.views.text import duration, moment
 
-_CRD = f"{names.PLURAL}.{names.GROUP}"
+_CRD = f"{constants.PLURAL}.{constants.GROUP}"
 _CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_CRD}"
 _INSTALL = "elasticjob crd | kubectl apply --server-side -f -"
 _OLDEST_MINOR = 30
 """CEL over preserved fields, on which the rules of the CRD depend, is stable since."""
 _SKEW_S = 2.0
 _RIGHTS = (
-    (names.GROUP, names.PLURAL, "", ("get", "list", "watch", "create", "patch", "delete")),
+    (constants.GROUP, constants.PLURAL, "", ("get", "list", "watch", "create", "patch", "delete")),
     ("", "pods", "", ("get", "list")),
     ("", "pods", "log", ("get",)),
     ("", "events", "", ("list",)),
@@ -56,7 +56,7 @@ def check_crd(patient: Patient) -> Iterator[Finding]:
 def _served(patient: Patient) -> Iterator[Finding]:
     """Without the right to read CRDs, the list of resources tells whether it is there."""
     try:
-        patient.cluster.request("GET", f"/apis/{names.API_VERSION}", tried="list resources")
+        patient.cluster.request("GET", f"/apis/{constants.API_VERSION}", tried="list resources")
     except (CrdMissing, NotFound):
         yield fail("CRD", f"{_CRD} is not installed", f"have an administrator run: {_INSTALL}")
     else:
@@ -70,7 +70,7 @@ def _compared(found: Mapping[str, Any]) -> Finding:
         return warn("CRD", f"it is older than this program: it has no {shown}", _INSTALL)
     if theirs - ours:
         return warn("CRD", "it is newer than this program", "install the elasticjob of the operator's version")
-    return ok("CRD", f"{_CRD}/{names.VERSION}, of this version")
+    return ok("CRD", f"{_CRD}/{constants.VERSION}, of this version")
 
 
 def check_rights(patient: Patient) -> Iterator[Finding]:
@@ -105,7 +105,7 @@ def _may(patient: Patient, verb: str, what: Mapping[str, str]) -> bool:
 def check_creation(patient: Patient) -> Iterator[Finding]:
     """A job would be taken (dry run), and the API server's clock is as ours."""
     namespace = patient.cluster.namespace
-    path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}"
+    path = f"/apis/{constants.API_VERSION}/namespaces/{namespace}/{constants.PLURAL}"
     before_s = patient.now_s()
     try:
         made = patient.cluster.request("POST", path, tried="try a job", query={"dryRun": "All"}, body=_trial())
@@ -126,8 +126,8 @@ def check_creation(patient: Patient) -> Iterator[Finding]:
 def _trial() -> dict[str, Any]:
     container = {"name": "trainer", "image": "trial", "command": ["true"]}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
         "metadata": {"generateName": "doctor-", "name": "doctor-trial"},
         "spec": {"template": {"spec": {"containers": [container]}}},
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from elasticjob.errors import ClusterError, CrdMissing, Forbidden
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
 from elasticjob_cli.doctor.installation import waiting
 from elasticjob_cli.views.text import counted, cut, moment, one_line
@@ -40,10 +40,10 @@ def check_jobs(patient: Patient) -> Iterator[Finding]:
 
 def _jobs(patient: Patient) -> tuple[list[dict[str, Any]], str]:
     try:
-        found = patient.cluster.request("GET", f"/apis/{names.API_VERSION}/{names.PLURAL}", tried="list jobs")
+        found = patient.cluster.request("GET", f"/apis/{constants.API_VERSION}/{constants.PLURAL}", tried="list jobs")
     except Forbidden:
         namespace = patient.cluster.namespace
-        path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}"
+        path = f"/apis/{constants.API_VERSION}/namespaces/{namespace}/{constants.PLURAL}"
         return list(patient.cluster.request("GET", path, tried="list jobs").get("items") or ()), namespace
     return list(found.get("items") or ()), "all namespaces"
 
@@ -53,7 +53,7 @@ def _name(job: dict[str, Any]) -> str:
 
 
 def _is_unheard(job: dict[str, Any], now_s: float) -> bool:
-    foreign = (job.get("spec") or {}).get("managedBy") not in {None, names.MANAGED_BY}
+    foreign = (job.get("spec") or {}).get("managedBy") not in {None, constants.MANAGED_BY}
     created_s = moment(job["metadata"].get("creationTimestamp"))
     return not foreign and not job.get("status") and created_s is not None and now_s - created_s > _UNHEARD_S
 
@@ -67,7 +67,7 @@ def _trouble(job: dict[str, Any]) -> str:
 
 def _images(patient: Patient, where: str) -> Iterator[Finding]:
     path = "/api/v1/pods" if where == "all namespaces" else f"/api/v1/namespaces/{where}/pods"
-    query = {"labelSelector": names.LABEL_JOB_UID}
+    query = {"labelSelector": constants.LABEL_JOB_UID}
     try:
         pods = patient.cluster.request("GET", path, tried="list pods", query=query).get("items") or ()
     except ClusterError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.commands.crd import crd_text
 
 
@@ -17,9 +17,9 @@ def own_fields() -> frozenset[str]:
 def fields_of(crd: Mapping[str, Any]) -> frozenset[str]:
     """Of the version that this program speaks; none if the CRD does not have it."""
     versions = {each["name"]: each for each in crd["spec"]["versions"]}
-    if names.VERSION not in versions:
+    if constants.VERSION not in versions:
         return frozenset()
-    schema = versions[names.VERSION]["schema"]["openAPIV3Schema"]
+    schema = versions[constants.VERSION]["schema"]["openAPIV3Schema"]
     return frozenset(path for top in ("spec", "status") for path in _paths(schema["properties"].get(top, {}), top))
 
 

@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.local.environment import PodFacts, expand, resolve
 from elasticjob_cli.local.template import Json
 from elasticjob_cli.local.volumes import PathMap, Places, path_map, prepare, volume_folders
 
 _OF_A_SURROUNDING_POD = {
-    names.ENV_PREFIX,
-    names.ENV_ENDPOINTS,
-    names.ENV_SLOT,
-    names.ENV_JOB,
-    names.ENV_JOB_UID,
-    names.ENV_POD_NAME,
-    names.ENV_POD_UID,
-    names.ENV_POD_IP,
-    names.ENV_NODE_NAME,
-    names.ENV_NPROC,
-    names.ENV_LOG_DIR,
-    names.ENV_TERMINATION_LOG,
-    names.ENV_ROUND,
-    names.ENV_PROGRESS,
+    constants.ENV_PREFIX,
+    constants.ENV_ENDPOINTS,
+    constants.ENV_SLOT,
+    constants.ENV_JOB,
+    constants.ENV_JOB_UID,
+    constants.ENV_POD_NAME,
+    constants.ENV_POD_UID,
+    constants.ENV_POD_IP,
+    constants.ENV_NODE_NAME,
+    constants.ENV_NPROC,
+    constants.ENV_LOG_DIR,
+    constants.ENV_TERMINATION_LOG,
+    constants.ENV_ROUND,
+    constants.ENV_PROGRESS,
 }
 
 
@@ -112,7 +112,7 @@ def _environment(
 ) -> dict[str, str]:
     env = {name: value for name, value in host.environ.items() if name not in _OF_A_SURROUNDING_POD}
     env["HOSTNAME"] = str(facts.pod["spec"].get("hostname") or facts.pod["metadata"]["name"])
-    env[names.ENV_TERMINATION_LOG] = str(termination_log)
+    env[constants.ENV_TERMINATION_LOG] = str(termination_log)
     env |= {name: paths.rewrite(value) for name, value in own.items()}
     env["PATH"] = os.pathsep.join([str(host.bin), *filter(None, [env.get("PATH", os.defpath)])])
     return env

@@ -7,7 +7,7 @@ over and anything still stands in the way, everything is killed.
 
 import asyncio
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.local.interrupts import Interrupted, Interrupts, kill_everything
 from elasticjob_cli.local.rig import Rig
 from elasticjob_cli.local.view import RunView
@@ -43,4 +43,4 @@ async def stop(rig: Rig, view: RunView, code: int) -> None:
     await rig.cluster.patch_spec(Resource.JOB, metadata["namespace"], metadata["name"], {"suspend": True})
     await view.until(lambda: not view.live_pods(), at_most_s=_GRACE_S + _MARGIN_S)
     await rig.kubelet.stop(0.0)
-    await view.until(lambda: view.status.get("phase") == names.Phase.SUSPENDED, at_most_s=_STATUS_S)
+    await view.until(lambda: view.status.get("phase") == constants.Phase.SUSPENDED, at_most_s=_STATUS_S)

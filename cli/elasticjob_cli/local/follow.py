@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
@@ -24,7 +24,7 @@ from elasticjob_operator.cluster.protocol import Change, Object, Resource
 
 Say = Callable[[str, Tone], None]
 
-_GOOD = {names.EventReason.SUCCEEDED}
+_GOOD = {constants.EventReason.SUCCEEDED}
 
 
 async def follow_job(cluster: MemoryCluster, view: RunView) -> None:

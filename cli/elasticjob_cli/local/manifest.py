@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.errors import FieldFault, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
@@ -58,7 +58,7 @@ def read_manifest(path: Path) -> Manifest:
     """The one ElasticJob in the file; raises InvalidManifest with a line for every fault found."""
     document = _only_document(path, _text(path))
     if document is None:
-        raise InvalidManifest(f"{path}: the file is empty; it must hold one {names.KIND}")
+        raise InvalidManifest(f"{path}: the file is empty; it must hold one {constants.KIND}")
     check_size(str(path), document)
     if faults := list(_duplicates(document)):
         raise _invalid(path, document, faults)
@@ -96,8 +96,8 @@ def _only_document(path: Path, text: str) -> yaml.Node | None:
         raise InvalidManifest(f"{path}: is not YAML that can be read: it is nested too deeply") from error
     if len(documents) > 1:
         raise InvalidManifest(
-            f"{path}:{_line(documents[1])}: a second document begins here; `elasticjob run` takes one {names.KIND}: "
-            "move the others to files of their own"
+            f"{path}:{_line(documents[1])}: a second document begins here; `elasticjob run` takes one {constants.KIND}"
+            ": move the others to files of their own"
         )
     return documents[0] if documents else None
 

@@ -7,8 +7,8 @@ job's end. The run folder keeps everything.
 import re
 from collections import deque
 
+from elasticjob_api.constants import EventReason
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.names import EventReason
 
 _AGENT_S_END = re.compile(rb"elasticjob-agent: .* \(exit code (\d+)\)\s*")
 _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE, ExitCode.INTERNAL}

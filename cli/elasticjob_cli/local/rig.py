@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.errors import EtcdNotStarted
 from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
@@ -109,7 +109,11 @@ async def _start_etcd(stack: AsyncExitStack, folder: RunFolder, options: EtcdOpt
 
 def _host(folder: RunFolder, cwd: Path, environ: Mapping[str, str]) -> Host:
     return Host(
-        environ={names.ENV_LOG_LEVEL: _AGENT_LOG_LEVEL, names.ENV_TRACE: str(folder.trace.absolute()), **environ},
+        environ={
+            constants.ENV_LOG_LEVEL: _AGENT_LOG_LEVEL,
+            constants.ENV_TRACE: str(folder.trace.absolute()),
+            **environ,
+        },
         bin=Path(sys.executable).parent,
         cwd=cwd,
         pods=folder.pods.absolute(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.local.view import RunView, Worker
 from elasticjob_cli.views.advice import command_cure
 
@@ -105,12 +105,12 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
         ]
     )
     lines = [f"{status.get('phase') or 'Pending'}: {counts}"]
-    if status.get("phase") == names.Phase.FAILED:
+    if status.get("phase") == constants.Phase.FAILED:
         lines.append(f"why: {status.get('reason')}: {_what_follows(status)}")
     if failure := status.get("lastFailure"):
         kind = "root cause" if _speaks_of(failure, status) else "last failure"
         lines.append(f"{kind}: {describe_failure(failure)}")
-        if status.get("phase") == names.Phase.FAILED:
+        if status.get("phase") == constants.Phase.FAILED:
             lines.append(f"its log: {logs / str(failure['podName'])}")
             if cure := command_cure(view.job.get("spec") or {}, status):
                 lines.append(f"cure: {cure}")
@@ -120,7 +120,7 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
 def _speaks_of(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Return whether the job failed by this failure; the last failure may have cost a restart only."""
     cause = f"rank {failure.get('rank')} on {failure.get('podName')} "
-    return status.get("phase") == names.Phase.FAILED and str(status.get("message", "")).startswith(cause)
+    return status.get("phase") == constants.Phase.FAILED and str(status.get("message", "")).startswith(cause)
 
 
 def _what_follows(status: Mapping[str, Any]) -> str:

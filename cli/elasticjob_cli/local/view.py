@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.records import Report, WorkerReport, WorkerState
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
@@ -51,7 +51,7 @@ class RunView:
     @property
     def finished(self) -> bool:
         """The job has come to its end."""
-        return self.status.get("phase") in {names.Phase.SUCCEEDED, names.Phase.FAILED}
+        return self.status.get("phase") in {constants.Phase.SUCCEEDED, constants.Phase.FAILED}
 
     @property
     def percentage(self) -> int:
@@ -79,7 +79,7 @@ class RunView:
 
     def pod_in_slot(self, slot: int) -> Object | None:
         """The running pod of a slot; of several the youngest."""
-        label = {names.LABEL_SLOT: str(slot)}
+        label = {constants.LABEL_SLOT: str(slot)}
         running = [p for p in self.live_pods() if objects.matches(p, label) and objects.pod_phase(p) == "Running"]
         return next((pod for pod in reversed(running) if not objects.is_terminating(pod)), None)
 

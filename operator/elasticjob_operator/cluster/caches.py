@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from elasticjob_api.names import Phase
+from elasticjob_api.constants import Phase
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent

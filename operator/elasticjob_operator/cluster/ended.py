@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from elasticjob_api import codec, names, rules
+from elasticjob_api import codec, constants, validation
+from elasticjob_api.constants import ConditionType
 from elasticjob_api.job_size import size_of
-from elasticjob_api.names import ConditionType
 from elasticjob_api.spec import JobSpec
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
@@ -27,7 +27,7 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     status = job.get("status")
     if not isinstance(status, dict):
         return False
-    if status.get("selector") not in {None, "", f"{names.LABEL_JOB_UID}={objects.uid_of(job)}"}:
+    if status.get("selector") not in {None, "", f"{constants.LABEL_JOB_UID}={objects.uid_of(job)}"}:
         return False
     given = status.get("conditions")
     found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
@@ -75,7 +75,7 @@ def _remains(trainer: Mapping[str, Any]) -> Object:
     resources = trainer.get("resources")
     limits = resources.get("limits") if isinstance(resources, dict) else None
     given = limits.items() if isinstance(limits, dict) else ()
-    gpus = [(name, count) for name, count in given if rules.is_gpu(name) and size_of(count).memory <= _MOST]
+    gpus = [(name, count) for name, count in given if validation.is_gpu(name) and size_of(count).memory <= _MOST]
     command = ["-"] if trainer.get("command") else []
     kept = {"name": trainer.get("name"), "command": command, "resources": {"limits": dict(gpus[:_MOST_LIMITS])}}
     return {name: value for name, value in kept.items() if size_of(value).memory <= _MOST}

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
 from elasticjob_api.records import Report, WorkerReport
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.cluster.log_limit import LogLimit, printable
 from elasticjob_operator.cluster.plausible import BYTES_LIMIT, require_plausible, require_report, require_size
@@ -35,8 +35,8 @@ _NAMED = 8
 _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
     "spec": lambda data: records.decode(records.Slots, data),
     "expected": lambda data: records.decode(records.Expected, data),
-    "world": world.decode_world,
-    "members": world.decode_membership,
+    "world": rendezvous_state.decode_world,
+    "members": rendezvous_state.decode_membership,
     "node": lambda data: records.decode(records.Node, data),
     "failure": lambda data: records.decode(records.Failure, data),
     "done": lambda data: records.decode(records.Done, data),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_operator.cluster.protocol import Resource
 
 
@@ -18,7 +18,7 @@ class Kind:
 
 
 KINDS = {
-    Resource.JOB: Kind(f"/apis/{names.API_VERSION}", names.API_VERSION, names.KIND),
+    Resource.JOB: Kind(f"/apis/{constants.API_VERSION}", constants.API_VERSION, constants.KIND),
     Resource.POD: Kind("/api/v1", "v1", "Pod"),
     Resource.SERVICE: Kind("/api/v1", "v1", "Service"),
     Resource.EVENT: Kind("/api/v1", "v1", "Event"),
@@ -34,7 +34,7 @@ KINDS = {
 
 def selected(resource: Resource, query: Mapping[str, str]) -> Mapping[str, str]:
     """The query of a list or a watch: of pods only those of jobs."""
-    return {**query, "labelSelector": names.LABEL_JOB_UID} if resource is Resource.POD else query
+    return {**query, "labelSelector": constants.LABEL_JOB_UID} if resource is Resource.POD else query
 
 
 def path_of(resource: Resource, namespace: str, name: str = "") -> str:

@@ -20,7 +20,7 @@ import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.config import incluster_config
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_operator.cluster import objects, owned
 from elasticjob_operator.cluster.answers import drop_unread, lines_of, read_answer
 from elasticjob_operator.cluster.feed import SETTLE_S, Feed
@@ -339,9 +339,11 @@ class KubeCluster:
         await self._lists.require_one()
         # kubectl and the SDK look here: they must find the resource, not only be served it.
         groups = (await self._call("GET", "/apis"))["groups"]
-        resources = (await self._call("GET", f"/apis/{names.API_VERSION}"))["resources"]
-        if not any(g["name"] == names.GROUP for g in groups) or not any(r["name"] == names.PLURAL for r in resources):
-            raise ClusterError(f"the API server serves {names.PLURAL}.{names.GROUP}, but does not show it yet")
+        resources = (await self._call("GET", f"/apis/{constants.API_VERSION}"))["resources"]
+        if not any(g["name"] == constants.GROUP for g in groups) or not any(
+            r["name"] == constants.PLURAL for r in resources
+        ):
+            raise ClusterError(f"the API server serves {constants.PLURAL}.{constants.GROUP}, but does not show it yet")
 
     async def _list(self, resource: Resource, outcome: Outcome) -> AsyncGenerator[Object, None]:
         """All there is, cut down to what is kept."""
@@ -361,7 +363,7 @@ class KubeCluster:
             async with self._room.of(None), self._asked("GET", path, query=selected(resource, query)) as answer:
                 return await read_answer(answer, f"GET {path}", most)
         except NotServed as error:
-            crd = f"{names.PLURAL}.{names.GROUP}"
+            crd = f"{constants.PLURAL}.{constants.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
     async def _call(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> Object:

@@ -15,7 +15,7 @@ from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT
 from elasticjob_api.records import Failure, Report, Slots
-from elasticjob_api.world import World, from_run_lengths
+from elasticjob_api.rendezvous_state import World, from_run_lengths
 from elasticjob_operator.policy.footprint import REDUCED, report_bytes
 
 BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from sys import intern
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job_size import size_of
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.ended import FINAL, has_ended, remains
@@ -32,7 +32,7 @@ MOST_STATUS, _MOST_STATUS_VALUES, _MOST_CONDITIONS = 8 << 20, 200_000, 32
 """Bytes of memory, and values: an operator writes 128 KiB of text about the nodes, and numbers of workers are short."""
 _STATUS = ("phase", "reason", "message", "startTime")
 _CONDITION = ("type", "status", "reason", "message")
-_ANNOTATIONS = (names.ANNOTATION_AGENT_IMAGE, names.ANNOTATION_INSTALLATION)
+_ANNOTATIONS = (constants.ANNOTATION_AGENT_IMAGE, constants.ANNOTATION_INSTALLATION)
 _TOLD = frozenset({"type", "status", "phase", "reason", "name", "image", "value", *_ANNOTATIONS})
 """Fields with few different values, each of which is held once."""
 
@@ -57,8 +57,8 @@ def _is_short(value: Any) -> bool:
 def _slim_job(job: Object) -> Object:
     metadata = objects.metadata(job)
     kept = _part(metadata, _JOB_METADATA)
-    if restart := str((metadata.get("annotations") or {}).get(names.ANNOTATION_RESTART) or ""):
-        kept["annotations"] = {names.ANNOTATION_RESTART: restart}
+    if restart := str((metadata.get("annotations") or {}).get(constants.ANNOTATION_RESTART) or ""):
+        kept["annotations"] = {constants.ANNOTATION_RESTART: restart}
     if objects.ORPHAN_FINALIZER in (metadata.get("finalizers") or []):
         kept["finalizers"] = [objects.ORPHAN_FINALIZER]
     slimmed = {**_part(job, ("apiVersion", "kind", "spec", "status")), "metadata": kept}
@@ -118,7 +118,9 @@ def _annotations(pod: Object) -> Object:
 def _container(container: Mapping[str, Any]) -> Object:
     """Its name, and the agent's prefix if it is the one with the agent."""
     env = [
-        _part(each, ("name", "value")) for each in container.get("env") or [] if each.get("name") == names.ENV_PREFIX
+        _part(each, ("name", "value"))
+        for each in container.get("env") or []
+        if each.get("name") == constants.ENV_PREFIX
     ]
     return {**_part(container, ("name",)), **({"env": env} if env else {})}
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from elasticjob_api.names import ConditionType, FailedReason, Phase
+from elasticjob_api.constants import ConditionType, FailedReason, Phase
+from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_api.status import Condition
-from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.one_line import one_line
 from elasticjob_operator.policy import unknown_fields

@@ -8,10 +8,10 @@ round is smaller than minReplicas now.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.names import FailedReason
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause, State
 from elasticjob_operator.policy.failure import JobFailure
 from elasticjob_operator.policy.words import nodes
 from elasticjob_operator.timestamps import from_rfc3339

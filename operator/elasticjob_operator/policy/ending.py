@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.constants import EventReason
 from elasticjob_operator.event import Event
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.replacement import Fate

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from elasticjob_api.names import ConditionType, EventReason
+from elasticjob_api.constants import ConditionType, EventReason
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.event import Event
 from elasticjob_operator.policy import loss

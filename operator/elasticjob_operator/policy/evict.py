@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.pods import Pod
 from elasticjob_operator.policy.ending import how_it_ended

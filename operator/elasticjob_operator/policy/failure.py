@@ -6,8 +6,8 @@ a colon, a sentence.
 
 from dataclasses import dataclass
 
-from elasticjob_api.names import FailedReason
-from elasticjob_api.world import Cause, World
+from elasticjob_api.constants import FailedReason
+from elasticjob_api.rendezvous_state import Cause, World
 
 _BY_CAUSE = {
     Cause.MAX_RESTARTS: FailedReason.MAX_RESTARTS,

@@ -5,7 +5,7 @@ Both are empty for a job with which nothing is wrong. Programs read the conditio
 
 from collections.abc import Iterable
 
-from elasticjob_api.names import ConditionType, FailedReason
+from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.status import Condition
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import STARTING, SUSPENDING

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from elasticjob_api.rendezvous_state import Member, World, from_run_lengths
 from elasticjob_api.status import RoundStatus
-from elasticjob_api.world import Member, World, from_run_lengths
 from elasticjob_operator.timestamps import to_rfc3339_ms
 from elasticjob_operator.view import View
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from enum import Enum, StrEnum
 from typing import Any
 
-from elasticjob_api import names
-from elasticjob_api.names import EventReason
+from elasticjob_api import constants
+from elasticjob_api.constants import EventReason
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.event import Event
@@ -36,7 +36,7 @@ class LeftAloneReason(StrEnum):
 
 def is_managed(obj: Object, manager_name: str = "") -> bool:
     """`spec.managedBy` names the operator or, by `manager_name`, this installation of it."""
-    managers = {None, "", names.MANAGED_BY, manager_name or names.MANAGED_BY}
+    managers = {None, "", constants.MANAGED_BY, manager_name or constants.MANAGED_BY}
     return (obj.get("spec") or {}).get("managedBy") in managers
 
 
@@ -44,7 +44,7 @@ def installation_of(obj: Object) -> str:
     """The installation that the job's status names; empty where none does."""
     status: dict[str, Any] = obj.get("status") or {}
     selector = status.get("selector") or ""
-    of_this_object = selector in {"", f"{names.LABEL_JOB_UID}={objects.uid_of(obj)}"}
+    of_this_object = selector in {"", f"{constants.LABEL_JOB_UID}={objects.uid_of(obj)}"}
     return str(status.get(FIELD) or "") if of_this_object else ""
 
 

@@ -26,8 +26,8 @@ class Share:
     def refusal(self, namespace: str) -> str:
         """Why nothing more is kept of this namespace, and what to do about it."""
         return (
-            f"is more than the operator keeps of namespace {namespace}, {self.kept >> 20} MiB of {self.whole >> 20}:"
-            " delete jobs there, make their specs smaller, or give the operator more (--jobs-memory)"
+            f"is more than the operator keeps of namespace {namespace}, {self.kept >> 20} MiB of {self.whole >> 20}"
+            ": delete jobs there, make their specs smaller, or give the operator more (--jobs-memory)"
         )
 
 

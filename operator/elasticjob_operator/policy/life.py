@@ -9,7 +9,7 @@ Pods of an operator that set no label count as made from the template of today: 
 
 from collections.abc import Iterable
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.constants import EventReason
 from elasticjob_operator.event import Event
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.pods import Pod

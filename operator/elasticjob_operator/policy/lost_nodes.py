@@ -6,7 +6,7 @@ A member is lost if it has no key, or proof against it, and has neither left nor
 from dataclasses import dataclass
 
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.world import Member, Membership
+from elasticjob_api.rendezvous_state import Member, Membership
 from elasticjob_operator.view import View
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from elasticjob_api import codec
 from elasticjob_api.job import nproc_per_node
+from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_api.status import NodeStatus
-from elasticjob_api.world import Member, State, World
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.standing import Owner
 from elasticjob_operator.policy.worker_states import alike, letters, settled

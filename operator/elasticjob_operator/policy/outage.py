@@ -6,7 +6,7 @@ world in etcd follows when it can be written again. Everything that depends on r
 
 from dataclasses import replace
 
-from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import SUSPENDING, Judgement, holds

@@ -6,7 +6,7 @@ when one of these has changed. A requested restart (the job's annotation) is onl
 
 from collections.abc import Mapping
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import FailureRule, SlotOwner, Slots
 from elasticjob_api.spec import JobSpec
@@ -46,7 +46,7 @@ def spec_record(
         stop_grace_s=spec.graceful_shutdown.seconds,
         stop_signal=spec.graceful_shutdown.signal,
         report_period_s=spec.agent.report_period_s,
-        restart_id=job.metadata.annotations.get(names.ANNOTATION_RESTART, ""),
+        restart_id=job.metadata.annotations.get(constants.ANNOTATION_RESTART, ""),
         suspended=suspended,
         replacements=before.replacements + counted,
         first_round=before.first_round,

@@ -7,10 +7,10 @@ but for the pods that are still there.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from elasticjob_api import names
-from elasticjob_api.names import ConditionType
+from elasticjob_api import constants
+from elasticjob_api.constants import ConditionType
+from elasticjob_api.rendezvous_state import from_run_lengths
 from elasticjob_api.status import Condition, JobStatus, NodeStatus
-from elasticjob_api.world import from_run_lengths
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import Judgement, conditions, holds, judge, phase
 from elasticjob_operator.policy.headline import MESSAGE_LIMIT, headline
@@ -89,7 +89,7 @@ def _with_pods(status: JobStatus, seen: Observed) -> JobStatus:
         replicas=sum(pod.live for pod in pods),
         terminating_replicas=sum(pod.terminating for pod in pods),
         desired_replicas=wanted,
-        selector=f"{names.LABEL_JOB_UID}={seen.job.metadata.uid}",
+        selector=f"{constants.LABEL_JOB_UID}={seen.job.metadata.uid}",
     )
 
 

@@ -7,7 +7,7 @@ life before is judged. None of them is ever made from a final world.
 from dataclasses import replace
 
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Cause, State, World
+from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_operator.policy.failure import JobFailure
 from elasticjob_operator.view import View
 

@@ -1,7 +1,7 @@
 """When a status expires that nothing confirms any more: two report periods after etcd has stopped answering."""
 
+from elasticjob_api.constants import ConditionType
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.names import ConditionType
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.timestamps import from_rfc3339
 

@@ -6,7 +6,7 @@ of its pods would stop the training on all of them.
 
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.spec import DisruptionBudget
 from elasticjob_operator.render.pod import job_labels, owner_reference
@@ -27,7 +27,7 @@ def render_budget(job: ElasticJob) -> dict[str, Any]:
     }
     spec = {
         "minAvailable": job.spec.lowest,
-        "selector": {"matchLabels": {names.LABEL_JOB_UID: job.metadata.uid}},
+        "selector": {"matchLabels": {constants.LABEL_JOB_UID: job.metadata.uid}},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}

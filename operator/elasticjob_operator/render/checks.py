@@ -6,7 +6,7 @@ Better a sentence in the status than a pod that two sides have written.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render import layout
@@ -33,8 +33,8 @@ def _faults(job: ElasticJob) -> Iterator[str]:
 
 
 def _reserved(path: str, name: Any) -> Iterator[str]:
-    if str(name or "").startswith(names.RESERVED_PREFIX):
-        yield f"{path}: names that begin with {names.RESERVED_PREFIX} are the operator's; rename {name}"
+    if str(name or "").startswith(constants.RESERVED_PREFIX):
+        yield f"{path}: names that begin with {constants.RESERVED_PREFIX} are the operator's; rename {name}"
 
 
 def _trainer_faults(path: str, container: Mapping[str, Any]) -> Iterator[str]:

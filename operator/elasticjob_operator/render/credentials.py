@@ -6,7 +6,7 @@ name. So a job that was made again never meets the one of its predecessor, nor o
 
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob
 from elasticjob_operator.render import layout
 from elasticjob_operator.settings import Settings
@@ -21,8 +21,13 @@ def secret_name(job: ElasticJob) -> str:
 
 def render_secret(job: ElasticJob) -> dict[str, Any]:
     """The Secret without its contents."""
-    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": job.metadata.name, "uid": job.metadata.uid}
-    labels = {names.LABEL_JOB_NAME: job.metadata.name, names.LABEL_JOB_UID: job.metadata.uid}
+    owner = {
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+    }
+    labels = {constants.LABEL_JOB_NAME: job.metadata.name, constants.LABEL_JOB_UID: job.metadata.uid}
     metadata = {
         "name": secret_name(job),
         "namespace": job.metadata.namespace,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_api import names
-from elasticjob_api.brief import Brief, encode_brief
+from elasticjob_api import constants
+from elasticjob_api.bootstrap import Brief, encode_brief
 from elasticjob_api.job import ElasticJob, nproc_per_node
 from elasticjob_api.keys import job_prefix
 from elasticjob_operator.render import layout
@@ -13,10 +13,10 @@ from elasticjob_operator.settings import Settings
 Env = dict[str, Any]
 
 _FIELDS = {
-    names.ENV_POD_NAME: "metadata.name",
-    names.ENV_POD_UID: "metadata.uid",
-    names.ENV_POD_IP: "status.podIP",
-    names.ENV_NODE_NAME: "spec.nodeName",
+    constants.ENV_POD_NAME: "metadata.name",
+    constants.ENV_POD_UID: "metadata.uid",
+    constants.ENV_POD_IP: "status.podIP",
+    constants.ENV_NODE_NAME: "spec.nodeName",
 }
 
 
@@ -27,7 +27,7 @@ def environment(
     own = list(container.get("env") or [])
     literals = _literals(job, container, slot, settings)
     if brief is not None:
-        literals[names.ENV_SPEC] = encode_brief(brief)
+        literals[constants.ENV_SPEC] = encode_brief(brief)
     ours = [{"name": name, "value": value} for name, value in literals.items()]
     fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FIELDS.items()]
     return own + ours + fields
@@ -36,22 +36,22 @@ def environment(
 def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings: Settings) -> dict[str, str]:
     meta, nproc = job.metadata, nproc_per_node(job.spec)
     values = {
-        names.ENV_PREFIX: job_prefix(
+        constants.ENV_PREFIX: job_prefix(
             cluster=settings.cluster_id, namespace=meta.namespace, name=meta.name, uid=meta.uid
         ),
-        names.ENV_ENDPOINTS: ",".join(settings.etcd_endpoints),
-        names.ENV_SLOT: str(slot),
-        names.ENV_JOB: meta.name,
-        names.ENV_JOB_UID: meta.uid,
-        names.ENV_NPROC: str(nproc),
-        names.ENV_JOIN_TIMEOUT: f"{job.spec.rendezvous.join_timeout_s:.12g}",
-        names.ENV_LOG_DIR: layout.LOG_DIR,
-        names.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or layout.TERMINATION_LOG),
+        constants.ENV_ENDPOINTS: ",".join(settings.etcd_endpoints),
+        constants.ENV_SLOT: str(slot),
+        constants.ENV_JOB: meta.name,
+        constants.ENV_JOB_UID: meta.uid,
+        constants.ENV_NPROC: str(nproc),
+        constants.ENV_JOIN_TIMEOUT: f"{job.spec.rendezvous.join_timeout_s:.12g}",
+        constants.ENV_LOG_DIR: layout.LOG_DIR,
+        constants.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or layout.TERMINATION_LOG),
     }
     if settings.etcd_tls:
-        values[names.ENV_ETCD_TLS] = layout.CREDENTIALS_DIR
+        values[constants.ENV_ETCD_TLS] = layout.CREDENTIALS_DIR
     if job.spec.agent.interface:
-        values[names.ENV_INTERFACE] = job.spec.agent.interface
+        values[constants.ENV_INTERFACE] = job.spec.agent.interface
         values |= {name: job.spec.agent.interface for name in layout.INTERFACES if not _sets(container, name)}
     if nproc > 1 and not _sets(container, layout.OMP_NUM_THREADS):
         values[layout.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core

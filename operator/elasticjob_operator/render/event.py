@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.protocol import Object
 from elasticjob_operator.event import Event
@@ -19,8 +19,8 @@ def render_event(job: Object, event: Event, *, first_s: float, last_s: float, co
     """Return the event; a repeated one is the same object with a higher count, as kubectl shows it."""
     namespace = objects.namespace_of(job)
     about = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
         "name": objects.name_of(job),
         "namespace": namespace,
         "uid": objects.uid_of(job),

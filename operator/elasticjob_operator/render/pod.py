@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elasticjob_api import names
-from elasticjob_api.brief import Brief
+from elasticjob_api import constants
+from elasticjob_api.bootstrap import Brief
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.render import layout
@@ -78,8 +78,8 @@ def _pull_secrets(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]
 def owner_reference(job: ElasticJob) -> dict[str, Any]:
     """Ties an object's life to the job's."""
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
         "name": job.metadata.name,
         "uid": job.metadata.uid,
         "controller": True,
@@ -89,13 +89,13 @@ def owner_reference(job: ElasticJob) -> dict[str, Any]:
 
 def job_labels(job: ElasticJob) -> dict[str, str]:
     """Labels of everything that belongs to the job."""
-    return {names.LABEL_JOB_NAME: job.metadata.name, names.LABEL_JOB_UID: job.metadata.uid}
+    return {constants.LABEL_JOB_NAME: job.metadata.name, constants.LABEL_JOB_UID: job.metadata.uid}
 
 
 def _metadata(
     job: ElasticJob, given: dict[str, Any], revision: Revision, settings: Settings, *, slot: int, name: str
 ) -> dict[str, Any]:
-    of_pod = {names.LABEL_SLOT: str(slot), names.LABEL_TEMPLATE_HASH: revision.template_hash}
+    of_pod = {constants.LABEL_SLOT: str(slot), constants.LABEL_TEMPLATE_HASH: revision.template_hash}
     labels = {**(given.get("labels") or {}), **job_labels(job), **of_pod}
     ours: dict[str, Any] = {"name": name, "namespace": job.metadata.namespace, "labels": labels}
     # As Kubernetes' own controllers: of a template's metadata only labels and annotations are for its pods.
@@ -107,8 +107,8 @@ def _metadata(
 def _annotations(revision: Revision, settings: Settings) -> dict[str, str]:
     """What a later look must know of the pod, and nothing else of it shows."""
     ours = {
-        names.ANNOTATION_AGENT_IMAGE: revision.agent_image,
-        names.ANNOTATION_INSTALLATION: settings.installation,
+        constants.ANNOTATION_AGENT_IMAGE: revision.agent_image,
+        constants.ANNOTATION_INSTALLATION: settings.installation,
     }
     return {name: value for name, value in ours.items() if value}
 

@@ -6,7 +6,7 @@ A body of ten kilobytes of JSON is some thirty in memory. A plan for ten thousan
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_api.brief import Brief
+from elasticjob_api.bootstrap import Brief
 from elasticjob_api.job import ElasticJob
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.revision import Revision

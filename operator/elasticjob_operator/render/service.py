@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob
 from elasticjob_operator.render.pod import job_labels, owner_reference
 
@@ -15,6 +15,6 @@ def render_service(job: ElasticJob) -> dict[str, Any]:
         "labels": job_labels(job),
         "ownerReferences": [owner_reference(job)],
     }
-    selector = {names.LABEL_JOB_UID: job.metadata.uid}
+    selector = {constants.LABEL_JOB_UID: job.metadata.uid}
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

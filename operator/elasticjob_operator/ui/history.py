@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import State, World, from_run_lengths
+from elasticjob_api.rendezvous_state import State, World, from_run_lengths
 
 KEPT = 200
 

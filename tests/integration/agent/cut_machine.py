@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from tests.faults.cable import HERE, THERE, Cable, cable
 from tests.faults.drill import Drill, drill
 from tests.faults.etcds import own_etcd

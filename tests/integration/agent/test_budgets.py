@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.drill import drill
 from tests.faults.waiting import eventually

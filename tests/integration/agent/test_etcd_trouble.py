@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from tests.faults.drill import Drill, drill
 from tests.faults.etcds import OwnEtcd, own_etcd, three_etcds
 from tests.faults.proxy import proxy

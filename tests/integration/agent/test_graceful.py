@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.drill import Drill, drill
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.cable import in_own_network
 from tests.faults.drill import Drill, drill

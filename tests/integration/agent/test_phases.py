@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_agent.rendezvous.view import View
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.drill import Drill, drill
 from tests.faults.proxy import proxy

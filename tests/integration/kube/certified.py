@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_etcd import tether
 from tests.faults.apiserver import ROOT, ApiServer
 from tests.faults.secured import SecuredEtcd
@@ -132,10 +132,10 @@ class Pods:
         name, [container] = pod["metadata"]["name"], pod["spec"]["containers"]
         self.mount(pod)
         env = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-        env[names.ENV_ETCD_TLS] = str(self._folder(pod))
+        env[constants.ENV_ETCD_TLS] = str(self._folder(pod))
         fields = {"POD_NAME": name, "POD_UID": pod["metadata"]["uid"], "POD_IP": "127.0.0.1", "NODE_NAME": name}
         env |= {f"ELASTICJOB_{field}": value for field, value in fields.items()}
-        env |= {names.ENV_LOG_DIR: str(self._rig.folder / name), names.ENV_TERMINATION_LOG: os.devnull}
+        env |= {constants.ENV_LOG_DIR: str(self._rig.folder / name), constants.ENV_TERMINATION_LOG: os.devnull}
         tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), sys.executable]
         command = [*tied, "-m", "elasticjob_agent.cli", *container["command"][1:]]
         with self.log(name).open("wb") as log:

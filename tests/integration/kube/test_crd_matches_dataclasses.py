@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.codec import json_name
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
@@ -166,4 +166,4 @@ def test_every_field_has_a_description() -> None:
 def test_the_names_of_the_resource_are_those_of_the_contract() -> None:
     spec = CRD["spec"]
     said = (spec["group"], spec["versions"][0]["name"], spec["names"]["kind"], spec["names"]["plural"])
-    assert said == (names.GROUP, names.VERSION, names.KIND, names.PLURAL)
+    assert said == (constants.GROUP, constants.VERSION, constants.KIND, constants.PLURAL)

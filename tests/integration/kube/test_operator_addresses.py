@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from elasticjob_api.world import decode_world
+from elasticjob_api.rendezvous_state import decode_world
 from tests.integration.kube.jobs import QUICK
 from tests.integration.kube.rig import Rig
 

@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 import pytest
 
-from elasticjob_api.world import State, decode_world
+from elasticjob_api.rendezvous_state import State, decode_world
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
 from tests.integration.kube.test_operator_changes import agent_of

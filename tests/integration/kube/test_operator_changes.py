@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
 
@@ -165,7 +165,7 @@ def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: Rig) ->
     assert set(job["metadata"]["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
     assert managers(job) == {"kubectl-client-side-apply", "elasticjob-operator", "elasticjob-operator-claim"}
     for pod in rig.pods():
-        assert set(pod["metadata"]["annotations"]) == {names.ANNOTATION_INSTALLATION}
+        assert set(pod["metadata"]["annotations"]) == {constants.ANNOTATION_INSTALLATION}
         assert "finalizers" not in pod["metadata"]
     events = json.loads(rig.namespace.kubectl("get", "events", "-o", "json"))["items"]
     assert {event["source"]["component"] for event in events} == {"elasticjob-operator"}

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S
@@ -55,7 +55,7 @@ async def cluster(
 
 
 def pod(namespace: Namespace, name: str, job_uid: str = "u") -> Object:
-    labels = {names.LABEL_JOB_UID: job_uid}
+    labels = {constants.LABEL_JOB_UID: job_uid}
     meta = {"name": name, "namespace": namespace.name, "labels": labels}
     spec = {"containers": [{"name": "trainer", "image": "none"}], "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
@@ -88,7 +88,7 @@ async def test_an_object_is_deleted_by_uid_or_not_at_all(cluster: KubeCluster, n
 async def test_a_collection_is_deleted_by_labels(cluster: KubeCluster, namespace: Namespace) -> None:
     await cluster.create(Resource.POD, pod(namespace, "a", job_uid="u1"))
     await cluster.create(Resource.POD, pod(namespace, "b", job_uid="u2"))
-    await cluster.delete_collection(Resource.POD, namespace.name, {names.LABEL_JOB_UID: "u1"})
+    await cluster.delete_collection(Resource.POD, namespace.name, {constants.LABEL_JOB_UID: "u1"})
     assert await cluster.get(Resource.POD, namespace.name, "a") is None
     assert await cluster.get(Resource.POD, namespace.name, "b") is not None
 

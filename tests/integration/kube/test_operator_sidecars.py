@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.world import Cause, State, World, encode_world
+from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.protocol import Put, Txn
 from tests.integration.kube.jobs import waiting_job

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from tests.faults.apiserver import ApiServer
 from tests.faults.documented import manifests
 from tests.integration.kube.cert_manager import install_crds, source
@@ -33,7 +33,7 @@ def test_the_network_policy_of_jobs_is_one(server: ApiServer, namespace: Namespa
     [policy] = manifests("security.md", "networking.k8s.io")
     assert tried(server, policy, namespace.name) == ""
     chosen = policy["spec"]["podSelector"]
-    assert chosen == {"matchExpressions": [{"key": names.LABEL_JOB_UID, "operator": "Exists"}]}
+    assert chosen == {"matchExpressions": [{"key": constants.LABEL_JOB_UID, "operator": "Exists"}]}
     assert policy["spec"]["ingress"] == [{"from": [{"podSelector": chosen}]}]
 
 

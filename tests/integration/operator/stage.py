@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import (
     Done,
@@ -25,7 +25,16 @@ from elasticjob_api.records import (
     decode,
     encode,
 )
-from elasticjob_api.world import Cause, Member, Membership, State, World, decode_world, encode_membership, encode_world
+from elasticjob_api.rendezvous_state import (
+    Cause,
+    Member,
+    Membership,
+    State,
+    World,
+    decode_world,
+    encode_membership,
+    encode_world,
+)
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Delete, Op, Put, Txn
 from elasticjob_operator.cluster.memory import MemoryCluster
@@ -50,8 +59,8 @@ LEASE_S = 600.0
 def manifest(name: str = "digits", **spec: Any) -> Object:
     template = {"spec": {"containers": [{"name": "trainer", "image": "i", "command": ["python", "train.py"]}]}}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"template": template, "nprocPerNode": 2, **spec},
     }
@@ -116,7 +125,7 @@ class Stage:
     def _all_pods(self) -> list[Object]:
         uid = uid_of(self.job)
         found = self.cluster.objects(Resource.POD)
-        return [pod for pod in found if pod["metadata"]["labels"].get(names.LABEL_JOB_UID) == uid]
+        return [pod for pod in found if pod["metadata"]["labels"].get(constants.LABEL_JOB_UID) == uid]
 
     def unended_pods(self) -> list[Object]:
         """Of this job, those that may run: the ones that terminate too."""
@@ -126,7 +135,7 @@ class Stage:
         return {name_of(pod) for pod in self.pods()}
 
     def slot_of(self, pod: Object) -> int:
-        return int(pod["metadata"]["labels"][names.LABEL_SLOT])
+        return int(pod["metadata"]["labels"][constants.LABEL_SLOT])
 
     def pod(self, slot: int) -> Object:
         return next(pod for pod in self.pods() if self.slot_of(pod) == slot)

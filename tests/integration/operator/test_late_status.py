@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import uid_of
 from elasticjob_operator.cluster.protocol import Resource

@@ -2,11 +2,11 @@
 
 import functools
 
-from elasticjob_api.brief import brief_of, decode_brief
+from elasticjob_api.bootstrap import brief_of, decode_brief
+from elasticjob_api.constants import ENV_SPEC
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.names import ENV_SPEC
 from elasticjob_api.records import Progress, Slots, WorkerState, decode, encode
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource

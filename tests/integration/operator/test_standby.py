@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.memory import MemoryEtcd
 from elasticjob_etcd.protocol import Range, Txn, TxnResult
 from elasticjob_operator.cluster.lease_lock import LeaseLock

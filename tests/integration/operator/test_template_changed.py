@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource
@@ -106,7 +106,7 @@ async def test_pods_of_a_version_that_set_no_label_run_on_after_an_upgrade() -> 
         before = stage.pod_names()
         await stage.stop_operator()
         for pod in stage.pods():
-            of_before: Any = {"metadata": {"labels": {names.LABEL_TEMPLATE_HASH: None}, "annotations": None}}
+            of_before: Any = {"metadata": {"labels": {constants.LABEL_TEMPLATE_HASH: None}, "annotations": None}}
             await stage.cluster.apply(Resource.POD, {**pod, **_merged(pod, of_before)})
         stage.start_operator(replace(SETTINGS, agent_image="agent:next"))
         await delete(stage, stage.pod(1))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.world import Cause
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.memory import MemoryEtcd
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import name_of, uid_of

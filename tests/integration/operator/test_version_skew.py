@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.records import WorkerState
-from elasticjob_api.world import Cause, State, encode_world
+from elasticjob_api.rendezvous_state import Cause, State, encode_world
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Op, Put, Txn
 from elasticjob_operator.cluster.objects import name_of
@@ -211,7 +211,7 @@ async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_it
         await stage.stop_operator()
         await stage.scale(agent=agent)
         for pod in stage.pods():
-            await stage.relabel(pod, {names.LABEL_TEMPLATE_HASH: "0fnewerone"})
+            await stage.relabel(pod, {constants.LABEL_TEMPLATE_HASH: "0fnewerone"})
         stage.start_operator()
         await stage.until("the field named", lambda: stage.condition("UnknownFields").get("status") == "True")
         other = stage.beside()

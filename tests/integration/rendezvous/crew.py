@@ -18,8 +18,8 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, SlotOwner, Slots
-from elasticjob_api.terms import Terms
-from elasticjob_api.world import State, World
+from elasticjob_api.rendezvous_state import State, World
+from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd.errors import Unavailable, Wiped
 from elasticjob_etcd.protocol import Etcd, Put, Txn
 from tests.faults.waiting import aeventually, slowness

@@ -22,7 +22,7 @@ from elasticjob_agent.serving import stop_serving
 from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node
-from elasticjob_api.world import Member, State, World
+from elasticjob_api.rendezvous_state import Member, State, World
 from tests.faults.waiting import aeventually
 
 JOB = "/elasticjob/cli/link"

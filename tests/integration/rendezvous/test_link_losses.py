@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 import pytest
 
 from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.world import Cause, decode_world
+from elasticjob_api.rendezvous_state import Cause, decode_world
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Etcd, WatchBatch
 from tests.faults.waiting import aeventually

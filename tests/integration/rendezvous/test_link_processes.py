@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_api.keys import Keys, cli_prefix
-from elasticjob_api.world import decode_closer
+from elasticjob_api.rendezvous_state import decode_closer
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.server import EtcdServer
 from tests.faults.fleet import Fleet, fleet

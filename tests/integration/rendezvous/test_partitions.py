@@ -7,7 +7,7 @@ import pytest
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Cause
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Put, Txn, TxnResult

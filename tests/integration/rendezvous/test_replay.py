@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_api.records import Slots
-from elasticjob_api.world import World
+from elasticjob_api.rendezvous_state import World
 from tests.faults.etcds import OwnEtcd, own_etcd
 from tests.integration.rendezvous.real_store import RealStore
 from tests.unit.rendezvous import test_findings

@@ -4,7 +4,7 @@ import asyncio
 
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.conftest import Recruit
 from tests.integration.rendezvous.crew import Crew, Mate

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Gone, GoneReason, Slots
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.environment import WorkerPaths, worker_arguments, worker_environment
 from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_api import names
+from elasticjob_api import constants
 
 PLACE = Assignment(
     round=5,
@@ -66,15 +66,23 @@ def test_the_containers_own_environment_stays() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(names.ENV_PREFIX, names.ENV_ENDPOINTS, names.ENV_LOG_DIR, names.ENV_TERMINATION_LOG, names.ENV_TRACE),
-        *(names.ENV_ETCD_TLS, names.ENV_LOG_LEVEL, "GRPC_VERBOSITY", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"),
+        *(
+            constants.ENV_PREFIX,
+            constants.ENV_ENDPOINTS,
+            constants.ENV_LOG_DIR,
+            constants.ENV_TERMINATION_LOG,
+            constants.ENV_TRACE,
+        ),
+        *(constants.ENV_ETCD_TLS, constants.ENV_LOG_LEVEL, "GRPC_VERBOSITY", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"),
     ],
 )
 def test_what_configures_the_agent_alone_does_not_reach_a_worker(name: str) -> None:
     assert name not in environment(**{name: "x"})
 
 
-@pytest.mark.parametrize("name", [names.ENV_JOB, names.ENV_SLOT, names.ENV_POD_NAME, names.ENV_NODE_NAME])
+@pytest.mark.parametrize(
+    "name", [constants.ENV_JOB, constants.ENV_SLOT, constants.ENV_POD_NAME, constants.ENV_NODE_NAME]
+)
 def test_who_the_pod_is_a_worker_may_know(name: str) -> None:
     assert environment(**{name: "x"})[name] == "x"
 
@@ -97,9 +105,9 @@ def test_a_single_worker_may_use_all_cores() -> None:
 
 
 def test_the_base_is_not_changed() -> None:
-    base = {"PATH": "/bin", names.ENV_PREFIX: "/p"}
+    base = {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
     environment(**base)
-    assert base == {"PATH": "/bin", names.ENV_PREFIX: "/p"}
+    assert base == {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from elasticjob_agent.isolation import Isolation
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
-from elasticjob_api.terms import terms_of
+from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import KeyValue

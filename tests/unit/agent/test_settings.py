@@ -10,8 +10,8 @@ from elasticjob_agent.meeting import Hosted
 from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.options import UsageError, build_parser
-from elasticjob_api import names
-from elasticjob_api.brief import brief_of, encode_brief
+from elasticjob_api import constants
+from elasticjob_api.bootstrap import brief_of, encode_brief
 from elasticjob_api.records import Slots
 
 LOGS = Path("/logs")
@@ -26,20 +26,20 @@ def made(line: str, **environment: str) -> NodeSettings:
 
 
 POD = {
-    names.ENV_PREFIX: "/p",
-    names.ENV_ENDPOINTS: "etcd:2379",
-    names.ENV_SLOT: "0",
-    names.ENV_NPROC: "1",
-    names.ENV_POD_NAME: "j-0-a",
-    names.ENV_POD_UID: "u",
-    names.ENV_POD_IP: "10.0.0.1",
-    names.ENV_JOB: "j",
+    constants.ENV_PREFIX: "/p",
+    constants.ENV_ENDPOINTS: "etcd:2379",
+    constants.ENV_SLOT: "0",
+    constants.ENV_NPROC: "1",
+    constants.ENV_POD_NAME: "j-0-a",
+    constants.ENV_POD_UID: "u",
+    constants.ENV_POD_IP: "10.0.0.1",
+    constants.ENV_JOB: "j",
 }
 
 
 def test_in_a_pod_etcd_is_spoken_to_with_the_certificate_that_is_mounted() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    secured = settings.from_pod(namespace, {**POD, names.ENV_ETCD_TLS: "/certificates"}, LOGS).endpoint
+    secured = settings.from_pod(namespace, {**POD, constants.ENV_ETCD_TLS: "/certificates"}, LOGS).endpoint
     files = ("/certificates/ca.crt", "/certificates/tls.crt", "/certificates/tls.key")
     assert (secured.ca_cert, secured.cert, secured.key) == files
     plain = settings.from_pod(namespace, POD, LOGS).endpoint
@@ -60,14 +60,14 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
 def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     brief = brief_of(Slots(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
-    assert settings.from_pod(namespace, {**POD, names.ENV_SPEC: encode_brief(brief)}, LOGS).profile.brief == brief
+    assert settings.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_brief(brief)}, LOGS).profile.brief == brief
     assert settings.from_pod(namespace, POD, LOGS).profile.brief is None
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 600.0), ("", 600.0), ("5", 5.0), ("1.5", 1.5)])
 def test_in_a_pod_etcd_is_tried_for_as_long_as_the_manifest_says(text: str | None, seconds: float) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    told = {} if text is None else {names.ENV_JOIN_TIMEOUT: text}
+    told = {} if text is None else {constants.ENV_JOIN_TIMEOUT: text}
     assert settings.from_pod(namespace, {**POD, **told}, LOGS).join_timeout_s == seconds
 
 
@@ -75,12 +75,12 @@ def test_in_a_pod_etcd_is_tried_for_as_long_as_the_manifest_says(text: str | Non
 def test_in_a_pod_a_join_timeout_that_is_no_time_is_refused(text: str) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     with pytest.raises(UsageError, match="must be a number of seconds above 0"):
-        settings.from_pod(namespace, {**POD, names.ENV_JOIN_TIMEOUT: text}, LOGS)
+        settings.from_pod(namespace, {**POD, constants.ENV_JOIN_TIMEOUT: text}, LOGS)
 
 
 def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    assert settings.from_pod(namespace, {**POD, names.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.brief is None
+    assert settings.from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.brief is None
     assert "ignored ELASTICJOB_SPEC, the spec is read in etcd: " in caplog.text
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api import brief, records, terms, world
+from elasticjob_api import bootstrap, records, rendezvous_state, runtime_config
 from elasticjob_api.job import read_status, status_to_dict
 from elasticjob_operator.policy.spec_record import first_record, spec_record
 from tests.unit.operator import builders
@@ -27,21 +27,21 @@ def test_a_record_is_read_and_written_as_by_the_earlier_version(golden: dict[str
 
 @pytest.mark.parametrize("golden", GOLDEN["worlds"])
 def test_a_world_is_read_and_written_as_by_the_earlier_version(golden: str) -> None:
-    assert world.encode_world(world.decode_world(golden.encode())).decode() == golden
+    assert rendezvous_state.encode_world(rendezvous_state.decode_world(golden.encode())).decode() == golden
 
 
 def test_what_stands_beside_the_world_is_read_and_written_as_by_the_earlier_version() -> None:
-    membership = world.decode_membership(GOLDEN["membership"].encode())
-    assert world.encode_membership(membership).decode() == GOLDEN["membership"]
+    membership = rendezvous_state.decode_membership(GOLDEN["membership"].encode())
+    assert rendezvous_state.encode_membership(membership).decode() == GOLDEN["membership"]
     for closer in GOLDEN["closers"]:
-        assert world.encode_closer(world.decode_closer(closer.encode())).decode() == closer
+        assert rendezvous_state.encode_closer(rendezvous_state.decode_closer(closer.encode())).decode() == closer
 
 
 def test_the_terms_and_what_a_pod_gets_are_read_and_written_as_by_the_earlier_version() -> None:
     for text in GOLDEN["terms"]:
-        assert terms.encode_terms(terms.decode_terms(text.encode())).decode() == text
+        assert runtime_config.encode_terms(runtime_config.decode_terms(text.encode())).decode() == text
     for text in GOLDEN["briefs"]:
-        assert brief.encode_brief(brief.decode_brief(text)) == text
+        assert bootstrap.encode_brief(bootstrap.decode_brief(text)) == text
 
 
 @pytest.mark.parametrize("golden", GOLDEN["statuses"])

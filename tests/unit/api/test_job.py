@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.constants import Phase
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import (
     ElasticJob,
@@ -14,7 +15,6 @@ from elasticjob_api.job import (
     status_to_dict,
     trainer_container,
 )
-from elasticjob_api.names import Phase
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
 from tests.integration.kube.manifests import ELASTIC, MINIMAL, REMOVED, changed

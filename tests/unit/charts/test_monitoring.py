@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from elasticjob_api.world import Cause
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_operator.health import AgentHealth, Spent
 from elasticjob_operator.metrics import PrometheusMeter
 from tests.unit.charts.conftest import CHART, ROOT, Render, kinds, only

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_cli.local.containers import Host, PodPlan, make_files, plan_pod
 from elasticjob_cli.local.environment import PodFacts
 
@@ -59,10 +59,10 @@ def test_an_empty_path_adds_no_working_directory() -> None:
 
 
 def test_a_surrounding_jobs_variables_are_not_passed_on() -> None:
-    environ = {names.ENV_SLOT: "7", names.ENV_ROUND: "3", names.ENV_LOG_LEVEL: "debug", "HOME": "/home/me"}
+    environ = {constants.ENV_SLOT: "7", constants.ENV_ROUND: "3", constants.ENV_LOG_LEVEL: "debug", "HOME": "/home/me"}
     env = _plan({}, environ=environ).containers[0].env
-    assert not {names.ENV_SLOT, names.ENV_ROUND} & set(env)
-    assert (env[names.ENV_LOG_LEVEL], env["HOME"]) == ("debug", "/home/me")
+    assert not {constants.ENV_SLOT, constants.ENV_ROUND} & set(env)
+    assert (env[constants.ENV_LOG_LEVEL], env["HOME"]) == ("debug", "/home/me")
 
 
 def test_the_hostname_is_the_pods() -> None:
@@ -71,7 +71,7 @@ def test_the_hostname_is_the_pods() -> None:
 
 def test_the_agent_learns_where_its_last_words_go() -> None:
     [plan] = _plan({}).containers
-    assert plan.env[names.ENV_TERMINATION_LOG] == str(plan.termination_log)
+    assert plan.env[constants.ENV_TERMINATION_LOG] == str(plan.termination_log)
 
 
 def test_it_runs_beside_the_manifest() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.constants import EventReason
 from elasticjob_cli.local.repeats import RecentOutput, event_line, is_end_of_job
 
 _SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 is used up"

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.records import Progress, Report, WorkerReport, WorkerState
 from elasticjob_cli.local.view import RunView
 
 
 def a_pod(name: str = "j-0-abcde", *, slot: int = 0, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
     """A pod of a job."""
-    labels = {names.LABEL_SLOT: str(slot)}
+    labels = {constants.LABEL_SLOT: str(slot)}
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels, **metadata},
         "spec": {"nodeName": f"local-{slot}"},

@@ -12,8 +12,8 @@ import pytest
 from elasticjob_agent import node
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_api.constants import Phase
 from elasticjob_api.keys import Keys, Kind
-from elasticjob_api.names import Phase
 from elasticjob_etcd.protocol import Txn
 from elasticjob_operator import operator
 from elasticjob_operator import txns as operator_txns

@@ -1,10 +1,10 @@
-"""`docs/reference/exit-codes.md` and `names.md` are what `hack/names-reference` makes of the contract now."""
+"""`docs/reference/exit-codes.md` and `constants.md` are what `hack/names-reference` makes of the contract now."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +24,6 @@ def test_every_exit_code_is_on_the_page() -> None:
 
 def test_every_variable_and_every_word_is_on_the_page() -> None:
     page = (REFERENCE / "names.md").read_text()
-    variables = [value for name, value in vars(names).items() if name.startswith("ENV_")]
-    words = [word.value for kind in (names.Phase, names.ConditionType, names.EventReason) for word in kind]
+    variables = [value for name, value in vars(constants).items() if name.startswith("ENV_")]
+    words = [word.value for kind in (constants.Phase, constants.ConditionType, constants.EventReason) for word in kind]
     assert [name for name in [*variables, *words] if f"`{name}`" not in page] == []

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from elasticjob_api import codec
+from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.names import FailedReason
+from elasticjob_api.rendezvous_state import State
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import State
 from elasticjob_operator import changes
 from elasticjob_operator.actions import WriteSpec
 from elasticjob_operator.ids import Ids

@@ -8,9 +8,9 @@ from typing import Any
 
 from elasticjob_api.job import ElasticJob, Metadata
 from elasticjob_api.records import Node, Report, SlotOwner, Slots, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member, Membership, State, World
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
-from elasticjob_api.world import Member, Membership, State, World
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.pods import Pod

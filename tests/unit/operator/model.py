@@ -11,10 +11,10 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Done, Failure, Node, Report, Slots, WorkerReport, WorkerState, decode, encode
-from elasticjob_api.world import (
+from elasticjob_api.rendezvous_state import (
     Cause,
     Member,
     Membership,
@@ -429,7 +429,7 @@ async def _turns() -> None:
 
 
 def slot_of(pod: Object) -> int:
-    return int(pod["metadata"]["labels"][names.LABEL_SLOT])
+    return int(pod["metadata"]["labels"][constants.LABEL_SLOT])
 
 
 def is_live(pod: Object) -> bool:
@@ -446,8 +446,8 @@ def template(image: str = "example/trainer:1") -> Object:
 
 def _manifest(spec: dict[str, Any]) -> Object:
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
         "metadata": {"name": "j", "namespace": NAMESPACE},
         "spec": {"template": template(), **spec},
     }

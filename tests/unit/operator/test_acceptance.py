@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.constants import Phase
 from elasticjob_api.errors import InvalidSpec
-from elasticjob_api.names import Phase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.acceptance import Acceptor, accept, unknown_in_status
 from elasticjob_operator.policy.status import is_finished

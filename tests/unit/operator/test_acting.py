@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_api.job import Metadata
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
@@ -58,7 +58,7 @@ def actor(cluster: MemoryCluster, store: MemoryStore | None = None) -> Actor:
 
 
 def body(name: str, uid: str = "u1") -> Object:
-    labels = {names.LABEL_JOB_NAME: "j", names.LABEL_JOB_UID: uid}
+    labels = {constants.LABEL_JOB_NAME: "j", constants.LABEL_JOB_UID: uid}
     owners = [{"kind": "ElasticJob", "uid": uid}]
     metadata = {"name": name, "namespace": "default", "labels": labels, "ownerReferences": owners}
     return {"metadata": metadata, "spec": {}}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.actions import DeletePods, DeletePrefix, Disown, WriteSpec
 from elasticjob_operator.deletion import expulsion, plan_deletion
 from elasticjob_operator.policy.spec_record import emptied

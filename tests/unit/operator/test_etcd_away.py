@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from tests.unit.operator.model import Model, is_live
 
 

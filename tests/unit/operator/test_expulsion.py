@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_api.names import ConditionType, FailedReason
+from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.actions import DeletePods, DeletePrefix, Disown, Plan
 from elasticjob_operator.ids import Ids

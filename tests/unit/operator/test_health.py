@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.records import WorkerState
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.goodput import Goodput
 from elasticjob_operator.health import AgentHealth, Spent, Standing, standing
 from elasticjob_operator.jobkey import JobKey

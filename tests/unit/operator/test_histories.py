@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_api.records import SlotOwner, Slots, encode
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Resource

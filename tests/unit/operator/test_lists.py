@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_operator.cluster import kube, object_watch
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
@@ -43,7 +43,7 @@ class Server:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """A list or a watch."""
         if "namespaces" not in request.path:
-            return web.json_response({"groups": [{"name": names.GROUP}], "resources": [{"name": names.PLURAL}]})
+            return web.json_response({"groups": [{"name": constants.GROUP}], "resources": [{"name": constants.PLURAL}]})
         kind, space = request.path.split("/")[-1], request.path.split("/")[-2]
         if space in self.refused and kind in self.refused_kinds:
             said = {"reason": "Forbidden", "message": f"cannot list {kind} in {space}"}

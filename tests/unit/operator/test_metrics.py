@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.health import AgentHealth, Spent, Standing
 from elasticjob_operator.jobkey import JobKey

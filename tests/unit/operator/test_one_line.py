@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.constants import EventReason
 from elasticjob_operator.cluster.refusals import refusal
 from elasticjob_operator.event import Event
 from elasticjob_operator.one_line import one_line

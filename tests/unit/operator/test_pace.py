@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.records import Recovery, WorkerState
-from elasticjob_api.world import Cause
+from elasticjob_api.rendezvous_state import Cause
 from elasticjob_operator.pace import Pace, Recovered, steps
 from elasticjob_operator.view import View
 from tests.unit.operator.builders import active, member, report, view, world

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from elasticjob_api.brief import brief_of, decode_brief
-from elasticjob_api.names import ENV_SPEC
+from elasticjob_api.bootstrap import brief_of, decode_brief
+from elasticjob_api.constants import ENV_SPEC
 from elasticjob_api.records import Done, Slots
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause, State
 from elasticjob_operator.actions import (
     Action,
     Apply,

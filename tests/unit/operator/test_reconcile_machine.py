@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from elasticjob_api.names import ConditionType, FailedReason
-from elasticjob_api.world import State
+from elasticjob_api.constants import ConditionType, FailedReason
+from elasticjob_api.rendezvous_state import State
 from elasticjob_operator.acceptance import accept, read_status
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Resource

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from elasticjob_api.names import EventReason
+from elasticjob_api.constants import EventReason
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
 from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster.memory import MemoryCluster

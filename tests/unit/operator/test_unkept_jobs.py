@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from kubernetes.aio import client
 
-from elasticjob_api.names import ConditionType
+from elasticjob_api.constants import ConditionType
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.ended import remains
 from elasticjob_operator.cluster.feed import Feed

@@ -6,10 +6,10 @@ Only what stands there when nothing moves any more; what must hold at every mome
 from collections import Counter
 from typing import Any
 
+from elasticjob_api.constants import LABEL_JOB_UID
 from elasticjob_api.keys import Keys
-from elasticjob_api.names import LABEL_JOB_UID
 from elasticjob_api.records import Node, Report, WorkerState, decode
-from elasticjob_api.world import Member, State, World
+from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_operator.cluster.objects import is_terminating, uid_of
 from elasticjob_operator.timestamps import to_rfc3339
 from tests.unit.operator.model import Model, is_live

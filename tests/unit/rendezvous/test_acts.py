@@ -15,10 +15,10 @@ from elasticjob_agent.rendezvous.steps import Do, Step
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_agent.trace import Trace
-from elasticjob_api import world
-from elasticjob_api.brief import brief_of
+from elasticjob_api import rendezvous_state
+from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Member, State, World
+from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory_store import MemoryStore
@@ -72,7 +72,7 @@ class Node:
         )
 
     def put_world(self, value: World) -> None:
-        self.store.txn(Txn((), (Put(KEYS.world, world.encode_world(value)),)))
+        self.store.txn(Txn((), (Put(KEYS.world, rendezvous_state.encode_world(value)),)))
 
     def do(self, do: Do, seen: World, revision: int | None = None) -> Result:
         kv = self.store.get(KEYS.world)
@@ -105,7 +105,7 @@ def test_an_opening_whose_answer_is_lost_is_tried_again_with_the_same_nonce() ->
     assert node.do(Do.OPEN_FAILED, ACTIVE, revision=kv.mod_revision) is Result.WORLD_MOVED
     opened = node.store.get(KEYS.world)
     assert opened is not None
-    node.stay.note(world.decode_world(opened.value))
+    node.stay.note(rendezvous_state.decode_world(opened.value))
     assert node.stay.failures_said == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_agent.rendezvous import backoff
 from elasticjob_agent.rendezvous.plan import Decision, Wait, WriteWorld, plan
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Cause, State, World
+from elasticjob_api.rendezvous_state import Cause, State, World
 from tests.unit.rendezvous.views import AView, a_view, seen
 
 

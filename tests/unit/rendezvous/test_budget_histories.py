@@ -11,7 +11,7 @@ from elasticjob_agent.rendezvous.budget import ChargeClock
 from elasticjob_agent.rendezvous.plan import Wait, WriteWorld, forming, plan
 from elasticjob_agent.rendezvous.verdict import PORT_RETRIES
 from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.world import Cause, State, World, encode_world
+from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
 from tests.unit.rendezvous.views import KEYS, AView, member, seen
 
 MEMBERS = (member(0), member(1))

@@ -9,7 +9,7 @@ from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots, encode
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Put, Txn
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticjob_api.records import Slots
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from tests.unit.rendezvous.conftest import NIGHTLY
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode

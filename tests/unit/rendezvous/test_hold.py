@@ -7,7 +7,7 @@ from elasticjob_agent.rendezvous.hold import LEAST_S, Hold, HoldClock
 from elasticjob_agent.rendezvous.plan import Decision, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.sightings import Sightings
 from elasticjob_api.records import GoneReason
-from elasticjob_api.world import Cause, Member, State
+from elasticjob_api.rendezvous_state import Cause, Member, State
 from tests.unit.rendezvous.views import AView, a_node, a_view, member
 
 

@@ -8,7 +8,7 @@ from elasticjob_agent.rendezvous import joining
 from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
 from elasticjob_agent.rendezvous.joining import Joined, Ports, Profile
 from elasticjob_api import records
-from elasticjob_api.brief import brief_of
+from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore

@@ -19,7 +19,7 @@ from elasticjob_agent.rendezvous.link_hello import (
     parse_address,
 )
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import Member
+from elasticjob_api.rendezvous_state import Member
 
 HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
 SEAL = Seal(b"k" * 32, Side.DIALS, "f" * 16)

@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob_agent.rendezvous import opening
 from elasticjob_api.records import GoneReason
-from elasticjob_api.world import Cause, Member, World
+from elasticjob_api.rendezvous_state import Cause, Member, World
 from tests.unit.rendezvous.views import AView, a_view, slots_of
 
 

@@ -16,8 +16,8 @@ from elasticjob_agent.rendezvous.plan import (
     untold,
 )
 from elasticjob_api.records import GoneReason
-from elasticjob_api.terms import terms_of
-from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.runtime_config import terms_of
 from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, member, seen
 
 NONCE = "fresh"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous import ranks
 from elasticjob_agent.rendezvous.view import LiveNode, View
-from elasticjob_api.world import Member, State, World
+from elasticjob_api.rendezvous_state import Member, State, World
 from tests.unit.rendezvous.views import a_live_node, a_view, slots_of
 
 

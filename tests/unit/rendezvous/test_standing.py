@@ -9,10 +9,10 @@ from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.standing import Standing
 from elasticjob_agent.rendezvous.txns import Identity
 from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Expected, Slots
-from elasticjob_api.terms import encode_terms, terms_of
-from elasticjob_api.world import Closer, Member, State, World
+from elasticjob_api.rendezvous_state import Closer, Member, State, World
+from elasticjob_api.runtime_config import encode_terms, terms_of
 from elasticjob_etcd.memory import MemoryEtcd
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import Delete, Put, Txn
@@ -45,7 +45,7 @@ class Scene:
     @property
     def closer(self) -> Closer | None:
         kv = self.store.get(KEYS.closer)
-        return None if kv is None else world.decode_closer(kv.value)
+        return None if kv is None else rendezvous_state.decode_closer(kv.value)
 
     def view(self) -> View:
         return parse_view(KEYS, self.store.range(KEYS.all).kvs)
@@ -66,7 +66,10 @@ async def test_in_a_new_job_the_closer_and_the_first_world_come_in_one_revision(
 
 
 EXISTS = {
-    "a world": (KEYS.world, world.encode_world(World(state=State.ACTIVE, round=3, nonce="n", members=(ME,)))),
+    "a world": (
+        KEYS.world,
+        rendezvous_state.encode_world(World(state=State.ACTIVE, round=3, nonce="n", members=(ME,))),
+    ),
     "a world that cannot be read": (KEYS.world, b"?"),
     "a key of the links": (KEYS.link, b"1 " + b"ab" * 32),
 }
@@ -139,7 +142,7 @@ async def test_terms_that_were_told_are_told_again() -> None:
 async def test_where_another_is_the_closer_nothing_is_written() -> None:
     scene = Scene()
     other = Member(1, "0000000b")
-    scene.put(KEYS.closer, world.encode_closer(Closer(other, "")))
+    scene.put(KEYS.closer, rendezvous_state.encode_closer(Closer(other, "")))
     assert await scene.stand() is None
     assert (scene.view().world, scene.closer) == (None, Closer(other, ""))
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from elasticjob_agent.rendezvous import sizes
 from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.world import State
+from elasticjob_api.rendezvous_state import State
 from tests.unit.rendezvous.conftest import STATEFUL
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.stay import SPEC_S, Entrance, Stay, returning
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
-from elasticjob_api.world import State, World
+from elasticjob_api.rendezvous_state import State, World
 from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
 from elasticjob_etcd.protocol import Put, Txn
 

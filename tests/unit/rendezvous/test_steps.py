@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.steps import WAIT, Do, Situation, Step, Workers, next_step
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
 
 ME = Member(1, "0000000a")
 OTHER = Member(0, "0000000b")

@@ -8,10 +8,10 @@ import pytest
 from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.txns import FailureIn, Identity, News, NodeAt
 from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
-from elasticjob_api.terms import terms_of
-from elasticjob_api.world import Closer, Member, Membership, State, World
+from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
+from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import Delete, Put, Txn, reads_of
 from tests.unit.rendezvous.views import KEYS, a_node
@@ -35,7 +35,7 @@ class Scene:
         scene = cls(store, Identity(KEYS, ME, store.grant(6.0).id))
         store.txn(txns.create_spec(KEYS, SPEC))
         store.txn(txns.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))
-        scene.put(KEYS.world, world.encode_world(ACTIVE))
+        scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE))
         store.txn(txns.elect(scene.me, "10.0.0.1:7"))
         return scene
 
@@ -115,7 +115,7 @@ def test_it_is_refused_once_the_own_key_is_under_another_lease(name: str) -> Non
 
 @pytest.mark.parametrize("name", OF_THE_WORLD)
 def test_it_is_refused_once_the_world_has_moved(name: str) -> None:
-    assert refused(TXNS[name], lambda scene: scene.put(KEYS.world, world.encode_world(ACTIVE)))
+    assert refused(TXNS[name], lambda scene: scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE)))
 
 
 @pytest.mark.parametrize("name", OF_THE_WORLD)
@@ -125,13 +125,13 @@ def test_it_is_refused_once_the_world_is_gone(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(TXNS) - set(OF_THE_WORLD)))
 def test_it_does_not_mind_another_world(name: str) -> None:
-    assert not refused(TXNS[name], lambda scene: scene.put(KEYS.world, world.encode_world(FORMING)))
+    assert not refused(TXNS[name], lambda scene: scene.put(KEYS.world, rendezvous_state.encode_world(FORMING)))
 
 
 @pytest.mark.parametrize("name", OF_THE_CLOSER)
 def test_it_is_refused_once_another_is_the_closer(name: str) -> None:
     def spoil(scene: Scene) -> None:
-        scene.put(KEYS.closer, world.encode_closer(Closer(ME)), scene.store.grant(6.0).id)
+        scene.put(KEYS.closer, rendezvous_state.encode_closer(Closer(ME)), scene.store.grant(6.0).id)
 
     assert refused(TXNS[name], spoil)
     assert refused(TXNS[name], lambda scene: scene.delete(KEYS.closer))
@@ -162,7 +162,7 @@ def test_what_goes_by_the_spec_is_refused_once_that_has_changed(name: str) -> No
 def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> None:
     scene = Scene.make()
     txn = TXNS[name](scene)
-    scene.put(KEYS.world, world.encode_world(FORMING))
+    scene.put(KEYS.world, rendezvous_state.encode_world(FORMING))
     scene.delete(scene.me.node_key)
     assert [kv.key for kv in reads_of(scene.store.txn(txn))] == [KEYS.closer, KEYS.world]
 
@@ -208,7 +208,7 @@ def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
     ("spoil", "succeeds"),
     [
         pytest.param(lambda _: None, True, id="the key is gone and nothing else happened"),
-        pytest.param(lambda s: s.put(KEYS.world, world.encode_world(FORMING)), False, id="the world moved"),
+        pytest.param(lambda s: s.put(KEYS.world, rendezvous_state.encode_world(FORMING)), False, id="the world moved"),
         pytest.param(lambda s: s.put(KEYS.gone(1, ME.incarnation), b""), False, id="it was proved gone"),
         pytest.param(lambda s: s.put(s.me.node_key, b""), False, id="the key is there again"),
     ],
@@ -273,7 +273,7 @@ def test_the_first_who_stands_is_the_closer() -> None:
     assert scene.store.txn(txns.elect(scene.me, "h:1")).succeeded
     kv = scene.store.get(KEYS.closer)
     assert kv is not None
-    assert (world.decode_closer(kv.value), kv.lease) == (Closer(ME, "h:1"), scene.me.lease)
+    assert (rendezvous_state.decode_closer(kv.value), kv.lease) == (Closer(ME, "h:1"), scene.me.lease)
 
 
 def test_nobody_without_a_living_key_may_stand() -> None:

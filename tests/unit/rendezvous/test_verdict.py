@@ -9,7 +9,7 @@ from elasticjob_agent.rendezvous import verdict
 from elasticjob_agent.rendezvous.budget import Tally
 from elasticjob_agent.rendezvous.verdict import Verdict
 from elasticjob_api.records import FailureRule, GoneReason
-from elasticjob_api.world import Cause
+from elasticjob_api.rendezvous_state import Cause
 from tests.unit.rendezvous.views import AView, a_view, member
 
 

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 from elasticjob_agent.rendezvous.membership import Seen
 from elasticjob_agent.rendezvous.view import LiveNode, View, parse_view
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
-from elasticjob_api.link_key import encode_link_key
+from elasticjob_api.link_secret import encode_link_key
 from elasticjob_api.records import IDLE, Done, Expected, Failure, Gone, GoneReason, Node, SlotOwner, Slots
-from elasticjob_api.terms import encode_terms, terms_of
-from elasticjob_api.world import Member, Membership, State, World
+from elasticjob_api.rendezvous_state import Member, Membership, State, World
+from elasticjob_api.runtime_config import encode_terms, terms_of
 from elasticjob_etcd.protocol import KeyValue
 
 KEYS = Keys("/elasticjob/cli/test")
@@ -99,7 +99,7 @@ class AView:
     def world(self, state: State, round_: int, **fields: Any) -> Self:
         """Any world."""
         value = World(state=state, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
-        return self._put(KEYS.world, world.encode_world(value))
+        return self._put(KEYS.world, rendezvous_state.encode_world(value))
 
     def forming(self, round_: int, **fields: Any) -> Self:
         """A round forms."""
@@ -114,7 +114,7 @@ class AView:
     def members(self, round_: int, *slots: int) -> Self:
         """`P/c/members`."""
         value = Membership(round_, tuple(member(slot) for slot in slots))
-        return self._put(KEYS.members, world.encode_membership(value))
+        return self._put(KEYS.members, rendezvous_state.encode_membership(value))
 
     def node(self, slot: int, *, incarnation: str | None = None, ready: int = IDLE, **changes: Any) -> Self:
         """A live node."""

@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob.errors import NoLogs
 from elasticjob.placing import Ranks, pod_of, ranks_by_pod, whose
-from elasticjob_api.names import Phase
+from elasticjob_api.constants import Phase
 from elasticjob_api.status import JobStatus, NodeStatus
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob.errors import Unreadable
 from elasticjob.records import read_known
-from elasticjob_api.names import Phase
+from elasticjob_api.constants import Phase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_api import names
+from elasticjob_api import constants
 from elasticjob_etcd.protocol import KeyValue
 from elasticjob_operator.acceptance import accept
 from elasticjob_operator.cluster.job_records import JobRecords
@@ -40,8 +40,11 @@ STATUS: dict[str, Any] = {
     "initContainerStatuses": [{"name": "elasticjob-agent", "state": WAITING}],
 }
 POD: dict[str, Any] = {
-    "metadata": {"name": "j-0-a", "uid": "uid-j-0-a", "creationTimestamp": TIME, "labels": {names.LABEL_SLOT: "0"}},
-    "spec": {"nodeName": "n", "containers": [{"name": "trainer", "env": [{"name": names.ENV_PREFIX, "value": "/"}]}]},
+    "metadata": {"name": "j-0-a", "uid": "uid-j-0-a", "creationTimestamp": TIME, "labels": {constants.LABEL_SLOT: "0"}},
+    "spec": {
+        "nodeName": "n",
+        "containers": [{"name": "trainer", "env": [{"name": constants.ENV_PREFIX, "value": "/"}]}],
+    },
     "status": STATUS,
 }
 PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"]
@@ -86,7 +89,9 @@ def test_any_status_of_a_pod(rng: random.Random) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(labels=st.dictionaries(st.sampled_from([names.LABEL_SLOT, names.LABEL_JOB_UID, "x"]), st.text(max_size=63)))
+@given(
+    labels=st.dictionaries(st.sampled_from([constants.LABEL_SLOT, constants.LABEL_JOB_UID, "x"]), st.text(max_size=63))
+)
 def test_any_labels_of_a_pod(labels: dict[str, str]) -> None:
     """Whoever may write to pods may write labels: which slot a pod has is said by the map alone."""
     require_harmless_plan(read({**POD, "metadata": {**POD["metadata"], "labels": labels}}))
@@ -101,7 +106,7 @@ def test_any_labels_and_annotations_of_a_job(where: str, said: dict[str, str]) -
     """They are the user's: ours in its pods stay what they are."""
     manifest = whole()
     manifest["metadata"][where] = said
-    manifest["spec"]["template"].setdefault("metadata", {})[where] = said | {names.LABEL_SLOT: "7"}
+    manifest["spec"]["template"].setdefault("metadata", {})[where] = said | {constants.LABEL_SLOT: "7"}
     made = render_pod(accept(manifest), slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=())
-    assert made["metadata"]["labels"][names.LABEL_SLOT] == "0"
-    assert made["metadata"]["labels"][names.LABEL_JOB_UID] == "job-uid"
+    assert made["metadata"]["labels"][constants.LABEL_SLOT] == "0"
+    assert made["metadata"]["labels"][constants.LABEL_JOB_UID] == "job-uid"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from elasticjob_agent.rendezvous import view
 from elasticjob_agent.rendezvous.plan import Decision, WriteWorld, plan
 from elasticjob_api.records import GoneReason
-from elasticjob_api.world import decode_world, encode_world
+from elasticjob_api.rendezvous_state import decode_world, encode_world
 from tests.faults.hostile_keys import HOSTILE_KEYS
 from tests.faults.mutations import NOT_FINITE, VALUES, mutated
 from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, seen

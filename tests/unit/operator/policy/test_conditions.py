@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import Condition, JobStatus
-from elasticjob_api.world import Cause, State
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.observed import Observed
 from elasticjob_operator.policy.conditions import Judgement, conditions, holds, judge, phase

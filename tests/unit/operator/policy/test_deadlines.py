@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import FailedReason
+from elasticjob_api.constants import FailedReason
+from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.policy.deadlines import broken_deadline, next_deadline_s
 from tests.unit.operator.builders import NOW_S, active, ago, job, membership, view, world
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import ConditionType, EventReason
+from elasticjob_api.constants import ConditionType, EventReason
 from elasticjob_api.status import JobStatus, LastFailure
 from elasticjob_operator.policy.events import events
 from tests.unit.operator.builders import NOW, ago, condition

@@ -2,8 +2,8 @@
 
 import pytest
 
-from elasticjob_api.names import FailedReason
-from elasticjob_api.world import Cause, State
+from elasticjob_api.constants import FailedReason
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.policy import transitions
 from elasticjob_operator.policy.failure import JobFailure, failure_of
 from tests.unit.operator.builders import record, world

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import Cause, State
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.policy.status import next_status
 from elasticjob_operator.view import View

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus, RoundStatus
-from elasticjob_api.world import Cause, State
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.policy.history import KEPT, SLOTS_LIMIT, noted, slots_text
 from elasticjob_operator.policy.status import next_status

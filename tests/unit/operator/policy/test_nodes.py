@@ -11,8 +11,8 @@ import pytest
 
 from elasticjob_api import codec
 from elasticjob_api.records import Failure, Gone, GoneReason, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_api.status import JobStatus, NodeStatus
-from elasticjob_api.world import Cause, State, World
 from elasticjob_operator.policy.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.worker_states import count as worker_count
 from elasticjob_operator.view import View

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import Progress
+from elasticjob_api.rendezvous_state import State
 from elasticjob_api.status import JobStatus, ProgressStatus
-from elasticjob_api.world import State
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.policy.progress import progress
 from tests.unit.operator.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world

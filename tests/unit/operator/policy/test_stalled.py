@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import ConditionType
+from elasticjob_api.constants import ConditionType
 from elasticjob_api.records import Done
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.stalled import stalled_since

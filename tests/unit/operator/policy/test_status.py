@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import ConditionType, Phase
+from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus, WorkerStates
-from elasticjob_api.world import Cause, State
 from elasticjob_operator.ledger import Ledger
 from elasticjob_operator.policy.conditions import holds
 from elasticjob_operator.policy.status import is_finished, next_status, rejected_status

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from elasticjob_api.names import FailedReason
+from elasticjob_api.constants import FailedReason
 from elasticjob_api.records import Done
-from elasticjob_api.world import Cause, State, World
+from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_operator.policy import transitions
 from elasticjob_operator.policy.failure import JobFailure
 from elasticjob_operator.view import View

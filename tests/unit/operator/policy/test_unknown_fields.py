@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.names import ConditionType, EventReason
+from elasticjob_api.constants import ConditionType, EventReason
+from elasticjob_api.rendezvous_state import State
 from elasticjob_api.status import JobStatus
-from elasticjob_api.world import State
 from elasticjob_operator.actions import CreatePod, WriteSpec
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.observed import Observed

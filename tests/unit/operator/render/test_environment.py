@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.brief import brief_of
+from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.records import Slots
 from elasticjob_api.spec import Agent, Rendezvous
 from elasticjob_operator.render.environment import environment

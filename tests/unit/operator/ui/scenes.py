@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from elasticjob_api.names import Phase
+from elasticjob_api.constants import Phase
 from elasticjob_api.records import Failure, Progress, Report, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
-from elasticjob_api.world import Cause, Member, State, World
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.pace import Recovered
 from elasticjob_operator.timestamps import to_rfc3339

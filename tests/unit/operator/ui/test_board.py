@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.records import Progress, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
-from elasticjob_api.world import Member
 from elasticjob_operator.ui import Board
 from elasticjob_operator.ui.render import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, row, whole
 from elasticjob_operator.view import View

@@ -1,6 +1,6 @@
 """The rounds of a job: opened, active, ended, and what is not known when one comes late."""
 
-from elasticjob_api.world import Cause, State
+from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.ui.history import KEPT, History
 from tests.unit.operator.ui.scenes import world
 

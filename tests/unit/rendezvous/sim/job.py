@@ -9,13 +9,13 @@ from dataclasses import replace
 from elasticjob_agent.rendezvous import membership, ranks, sizes
 from elasticjob_agent.rendezvous.plan import forming, plan
 from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_api import records, world
-from elasticjob_api.brief import Brief, brief_of
+from elasticjob_api import records, rendezvous_state
+from elasticjob_api.bootstrap import Brief, brief_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
-from elasticjob_api.terms import terms_of
-from elasticjob_api.world import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.protocol import Op, Put, Txn, absent, unchanged
 from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
@@ -182,7 +182,7 @@ class SimJob:
             expected = Expected(tuple(int(slot, 16) for slot in filled))
             ops.append(Put(self.keys.expected, records.encode(expected)))
         if new_world is not None:
-            ops.append(Put(self.keys.world, world.encode_world(new_world)))
+            ops.append(Put(self.keys.world, rendezvous_state.encode_world(new_world)))
         fences = (unchanged(self.keys.spec, view.spec_revision), unchanged(self.keys.world, view.world_revision))
         assert self.store.txn(Txn(fences, tuple(ops))).succeeded
         self._last_spec = spec

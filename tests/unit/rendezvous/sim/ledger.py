@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from elasticjob_agent.rendezvous import ranks
 from elasticjob_agent.rendezvous.ranks import Assignment
 from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_api import records, world
+from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import IDLE, GoneReason, Node
-from elasticjob_api.world import Cause, Member, Membership, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
 from elasticjob_etcd.memory_store import MemoryStore
 from elasticjob_etcd.protocol import KeyValue
 
@@ -80,7 +80,7 @@ class Ledger:
                     assert self.deleted, "the job was deleted"
                     continue
                 assert not self.deleted, "15: a deleted job was begun again"
-                self._saw_world(world.decode_world(event.kv.value))
+                self._saw_world(rendezvous_state.decode_world(event.kv.value))
             elif parsed.kind == "members" and self.wipes:
                 self.membership = self.view().membership  # written back
         self.revision = self.store.revision

@@ -24,11 +24,11 @@ from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next
 from elasticjob_agent.rendezvous.txns import Identity, NodeAt
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_agent.trace import Trace
-from elasticjob_api.brief import Brief
+from elasticjob_api.bootstrap import Brief
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
-from elasticjob_api.world import Member, decode_closer
+from elasticjob_api.rendezvous_state import Member, decode_closer
 from tests.unit.rendezvous.sim.ledger import Ledger
 from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers

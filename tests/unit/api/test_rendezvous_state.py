@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.world import (
+from elasticjob_api.rendezvous_state import (
     MEMBER_BYTES,
     Cause,
     Closer,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_api.brief import Brief, brief_of, decode_brief, encode_brief
+from elasticjob_api.bootstrap import Brief, brief_of, decode_brief, encode_brief
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import SlotOwner, Slots
-from elasticjob_api.terms import terms_of
+from elasticjob_api.runtime_config import terms_of
 
 SPEC = Slots(min=1, max=2, desired=2, keep_alive_s=9.5, stop_signal="SIGUSR1", isolation_grace_s=4.0)
 GOOD = encode_brief(brief_of(SPEC, 7))

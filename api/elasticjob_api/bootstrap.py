@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import Slots
-from elasticjob_api.terms import Terms, decode_terms, encode_terms, terms_of
+from elasticjob_api.runtime_config import Terms, decode_terms, encode_terms, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

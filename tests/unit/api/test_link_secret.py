@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.link_key import BYTES, decode_link_key, encode_link_key
+from elasticjob_api.link_secret import BYTES, decode_link_key, encode_link_key
 
 
 @given(st.binary(min_size=BYTES, max_size=BYTES))

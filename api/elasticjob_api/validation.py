@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from elasticjob_api import codec, names
+from elasticjob_api import codec, constants
 from elasticjob_api.errors import FieldFault
 from elasticjob_api.spec import FailureAction, JobSpec, Rule
-from elasticjob_api.template_shape import shape_faults
+from elasticjob_api.template_schema import shape_faults
 
 _JOB_NAME = re.compile(r"[a-z]([-a-z0-9]{0,49}[a-z0-9])?")
 _PART_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -167,7 +167,7 @@ def _name_faults(pod: dict[str, Any]) -> Iterator[FieldFault]:
             path, name = f"{_POD}.{section}[{index}].name", _name(part)
             if not _PART_NAME.fullmatch(name):
                 yield FieldFault(path, f"is {name!r}; it must be lower-case letters, digits and '-'")
-            if name.startswith(names.RESERVED_PREFIX):
+            if name.startswith(constants.RESERVED_PREFIX):
                 yield FieldFault(path, f"is {name!r}; names that begin with elasticjob- are reserved, choose another")
             if name in seen:
                 yield FieldFault(path, f"is {name!r} a second time; each needs a name of its own")
@@ -178,7 +178,7 @@ def _name_faults(pod: dict[str, Any]) -> Iterator[FieldFault]:
 def _port_faults(path: str, part: Any) -> Iterator[FieldFault]:
     ports = part.get("ports") if isinstance(part, dict) else None
     for index, port in enumerate(ports or []):
-        if _name(port).startswith(names.RESERVED_PREFIX):
+        if _name(port).startswith(constants.RESERVED_PREFIX):
             why = "names that begin with elasticjob- are reserved, choose another"
             yield FieldFault(f"{path}.ports[{index}].name", why)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import Slots
-from elasticjob_api.terms import Terms, decode_terms, encode_terms, terms_of
+from elasticjob_api.runtime_config import Terms, decode_terms, encode_terms, terms_of
 
 SPEC = Slots(min=1, max=2, desired=2)
 seconds = st.floats(0, 1e9)

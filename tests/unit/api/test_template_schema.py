@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.template_shape import shape_faults
+from elasticjob_api.template_schema import shape_faults
 
 GOOD: list[Any] = [
     {},
