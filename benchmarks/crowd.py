@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 PROCESSES = 4
 _LONGEST_S = 120.0

@@ -24,9 +24,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.interface import Endpoint
 
 _HOST = "127.0.0.1"
 _START_S = 30.0

@@ -26,7 +26,7 @@ from benchmarks.idle_floor import PERIOD_S
 from benchmarks.processes_sides import LINES
 from benchmarks.results import FLOOR, Series
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Put, Txn
+from elasticjob_etcd.interface import Endpoint, Put, Txn
 
 GROUP = "floors"
 _COMMANDS = 64

@@ -8,8 +8,8 @@ import asyncio
 import sys
 
 from elasticjob_etcd.channel import open_channel
-from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import rpc
 
 TTL_S, PERIOD_S = 6, 2.0
 """As of an agent's lease."""

@@ -38,8 +38,8 @@ from elasticjob_api.rendezvous_state import (
     encode_world,
 )
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Delete, Endpoint, Op, Put, Txn, unchanged
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Endpoint, Op, Put, Txn, unchanged
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.tap import Tap
 from elasticjob_operator.jobkey import JobKey

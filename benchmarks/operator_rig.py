@@ -15,8 +15,8 @@ from typing import Any
 
 import psutil
 
-from elasticjob_etcd import tether
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd import die_with_parent
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.apiserver import ROOT, ApiServer, kube_programs
 
 CLUSTER = "bench"
@@ -100,7 +100,7 @@ class OperatorProcess:
         self._port = port = _free_port()
         arguments = ["--etcd-endpoints", etcd, "--cluster-id", CLUSTER, "--agent-image", "example/agent:1"]
         liveness = ["--liveness", f"http://127.0.0.1:{port}/healthz"]
-        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid())]
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
         program = [*tied, sys.executable, *wrap, "-m", "elasticjob_operator.main"]
         with (folder / "operator.log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from benchmarks.rendezvous_members import Members, prepare, say, serve
 from benchmarks.sampler import Sampler
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 
 class ProfiledMembers(Members):

@@ -42,7 +42,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_api.rendezvous_state import Member, encode_members
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Put, Txn
+from elasticjob_etcd.interface import Endpoint, Put, Txn
 
 GROUP = "rendezvous"
 FIRST, NEXT, SECURE = "first round", "next round after a failure", "first round, mutual TLS, cold"

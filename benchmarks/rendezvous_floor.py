@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.rendezvous_members import LEASE_TTL_S, now_us, prepare, say, say_ended, serve
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.channel import open_channel
-from elasticjob_etcd.convert import prefix_range, rpc
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import prefix_range, rpc
 
 _RECORD = b"x" * 250
 """As large as a node's record."""

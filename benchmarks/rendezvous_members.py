@@ -33,7 +33,7 @@ from elasticjob_api.records import Failure
 from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd import channel
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 LEASE_TTL_S = 6.0
 

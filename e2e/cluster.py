@@ -39,7 +39,7 @@ _KUBECTL_LIMIT_S = 180.0
 _READ_KEYS = """
 import asyncio, json, pathlib
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 given = pathlib.Path("/proc/1/cmdline").read_text().split(chr(0))
 [targets] = [word.partition("=")[2].split(",") for word in given if word.startswith("--etcd-endpoints=")]

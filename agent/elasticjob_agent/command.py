@@ -27,7 +27,7 @@ from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_etcd.errors import EtcdError
 
 if TYPE_CHECKING:
-    from elasticjob_etcd.server import EtcdServer
+    from elasticjob_etcd.embedded import EtcdServer
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
@@ -114,7 +114,7 @@ async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdS
     import tempfile  # noqa: PLC0415
 
     from elasticjob_agent.hosted import hosted_etcd  # noqa: PLC0415
-    from elasticjob_etcd.server import EtcdServer  # noqa: PLC0415
+    from elasticjob_etcd.embedded import EtcdServer  # noqa: PLC0415
 
     # Not in the log folder: an etcd whose disk the workers have filled ends.
     with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:

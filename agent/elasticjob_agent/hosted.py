@@ -32,11 +32,11 @@ from elasticjob_agent.same_machine import (
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.binary import find_binary, is_of_package
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import Listening
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.server import EtcdServer
 from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim
 
 GONE_AFTER_S = 5.0

@@ -11,8 +11,8 @@ import logging
 from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_agent.rendezvous.stay import Stay
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.protocol import Etcd
 
 _LOOK_S = 1.0
 """Between two looks at a member that joins or comes back; nothing is looked at while its lease lives."""

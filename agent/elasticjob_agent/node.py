@@ -35,7 +35,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_agent.workers import Job, NodeWorkers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Etcd
+from elasticjob_etcd.interface import Endpoint, Etcd
 
 _STOP_S = 15.0
 """Seconds for the workers of a job that is over; their short grace is 5."""

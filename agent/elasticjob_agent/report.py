@@ -23,7 +23,7 @@ from elasticjob_agent.usage import Usage, UsageMeter
 from elasticjob_agent.workers import NodeWorkers
 from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
 
 if TYPE_CHECKING:
     from elasticjob_agent.hang_watch import HangWatch

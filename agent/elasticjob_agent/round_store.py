@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from elasticjob_agent.rendezvous.errors import RendezvousClosedError
+from elasticjob_etcd.interface import Etcd, Put, Txn, absent, unchanged
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Etcd, Put, Txn, absent, unchanged
 
 _TIMEOUT = timedelta(minutes=5)
 _AT_ONCE = 100

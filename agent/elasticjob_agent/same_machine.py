@@ -16,8 +16,8 @@ from pathlib import Path
 from elasticjob_agent.meeting import Hosted, is_loopback
 from elasticjob_agent.options import UsageError
 from elasticjob_etcd.errors import ServerError
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import Listening
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim, answers, claim, port_folder
 
 _STARTS_S = 45.0

@@ -26,7 +26,7 @@ from elasticjob_api.bootstrap import Brief, decode_brief
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 _LEASE_TTL_S = 6.0
 _JOIN_TIMEOUT_S = 600.0

@@ -36,7 +36,7 @@ from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Delete, Endpoint, Etcd, Txn
+from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Txn
 
 BACKEND = "elasticjob"
 _LEASE_TTL_S = 6.0

@@ -24,7 +24,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node, SlotOwner, Slots, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
 from elasticjob_api.status import JobStatus
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.job_records import JobRecords
 from elasticjob_operator.ids import Ids
 from elasticjob_operator.plan import plan as operator_plan

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.counts.record import Count
 from benchmarks.recovery_idle import idle_fleet
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 
 LINES = 100_000
 START_S, IDLE_S = 2.0, 6.0

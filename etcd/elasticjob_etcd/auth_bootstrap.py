@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from elasticjob_etcd.accounts import ROOT
+from elasticjob_etcd.auth import ROOT
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError, Refused, ServerError, Unavailable
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 OPTION = "--enable-auth"
 """By this first argument the payload knows that it is to do this."""

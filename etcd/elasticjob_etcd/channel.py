@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from elasticjob_etcd.errors import BadEndpoint, Forked
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     # A stalled server is noticed after 8 to 13 s. etcd refuses pings closer than 5 s ("too_many_pings").

@@ -9,16 +9,16 @@ import math
 import random
 from collections.abc import AsyncGenerator
 
-from elasticjob_etcd.accounts import EtcdAccounts
+from elasticjob_etcd.auth import EtcdAccounts
 from elasticjob_etcd.backoff import Random
+from elasticjob_etcd.cert_reloader import LOOK_S, certificate_files, follow
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import encode_key, key_value, prefix_range, range_of, rpc, txn_request, txn_result
-from elasticjob_etcd.detour import Detour
 from elasticjob_etcd.errors import LeaseNotFound
+from elasticjob_etcd.failover import Detour
+from elasticjob_etcd.interface import Endpoint, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
 from elasticjob_etcd.leases import KeepAliveStream
-from elasticjob_etcd.protocol import Endpoint, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
-from elasticjob_etcd.renewal import LOOK_S, certificate_files, follow
-from elasticjob_etcd.watching import watch
+from elasticjob_etcd.messages import encode_key, key_value, prefix_range, range_of, rpc, txn_request, txn_result
+from elasticjob_etcd.watch import watch
 
 _FIRST_PAGE, _LARGEST_PAGE = 64, 4096
 _PAGE_BYTES = 2 << 20

@@ -12,11 +12,11 @@ import grpc
 from grpc import aio
 
 from elasticjob_etcd.channel import open_channel
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError, Unavailable
-from elasticjob_etcd.identity import StoreIdentity
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.translate import is_stale_auth, is_wrong_address, translate
+from elasticjob_etcd.grpc_errors import is_stale_auth, is_wrong_address, translate
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import rpc
+from elasticjob_etcd.store_epoch import StoreIdentity
 
 # A member cut off from its cluster would keep its streams open and silent; with this it ends them.
 _STREAM_METADATA = (("hasleader", "true"),)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import LeaseNotFound
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import rpc
 
 _AT_ONCE = 64
 """Leases that are asked about at the same time."""

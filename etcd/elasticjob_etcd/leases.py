@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection, Stream
-from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.detour import Detour
 from elasticjob_etcd.errors import EtcdError, Unavailable
-from elasticjob_etcd.protocol import Etcd, Lease
+from elasticjob_etcd.failover import Detour
+from elasticjob_etcd.interface import Etcd, Lease
+from elasticjob_etcd.messages import rpc
 
 _TRIED = "keeping a lease alive"
 

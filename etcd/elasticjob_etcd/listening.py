@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticjob_etcd.errors import ServerError
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 LOOPBACK = "127.0.0.1"
 _CLIENT, _PEER = "client:0", "peer:0"

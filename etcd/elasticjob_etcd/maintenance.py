@@ -14,10 +14,10 @@ import grpc
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import Compacted, Unavailable
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.members import Member, MemberStatus
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.messages import rpc
 
 DEFRAGMENT_TIMEOUT_S = 120.0
 """A member copies all that is in use while it answers nothing; two gibibytes take some 20 s on a slow disk."""

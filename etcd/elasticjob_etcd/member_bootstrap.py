@@ -21,7 +21,7 @@ from typing import NoReturn
 import grpc
 
 from elasticjob_etcd import auth_bootstrap
-from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.grpc_errors import is_of_learner
 from elasticjob_etcd.maintenance import member_of
 from elasticjob_etcd.member_policy import (
     Action,
@@ -35,7 +35,7 @@ from elasticjob_etcd.member_policy import (
     Running,
     decide,
 )
-from elasticjob_etcd.translate import is_of_learner
+from elasticjob_etcd.messages import rpc
 
 OPTION = "--run-member"
 """By this first argument the payload knows that it is to do this."""

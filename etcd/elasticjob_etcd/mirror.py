@@ -22,7 +22,7 @@ from typing import Self
 
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.errors import Compacted, ListAgain, Unavailable, Wiped
-from elasticjob_etcd.protocol import Etcd, KeyValue, Range, WatchBatch
+from elasticjob_etcd.interface import Etcd, KeyValue, Range, WatchBatch
 
 _STANDS_WITHIN_S = 1.0
 """A watch is confirmed in one trip. Without it there is a list more, and nothing else is lost."""

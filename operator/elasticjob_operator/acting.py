@@ -14,7 +14,7 @@ from typing import Any
 from elasticjob_api import constants
 from elasticjob_api.constants import EventReason
 from elasticjob_api.keys import Keys
-from elasticjob_etcd.protocol import Etcd, Txn
+from elasticjob_etcd.interface import Etcd, Txn
 from elasticjob_operator import actions as act
 from elasticjob_operator import jobkey, txns
 from elasticjob_operator.cluster import objects

@@ -15,10 +15,10 @@ import kopf
 from elasticjob_api.nesting import allow_stored_levels
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_etcd.member_bootstrap import is_empty
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator import leader_election
 from elasticjob_operator.cluster.etcd_leases import EtcdLeases
 from elasticjob_operator.cluster.etcd_membership import EtcdMembership

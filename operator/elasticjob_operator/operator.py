@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from elasticjob_etcd.protocol import PagedEtcd
+from elasticjob_etcd.interface import PagedEtcd
 from elasticjob_operator import txns
 from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster import objects

@@ -13,7 +13,7 @@ from typing import Any
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import ElasticJob
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
 from elasticjob_operator.acceptance import read_status
 from elasticjob_operator.acting import Actor, Turn
 from elasticjob_operator.actions import Action, Disown

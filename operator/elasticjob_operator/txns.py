@@ -7,7 +7,7 @@ after a final world. So the history of the spec is a chain, whichever process di
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, encode
 from elasticjob_api.rendezvous_state import encode_world
-from elasticjob_etcd.protocol import Compare, Delete, Op, Put, Txn, absent, unchanged
+from elasticjob_etcd.interface import Compare, Delete, Op, Put, Txn, absent, unchanged
 from elasticjob_operator.actions import WriteExpected, WriteSpec
 from elasticjob_operator.policy.evict import Eviction
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from elasticjob_etcd import tether
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd import die_with_parent
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,7 +173,7 @@ class ApiServer:
         )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), *self._command()]
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), *self._command()]
         with (self._folder / "kube-apiserver.log").open("wb") as log:
             return subprocess.Popen(tied, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

@@ -21,7 +21,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.rendezvous_state import State, World
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Put, Txn
+from elasticjob_etcd.interface import Endpoint, Put, Txn
 from tests.faults.fleet import Fleet
 from tests.faults.waiting import eventually
 

@@ -18,12 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_etcd import member_bootstrap, tether
+from elasticjob_etcd import die_with_parent, member_bootstrap
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_etcd.members import Member
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator.cluster.etcd_membership import EtcdMembership
 from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes
 from elasticjob_operator.credentials.authority import Authority
@@ -104,7 +104,7 @@ class EtcdMembers:
         self._run(number, [program(), *flags])
 
     def _run(self, number: int, line: list[str]) -> None:
-        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), *line]
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), *line]
         with self._log(number).open("ab") as log:
             self._began[number] = log.tell()
             self._processes[number] = subprocess.Popen(tied, stdout=log, stderr=log, start_new_session=True)

@@ -23,10 +23,10 @@ from typing import Any
 
 import psutil
 
-from elasticjob_etcd import tether
+from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.binary import find_binary
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.waiting import eventually
 
 _HOST = "127.0.0.1"
@@ -209,7 +209,7 @@ class ThreeEtcds:
             "initial-cluster": ",".join(f"m{i}=http://{_HOST}:{port}" for i, port in enumerate(self._peers)),
         }
         flags = [*(f"--{name}={value}" for name, value in options.items()), *self._flags]
-        command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), self._program, *flags]
+        command = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), self._program, *flags]
         with (folder / f"m{number}.log").open("wb") as log:
             return subprocess.Popen([*command, "--unsafe-no-fsync"], stdout=log, stderr=log, start_new_session=True)
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_etcd.protocol import Op, Put
+from elasticjob_etcd.interface import Op, Put
 
 NEW_FIELD = "futureField"
 NEW_VALUE: dict[str, Any] = {"v": 1, "deep": [{"er": "x"}]}

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import grpc.aio
 
-from elasticjob_etcd import auth_bootstrap, tether
-from elasticjob_etcd.accounts import ROOT
+from elasticjob_etcd import auth_bootstrap, die_with_parent
+from elasticjob_etcd.auth import ROOT
 from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.credentials.authority import Authority, Issued
 
 ADDRESS = "127.0.0.1"
@@ -123,7 +123,7 @@ class SecuredEtcd:
         return [*given, "--client-cert-auth", "--enable-grpc-gateway=false"]
 
     def _serve(self, flags: list[str]) -> None:
-        command = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), self.program, *flags]
+        command = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), self.program, *flags]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
 from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.namespace import Namespace

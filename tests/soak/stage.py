@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.apiserver import ApiServer, kube_programs
 from tests.faults.etcds import OwnEtcd, ask
 from tests.faults.proxy import Proxy, proxy

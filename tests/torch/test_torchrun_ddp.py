@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.torch.nodes import Ddp, ddp
 
 pytestmark = [pytest.mark.torch, pytest.mark.etcd, pytest.mark.timeout(300)]

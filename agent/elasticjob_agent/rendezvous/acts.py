@@ -20,7 +20,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api import records
 from elasticjob_api.records import Node
 from elasticjob_api.rendezvous_state import Cause, World
-from elasticjob_etcd.protocol import Etcd, Txn, TxnResult
+from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 
 _MOST_FAILURES = 24
 """Told with one write: each has 40 KB at worst, and etcd takes 1.5 MB and 128 operations. The others follow as late."""

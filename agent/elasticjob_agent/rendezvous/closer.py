@@ -23,8 +23,8 @@ from elasticjob_api.link_secret import new_link_key
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
 from elasticjob_etcd.errors import Unavailable, Wiped
+from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Etcd
 
 COALESCE_S = 0.005
 MOST_COALESCE_S = 0.05

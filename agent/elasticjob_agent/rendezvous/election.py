@@ -19,7 +19,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Closer, Member, World, decode_closer
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Etcd, KeyValue
+from elasticjob_etcd.interface import Etcd, KeyValue
 
 FIRST_S = 0.3
 """For slot 0 to come, when no closer has been seen yet: then the next slot campaigns, and each a little later."""

@@ -28,7 +28,7 @@ from elasticjob_api import constants, keys
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Etcd
+from elasticjob_etcd.interface import Endpoint, Etcd
 
 _PORT = 2379
 _JOIN_TIMEOUT_S, _LEASE_TTL_S, _SCALE_UP_DELAY_S = 600.0, 6.0, 1.0

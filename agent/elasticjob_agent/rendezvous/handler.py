@@ -34,7 +34,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
 
 LEAVE_S = 10.0
 """Seconds within which leaving must have ended; after that the lease expires."""

@@ -22,7 +22,7 @@ from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import Gone, GoneReason, Node, Slots
 from elasticjob_api.rendezvous_state import Member, State, World, decode_world
 from elasticjob_etcd.errors import Wiped
-from elasticjob_etcd.protocol import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
+from elasticjob_etcd.interface import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
 Watching = Callable[[], Awaitable[None]]
 """Comes back when the watch stands; what is read after that leaves no gap to be listed."""

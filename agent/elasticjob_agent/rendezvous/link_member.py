@@ -17,7 +17,7 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Closer
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
 
 STAGGER_S = 0.01
 

@@ -27,8 +27,8 @@ from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_api.link_secret import decode_link_key
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Cause, World
+from elasticjob_etcd.interface import Delete, Etcd, Txn, unchanged
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Etcd, Txn, unchanged
 
 log = logging.getLogger(__name__)
 

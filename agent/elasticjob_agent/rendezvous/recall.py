@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Membership, State, World, decode_world
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 
 NO_WORLD = 0
 UNKNOWN = -1

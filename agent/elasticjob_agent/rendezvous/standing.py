@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.txns import First, Identity, News
 from elasticjob_agent.rendezvous.view import parse_view
 from elasticjob_api.link_secret import new_link_key
 from elasticjob_api.rendezvous_state import World
-from elasticjob_etcd.protocol import Etcd, KeyValue
+from elasticjob_etcd.interface import Etcd, KeyValue
 
 
 @dataclass(frozen=True, slots=True)

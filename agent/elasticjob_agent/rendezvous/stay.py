@@ -19,8 +19,8 @@ from elasticjob_api.records import Node, Slots
 from elasticjob_api.rendezvous_state import World
 from elasticjob_api.runtime_config import Terms, decode_terms
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
+from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range
 
 PASSING = (Unavailable, LeaseNotFound, Wiped)
 """Trouble with etcd after which an act is tried again, from what the watch shows then."""

@@ -15,7 +15,7 @@ from elasticjob_api.link_secret import encode_link_key
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
 from elasticjob_api.runtime_config import Terms, encode_terms
-from elasticjob_etcd.protocol import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
+from elasticjob_etcd.interface import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
 
 
 @dataclass(frozen=True, slots=True)

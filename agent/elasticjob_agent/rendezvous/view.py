@@ -16,7 +16,7 @@ from elasticjob_api.link_secret import decode_link_key
 from elasticjob_api.records import Done, Expected, Failure, Gone, Node, Slots
 from elasticjob_api.rendezvous_state import Member, Membership, World
 from elasticjob_api.runtime_config import Terms, decode_terms
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 
 T = TypeVar("T")
 

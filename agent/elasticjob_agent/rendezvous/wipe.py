@@ -16,7 +16,7 @@ from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api import records
 from elasticjob_api.records import Done, Node, Slots
 from elasticjob_api.rendezvous_state import World, encode_membership, encode_world
-from elasticjob_etcd.protocol import Etcd, Op, Put, Txn, reads_of, unchanged
+from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of, unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

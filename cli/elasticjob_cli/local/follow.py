@@ -17,7 +17,7 @@ from elasticjob_cli.local.console import Tone
 from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.table import describe_code
 from elasticjob_cli.local.view import RunView
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
 from elasticjob_operator.cluster import objects
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Change, Object, Resource

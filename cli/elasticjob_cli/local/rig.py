@@ -19,8 +19,8 @@ from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
 from elasticjob_cli.local.runfolder import RunFolder
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import ServerError
-from elasticjob_etcd.server import EtcdServer
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.onlooker import Onlooker
 from elasticjob_operator.operator import Operator

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from elasticjob_api.keys import ParsedKey
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator import jobkey
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.policy.footprint import (

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from elasticjob_etcd.watching import Pause
+from elasticjob_etcd.watch import Pause
 
 PAUSE_S = 0.15
 """Etcd looks after a watch that is behind every 100 ms: so what is gathered comes at most 0.25 s late."""

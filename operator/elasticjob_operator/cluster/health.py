@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import EtcdError, NoSpace
-from elasticjob_etcd.protocol import Compare, Etcd, Get, Put, Target, Txn
+from elasticjob_etcd.interface import Compare, Etcd, Get, Put, Target, Txn
 from elasticjob_operator.policy.etcd_space import FULL
 
 PROBE_S = 2.0

@@ -20,7 +20,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
 from elasticjob_api.records import Report, WorkerReport
 from elasticjob_api.rendezvous_state import Member
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import LogLimit, printable
 from elasticjob_operator.cluster.plausible import BYTES_LIMIT, require_plausible, require_report, require_size
 from elasticjob_operator.cluster.samples import same_but_samples

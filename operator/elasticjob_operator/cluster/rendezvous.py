@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import Wiped
+from elasticjob_etcd.interface import Etcd, PagedEtcd
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Etcd, PagedEtcd
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.footprint import BUDGET, Footprints
 from elasticjob_operator.cluster.gathering import Gathering

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import cast
 
 from elasticjob_etcd.errors import ListAgain
-from elasticjob_etcd.protocol import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
-from elasticjob_etcd.watching import Pause
+from elasticjob_etcd.interface import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
+from elasticjob_etcd.watch import Pause
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.footprint import Footprints
 from elasticjob_operator.cluster.gathering import Gathering

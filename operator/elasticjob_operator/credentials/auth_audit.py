@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections.abc import Callable
 
-from elasticjob_etcd.accounts import Accounts
+from elasticjob_etcd.auth import Accounts
 from elasticjob_operator.policy.etcd_auth import (
     ChangePassword,
     Correction,

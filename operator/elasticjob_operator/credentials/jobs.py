@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_etcd.accounts import ROOT, Accounts
+from elasticjob_etcd.auth import ROOT, Accounts
 from elasticjob_etcd.backoff import Backoff
 from elasticjob_etcd.errors import EtcdError, Refused
 from elasticjob_operator.cluster.protocol import Resource, Vault

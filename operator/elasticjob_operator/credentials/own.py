@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.credentials.home import Home, contents_of
 from elasticjob_operator.errors import ClusterError, CredentialsError

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_etcd.accounts import ROOT
+from elasticjob_etcd.auth import ROOT
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.cluster.patience import until_it_works
 from elasticjob_operator.cluster.protocol import Vault
 from elasticjob_operator.credentials.held import Held

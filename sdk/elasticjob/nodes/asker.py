@@ -25,10 +25,10 @@ from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import EtcdError, Unavailable
+from elasticjob_etcd.interface import Endpoint, Get, Lease, Put, Txn, absent, reads_of
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.protocol import Endpoint, Get, Lease, Put, Txn, absent, reads_of
-from elasticjob_etcd.server import EtcdServer
 
 _AGAIN_S = 0.25
 _OPEN = (

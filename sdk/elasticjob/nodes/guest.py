@@ -14,8 +14,8 @@ from elasticjob.errors import NoRendezvous
 from elasticjob.nodes import wire
 from elasticjob.nodes.seal import LINE_BYTES, BadSealError, Seal, call_key, require_challenge
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Endpoint
 
 _DIAL_S = 10.0
 _AGAIN_S = 0.5

@@ -20,7 +20,7 @@ from elasticjob_agent.node import NodeSettings
 from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 LEASE_TTL_S = 6.0
 _SCALE_UP_DELAY_S = 1.0

@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.drill import drill
 from tests.faults.waiting import eventually
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.clocks import SteppedClock
 from tests.faults.drill import Drill, drill
 from tests.faults.waiting import eventually

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.fleet import fleet
 
 pytestmark = pytest.mark.etcd

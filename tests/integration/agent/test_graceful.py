@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.drill import Drill, drill
 
 pytestmark = pytest.mark.etcd

@@ -9,7 +9,7 @@ from elasticjob_api import records
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Report
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.fleet import fleet
 from tests.faults.waiting import aeventually
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.cable import in_own_network
 from tests.faults.drill import Drill, drill
 from tests.faults.proxy import Proxy, proxy

@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.view import View
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.drill import Drill, drill
 from tests.faults.proxy import proxy
 from tests.faults.waiting import eventually

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.drill import Drill, drill
 
 pytestmark = pytest.mark.etcd

@@ -17,8 +17,8 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, SlotOwner, Slots
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Put, Txn
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Put, Txn
 from tests.faults.newer_version import newer_record
 
 pytestmark = pytest.mark.etcd

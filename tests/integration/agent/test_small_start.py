@@ -15,7 +15,7 @@ _UNUSED = {
     "psutil": "only a watch for hangs and a named interface need it",
     "shutil": "only logs of old rounds need it",
     "ctypes": "only the starter needs it",
-    "elasticjob_etcd.server": "only who starts an etcd needs it",
+    "elasticjob_etcd.embedded": "only who starts an etcd needs it",
 }
 
 

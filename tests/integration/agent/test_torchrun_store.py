@@ -10,8 +10,8 @@ from elasticjob_agent.round_store import RoundOver, RoundStore
 from elasticjob_agent.supervisor.background import background
 from elasticjob_agent.torchrun_handler import AgentStore
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.waiting import eventually
 
 pytestmark = pytest.mark.etcd

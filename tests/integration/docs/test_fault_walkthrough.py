@@ -18,7 +18,7 @@ from elasticjob_agent.workers import Job, NodeWorkers
 from elasticjob_api.records import Failure, encode
 from elasticjob_api.rendezvous_state import Cause, Membership, World, encode_membership, encode_world
 from elasticjob_api.runtime_config import terms_of
-from elasticjob_etcd.protocol import Op, Put, Txn
+from elasticjob_etcd.interface import Op, Put, Txn
 from tests.faults.waiting import aeventually
 from tests.integration.cli.conftest import census, cli  # noqa: F401 -- fixtures
 from tests.integration.cli.runs import Cli

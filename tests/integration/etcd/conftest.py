@@ -11,10 +11,10 @@ import grpc.aio
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Endpoint, Etcd
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Endpoint, Etcd
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.messages import rpc
 from tests.integration.etcd.site import Site
 
 Compact = Callable[[int], Awaitable[None]]

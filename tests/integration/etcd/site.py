@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Etcd, Put, Txn
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.interface import Etcd, Put, Txn
 from tests.faults.secured import program
 from tests.faults.waiting import eventually
 

@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.server import EtcdServer
 from tests.faults.waiting import aeventually
 
 pytestmark = pytest.mark.etcd

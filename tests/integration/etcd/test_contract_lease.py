@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from elasticjob_etcd.interface import Etcd, Lease, Put, Txn
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.protocol import Etcd, Lease, Put, Txn
 from tests.integration.etcd.conftest import Backend
 
 UNKNOWN_LEASE = 0x7777

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from elasticjob_etcd.errors import LeaseNotFound, Refused
-from elasticjob_etcd.protocol import (
+from elasticjob_etcd.interface import (
     Compare,
     Delete,
     Etcd,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
-from elasticjob_etcd.protocol import Delete, Etcd, Put, Txn, WatchBatch, WatchEvent
+from elasticjob_etcd.interface import Delete, Etcd, Put, Txn, WatchBatch, WatchEvent
 from tests.integration.etcd.conftest import Backend
 
 

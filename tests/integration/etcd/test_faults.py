@@ -12,9 +12,9 @@ import pytest
 from elasticjob_agent.serving import stop_serving
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused, Unavailable, Wiped
+from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Put, Txn, absent
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Endpoint, Etcd, Put, Txn, absent
 from tests.faults.stranger import stranger
 from tests.integration.etcd.conftest import compact
 from tests.integration.etcd.site import Site, answers, put

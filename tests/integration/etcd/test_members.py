@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.member_policy import Action
-from elasticjob_etcd.protocol import Put, Txn
 from elasticjob_operator.credentials.authority import Authority
 from tests.faults.etcd_members import EtcdMembers, etcd_members
 from tests.faults.waiting import aeventually

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from elasticjob_etcd.interface import Delete, Etcd, Put, Txn
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Etcd, Put, Txn
 from tests.integration.etcd.conftest import Backend
 
 Snapshot = dict[str, bytes]

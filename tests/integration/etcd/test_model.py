@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import Compacted, EtcdError
-from elasticjob_etcd.memory import MemoryStore
-from elasticjob_etcd.protocol import (
+from elasticjob_etcd.interface import (
     Compare,
     Delete,
     Get,
@@ -28,7 +28,7 @@ from elasticjob_etcd.protocol import (
     Txn,
     WatchEvent,
 )
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.memory.client import MemoryStore
 from tests.integration.etcd.conftest import compact
 
 T = TypeVar("T")

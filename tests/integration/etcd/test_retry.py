@@ -10,9 +10,9 @@ import grpc.aio
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import rpc
 
 STALE = (grpc.StatusCode.UNKNOWN, "auth: revision in header is old")
 DENIED = (grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")

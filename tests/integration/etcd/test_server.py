@@ -17,9 +17,9 @@ import pytest
 
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
-from elasticjob_etcd.protocol import Put, Txn
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.interface import Put, Txn
 from tests.faults import other_user
 from tests.faults.secured import program
 from tests.faults.waiting import eventually
@@ -228,7 +228,7 @@ async def test_an_etcd_too_old_for_a_flag_is_started_without_it(tmp_path: Path) 
 
 PARENT = """
 import asyncio, sys, time
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 print(asyncio.run(EtcdServer.start(sys.argv[1])).pid, flush=True)
 time.sleep(600)
 """

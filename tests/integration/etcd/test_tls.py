@@ -16,7 +16,7 @@ import pytest
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError, Refused, Unavailable
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.waiting import eventually
 
 pytestmark = pytest.mark.etcd

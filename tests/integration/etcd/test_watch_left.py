@@ -8,8 +8,8 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
-from elasticjob_etcd.protocol import Etcd, WatchBatch
-from elasticjob_etcd.watching import Pause
+from elasticjob_etcd.interface import Etcd, WatchBatch
+from elasticjob_etcd.watch import Pause
 from tests.integration.etcd.conftest import Backend, compact
 from tests.integration.etcd.site import Site, answers, put
 

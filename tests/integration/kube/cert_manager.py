@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from elasticjob_etcd import tether
+from elasticjob_etcd import die_with_parent
 from tests.faults.apiserver import ROOT, ApiServer
 from tests.faults.waiting import eventually
 from tests.integration.kube.accounts import apply
@@ -64,7 +64,7 @@ class CertManager:
         self._server = server
         self.log = folder / "cert-manager.log"
         apply(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
-        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid())]
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
         command = [*tied, program(), str(server.kubeconfig()), SYSTEM]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

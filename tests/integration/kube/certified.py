@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from elasticjob_api import constants
-from elasticjob_etcd import tether
+from elasticjob_etcd import die_with_parent
 from tests.faults.apiserver import ROOT, ApiServer
 from tests.faults.secured import SecuredEtcd
 from tests.faults.waiting import eventually
@@ -136,7 +136,7 @@ class Pods:
         fields = {"POD_NAME": name, "POD_UID": pod["metadata"]["uid"], "POD_IP": "127.0.0.1", "NODE_NAME": name}
         env |= {f"ELASTICJOB_{field}": value for field, value in fields.items()}
         env |= {constants.ENV_LOG_DIR: str(self._rig.folder / name), constants.ENV_TERMINATION_LOG: os.devnull}
-        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), sys.executable]
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), sys.executable]
         command = [*tied, "-m", "elasticjob_agent.cli", *container["command"][1:]]
         with self.log(name).open("wb") as log:
             self._agents[name] = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)

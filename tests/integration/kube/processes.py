@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from elasticjob_etcd import tether
+from elasticjob_etcd import die_with_parent
 from tests.faults.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -17,7 +17,7 @@ class Process:
     """A Python module that runs; start it from a thread that stays."""
 
     def __init__(self, module: str, *arguments: str, log: Path, environ: Mapping[str, str] | None = None) -> None:
-        tied = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid())]
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
         command = [*tied, sys.executable, "-m", module, *arguments]
         environment = {**os.environ, **(environ or {})}
         self._log = log

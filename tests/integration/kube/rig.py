@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Report, Slots, decode
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Put, Range, Txn
+from elasticjob_etcd.interface import Endpoint, Put, Range, Txn
 from tests.faults.apiserver import ApiServer
 from tests.faults.waiting import eventually
 from tests.integration.kube.namespace import Namespace

@@ -12,7 +12,7 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.credentials.authority import Authority
 from tests.faults.apiserver import ApiServer
 from tests.faults.documented import manifests

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes, claim_of
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster

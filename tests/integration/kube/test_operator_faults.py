@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.manifests import changed
 from tests.integration.kube.namespace import Namespace

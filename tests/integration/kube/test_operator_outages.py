@@ -12,8 +12,8 @@ import grpc
 import pytest
 import yaml
 
-from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.messages import rpc
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.protocol import Resource

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.apiserver import ApiServer, Programs
 from tests.faults.secured import SecuredEtcd, program
 from tests.integration.kube.audit import Audit, granted

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp.test_utils import unused_port
 
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.freshness import PATIENCE_S
 from elasticjob_operator.cluster.kube import KubeCluster

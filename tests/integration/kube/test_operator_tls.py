@@ -11,7 +11,7 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.credentials.authority import Authority, describe
 from elasticjob_operator.policy.footprint import LEAST, MIB
 from tests.faults.secured import SecuredEtcd, administrator, program

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Endpoint
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.processes import Process
 from tests.integration.kube.rig import DEPLOY, SYSTEM, Rig

@@ -35,8 +35,8 @@ from elasticjob_api.rendezvous_state import (
     encode_membership,
     encode_world,
 )
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Delete, Op, Put, Txn
+from elasticjob_etcd.interface import Delete, Op, Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource

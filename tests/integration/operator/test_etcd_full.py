@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator.cluster.etcd_space import EtcdSpace
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Object, Resource

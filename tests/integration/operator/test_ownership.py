@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.objects import merge_patch, name_of, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.operator import Operator

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from elasticjob_api.records import Report, WorkerReport, WorkerState, encode
-from elasticjob_etcd.protocol import PagedEtcd, Put, Txn
+from elasticjob_etcd.interface import PagedEtcd, Put, Txn
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.jobkey import JobKey
 from tests.faults.waiting import aeventually

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_etcd.memory import MemoryEtcd
-from elasticjob_etcd.protocol import Range, Txn, TxnResult
+from elasticjob_etcd.interface import Range, Txn, TxnResult
+from elasticjob_etcd.memory.client import MemoryEtcd
 from elasticjob_operator.cluster.lease_lock import LeaseLock
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import name_of

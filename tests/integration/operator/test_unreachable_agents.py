@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_etcd.memory import MemoryEtcd
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd
 from elasticjob_operator.cluster.objects import name_of, uid_of
 from elasticjob_operator.cluster.protocol import Object, Resource
 from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.memory_accounts import MemoryAccounts
+from elasticjob_etcd.memory.auth import MemoryAccounts
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import uid_of
 from elasticjob_operator.cluster.protocol import Resource

@@ -13,8 +13,8 @@ import pytest
 from elasticjob_api import constants
 from elasticjob_api.records import WorkerState
 from elasticjob_api.rendezvous_state import Cause, State, encode_world
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Op, Put, Txn
+from elasticjob_etcd.interface import Op, Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Object, Resource
 from tests.faults.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op

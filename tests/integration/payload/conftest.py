@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.integration.payload import containers
 from tests.integration.payload.containers import AGENT, Payload
 

@@ -6,8 +6,8 @@ import pytest
 
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from tests.integration.rendezvous.crew import Crew
 
 Recruit = Callable[..., Crew]

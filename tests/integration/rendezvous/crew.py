@@ -21,7 +21,7 @@ from elasticjob_api.records import Failure, SlotOwner, Slots
 from elasticjob_api.rendezvous_state import State, World
 from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd.errors import Unavailable, Wiped
-from elasticjob_etcd.protocol import Etcd, Put, Txn
+from elasticjob_etcd.interface import Etcd, Put, Txn
 from tests.faults.waiting import aeventually, slowness
 
 _numbers = itertools.count(1)

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
-from elasticjob_etcd.protocol import Delete, Endpoint, KeyValue, Lease, Put, Range, Txn, TxnResult, WatchEvent
+from elasticjob_etcd.interface import Delete, Endpoint, KeyValue, Lease, Put, Range, Txn, TxnResult, WatchEvent
+from elasticjob_etcd.messages import rpc
 from tests.faults.etcds import OwnEtcd
 from tests.unit.rendezvous.sim.store import SimStore
 

@@ -7,8 +7,8 @@ import pytest
 
 from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.rendezvous_state import Cause, decode_world
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Etcd, WatchBatch
+from elasticjob_etcd.interface import Etcd, WatchBatch
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate
 

@@ -11,7 +11,7 @@ import pytest
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.rendezvous_state import decode_closer
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.fleet import Fleet, fleet
 from tests.faults.waiting import eventually
 

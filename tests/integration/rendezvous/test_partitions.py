@@ -9,8 +9,8 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.errors import Refused
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Put, Txn, TxnResult
+from elasticjob_etcd.interface import Put, Txn, TxnResult
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate
 

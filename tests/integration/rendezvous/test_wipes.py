@@ -15,10 +15,10 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Gone, GoneReason, Slots
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Put, Txn
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.messages import rpc
 from tests.faults.proxy import proxy
 from tests.faults.waiting import aeventually
 from tests.integration.rendezvous.crew import Crew, Mate

@@ -28,8 +28,8 @@ from elasticjob_agent.node import run_node
 from elasticjob_agent.rendezvous.ports import Outcome
 from elasticjob_agent.supervisor.function_child import VALUE
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint, Put, Txn
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Endpoint, Put, Txn
 from tests.faults import other_user
 from tests.faults.waiting import eventually
 from tests.integration.sdk import functions

@@ -11,7 +11,7 @@ import pytest
 
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.secured import SecuredEtcd, administrator, program
 from tests.faults.waiting import slowness
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from elasticjob_etcd.accounts import ROOT, Accounts
+from elasticjob_etcd.auth import ROOT, Accounts
 from elasticjob_etcd.errors import Refused
-from elasticjob_etcd.memory_accounts import MemoryAccounts
+from elasticjob_etcd.memory.auth import MemoryAccounts
 from elasticjob_etcd.permissions import of_folder
 from tests.faults.secured import SecuredEtcd, administrator
 

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.messages import rpc
 from tests.faults.chart_etcd import ChartEtcd
 from tests.faults.secured import administrator, bare_channel
 from tests.faults.waiting import aeventually

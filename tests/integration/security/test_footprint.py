@@ -9,8 +9,8 @@ import pytest
 
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import KeyValue
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import KeyValue
 from tests.faults.fleet import Fleet, fleet
 from tests.faults.waiting import aeventually
 

@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import prefix_range, rpc
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.messages import prefix_range, rpc
 from tests.faults.secured import bare_channel
 from tests.integration.security.conftest import Job
 

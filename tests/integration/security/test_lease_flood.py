@@ -10,9 +10,9 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import rpc
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.messages import rpc
 from elasticjob_operator.cluster.etcd_leases import EtcdLeases
 from tests.faults.secured import bare_channel
 from tests.faults.waiting import aeventually

@@ -13,10 +13,10 @@ import grpc
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import prefix_range, rpc
 from elasticjob_etcd.errors import Refused, Unavailable
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.messages import prefix_range, rpc
 from tests.faults.secured import SecuredEtcd, bare_channel
 from tests.faults.waiting import aeventually
 from tests.integration.security.conftest import Job

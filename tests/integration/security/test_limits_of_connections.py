@@ -16,7 +16,7 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.secured import ADDRESS, SecuredEtcd
 from tests.faults.waiting import aeventually
 from tests.integration.security.conftest import Job

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import prefix_range, rpc
 from elasticjob_etcd.errors import Refused
-from elasticjob_etcd.protocol import Get, Put, Txn
+from elasticjob_etcd.interface import Get, Put, Txn
+from elasticjob_etcd.messages import prefix_range, rpc
 from tests.faults.secured import SecuredEtcd, bare_channel
 from tests.faults.waiting import aeventually
 from tests.integration.security.conftest import Job, job

@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_api.records import encode
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.protocol import Delete, Put, Txn
+from elasticjob_etcd.interface import Delete, Put, Txn
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.policy.footprint import LEAST_MEMORY, MIB, allowed

@@ -10,9 +10,9 @@ import pytest
 
 from elasticjob_api import keys
 from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Put, Txn
 from tests.faults.fleet import Fleet
 from tests.faults.secured import SecuredEtcd
 from tests.faults.waiting import aeventually, eventually

@@ -12,10 +12,10 @@ import pytest
 
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Endpoint, Lease, Put, Txn
+from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Endpoint, Lease, Put, Txn
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.jobkey import JobKey
 from tests.faults.secured import SecuredEtcd, bare_channel

@@ -11,10 +11,10 @@ import grpc
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.permissions import of_folder
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.credentials.held import Held
 from elasticjob_operator.credentials.jobs import JobCredentials, Terms

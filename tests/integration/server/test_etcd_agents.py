@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from elasticjob_etcd.server import EtcdServer
+from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.waiting import eventually
 from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, alive, fleet
 

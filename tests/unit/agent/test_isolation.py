@@ -12,9 +12,9 @@ from elasticjob_agent.rendezvous.member import RendezvousMember
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_api.runtime_config import terms_of
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from tests.faults.waiting import aeventually
 
 

@@ -14,7 +14,7 @@ from elasticjob_agent.rendezvous import txns
 from elasticjob_agent.rendezvous.steps import Workers
 from elasticjob_api.constants import Phase
 from elasticjob_api.keys import Keys, Kind
-from elasticjob_etcd.protocol import Txn
+from elasticjob_etcd.interface import Txn
 from elasticjob_operator import operator
 from elasticjob_operator import txns as operator_txns
 from elasticjob_operator.actions import Action

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_etcd.channel import open_channel, target_of, turned
 from elasticjob_etcd.errors import BadEndpoint
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 
 @pytest.mark.parametrize(

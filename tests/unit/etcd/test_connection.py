@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.messages import rpc
 
 NOBODY = Endpoint(("127.0.0.1:1",))
 

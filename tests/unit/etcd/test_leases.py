@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from tests.faults.waiting import aeventually
 
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from elasticjob_etcd import mirror as mirror_module
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
+from elasticjob_etcd.interface import Delete, Put, Range, Txn, WatchBatch
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Delete, Put, Range, Txn, WatchBatch
 from tests.faults.waiting import aeventually
 
 

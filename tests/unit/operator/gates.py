@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Object, ObjectEvent, Resource
 from elasticjob_operator.errors import ClusterUnavailable

@@ -25,8 +25,8 @@ from elasticjob_api.rendezvous_state import (
     encode_world,
 )
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.memory import MemoryStore
-from elasticjob_etcd.protocol import Delete, Op, Put, Target, Txn, TxnResult
+from elasticjob_etcd.interface import Delete, Op, Put, Target, Txn, TxnResult
+from elasticjob_etcd.memory.client import MemoryStore
 from elasticjob_operator import jobkey
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of

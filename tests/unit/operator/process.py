@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from elasticjob_etcd.memory import MemoryEtcd
+from elasticjob_etcd.memory.client import MemoryEtcd
 from elasticjob_operator.clocks import Clocks
 from elasticjob_operator.cluster.caches import JobCache, PodCache
 from elasticjob_operator.cluster.health import EtcdHealth

@@ -10,8 +10,8 @@ import pytest
 from elasticjob_api import constants
 from elasticjob_api.job import Metadata
 from elasticjob_api.keys import Keys
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.acting import Actor, Turn
 from elasticjob_operator.actions import CreatePod, DeletePods, ForceDelete, LookPod, Remove
 from elasticjob_operator.cluster.memory import MemoryCluster, counted_ids

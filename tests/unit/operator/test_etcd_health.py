@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.health import EtcdHealth
 from tests.faults.waiting import aeventually
 

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.footprint import BUDGET, UNKNOWN, WINDOW_S, Footprints
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.policy.footprint import FAILURES_KEPT_WHOLE, KIB, LEAST_MEMORY, MIB, Allowance, allowed

@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_api.records import SlotOwner, Slots, encode
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.cluster.objects import name_of
 from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.jobkey import JobKey

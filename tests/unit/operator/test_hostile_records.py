@@ -17,7 +17,7 @@ from elasticjob_api import codec, records
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Progress, WorkerState
 from elasticjob_api.rendezvous_state import encode_membership, encode_world
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
 from elasticjob_operator.cluster import job_records as job_records_module
 from elasticjob_operator.cluster.job_records import JobRecords

@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Progress, Recovery, Report, WorkerReport, WorkerState, encode
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.job_records import JobRecords, News
 from elasticjob_operator.cluster.log_limit import LINES
 from tests.unit.operator import builders

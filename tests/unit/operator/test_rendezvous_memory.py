@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from elasticjob_api.records import Failure, encode
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Delete, Put, Txn
+from elasticjob_etcd.interface import Delete, Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.cluster.rendezvous import Rendezvous
 from elasticjob_operator.jobkey import JobKey
 from elasticjob_operator.policy.footprint import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed

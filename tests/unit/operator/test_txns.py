@@ -3,7 +3,7 @@
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, Gone, GoneReason, Slots, decode
 from elasticjob_api.rendezvous_state import State, decode_world
-from elasticjob_etcd.protocol import Delete, Put, Txn, absent, unchanged
+from elasticjob_etcd.interface import Delete, Put, Txn, absent, unchanged
 from elasticjob_operator import txns
 from elasticjob_operator.actions import WriteExpected, WriteSpec
 from elasticjob_operator.policy.evict import Eviction

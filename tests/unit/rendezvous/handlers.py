@@ -17,8 +17,8 @@ from elasticjob_agent.rendezvous.joining import Profile
 from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Etcd
+from elasticjob_etcd.interface import Etcd
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from tests.faults.waiting import aeventually
 
 T = TypeVar("T")

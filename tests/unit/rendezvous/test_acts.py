@@ -20,9 +20,9 @@ from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import Put, Range, Txn, TxnResult
+from elasticjob_etcd.memory.store import MemoryStore
 from tests.unit.rendezvous.sim.wire import Fault, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
 from tests.unit.rendezvous.views import KEYS, a_node

@@ -10,8 +10,8 @@ from elasticjob_agent.trace import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots, encode
 from elasticjob_api.rendezvous_state import Member
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 
 KEYS = Keys("/elasticjob/test")
 

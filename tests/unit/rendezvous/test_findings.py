@@ -8,7 +8,7 @@ import pytest
 from elasticjob_agent.rendezvous import txns
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Report, Slots
-from elasticjob_etcd.protocol import Delete, Txn
+from elasticjob_etcd.interface import Delete, Txn
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.play import Play
 

@@ -11,8 +11,8 @@ from elasticjob_api import records
 from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import KeyValue, Lease, Put, Range, Txn, TxnResult
+from elasticjob_etcd.interface import KeyValue, Lease, Put, Range, Txn, TxnResult
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2)

@@ -5,7 +5,7 @@ import pytest
 from elasticjob_agent.rendezvous.recall import NO_WORLD, UNKNOWN, Recall, outranks
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member, Membership, State, World, encode_world
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 
 MEMBERS = (Member(0, "0000000a"), Member(1, "0000000b"))
 

@@ -13,9 +13,9 @@ from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Expected, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, State, World
 from elasticjob_api.runtime_config import encode_terms, terms_of
-from elasticjob_etcd.memory import MemoryEtcd
-from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import Delete, Put, Txn
+from elasticjob_etcd.interface import Delete, Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd
+from elasticjob_etcd.memory.store import MemoryStore
 from tests.unit.rendezvous.views import KEYS, a_node
 
 SPEC = Slots(min=1, max=2, desired=2, restart_id="r7", first_restarts=2)

@@ -14,8 +14,8 @@ from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_api.rendezvous_state import State, World
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2, operator="op", slots={"0001": SlotOwner("pod-0")})

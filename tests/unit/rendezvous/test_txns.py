@@ -12,8 +12,8 @@ from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
 from elasticjob_api.runtime_config import terms_of
-from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import Delete, Put, Txn, reads_of
+from elasticjob_etcd.interface import Delete, Put, Txn, reads_of
+from elasticjob_etcd.memory.store import MemoryStore
 from tests.unit.rendezvous.views import KEYS, a_node
 
 ME = Member(1, "0000000a")

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_agent.rendezvous.view import View, parse_view
 from elasticjob_api.records import Expected, Gone, GoneReason
 from elasticjob_api.rendezvous_state import Member, Membership, State
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from tests.faults.newer_version import newer_value
 from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
 

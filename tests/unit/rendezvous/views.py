@@ -16,7 +16,7 @@ from elasticjob_api.link_secret import encode_link_key
 from elasticjob_api.records import IDLE, Done, Expected, Failure, Gone, GoneReason, Node, SlotOwner, Slots
 from elasticjob_api.rendezvous_state import Member, Membership, State, World
 from elasticjob_api.runtime_config import encode_terms, terms_of
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 
 KEYS = Keys("/elasticjob/cli/test")
 OPERATOR = "operator-1"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticjob_api import constants
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.acceptance import accept
 from elasticjob_operator.cluster.job_records import JobRecords
 from elasticjob_operator.cluster.protocol import Resource

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from elasticjob_etcd.memory_accounts import MemoryAccounts
+from elasticjob_etcd.memory.auth import MemoryAccounts
 from elasticjob_operator.cluster.memory import MemoryCluster
 from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.credentials.authority import Authority, describe

@@ -13,8 +13,8 @@ from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import IDLE, GoneReason, Node
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
-from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import KeyValue
+from elasticjob_etcd.interface import KeyValue
+from elasticjob_etcd.memory.store import MemoryStore
 
 
 @dataclass

@@ -25,7 +25,7 @@ from dataclasses import replace
 from elasticjob_api import records
 from elasticjob_api.records import Gone, GoneReason, SlotOwner, Slots
 from elasticjob_api.rendezvous_state import Member
-from elasticjob_etcd.protocol import Delete, Put, Txn
+from elasticjob_etcd.interface import Delete, Put, Txn
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.store import SimStore

@@ -8,7 +8,7 @@ pods of an earlier life were told. The integration tests put a real etcd here.
 import copy
 from typing import Any
 
-from elasticjob_etcd.memory_store import MemoryStore
+from elasticjob_etcd.memory.store import MemoryStore
 
 _JUMP = 10_000
 

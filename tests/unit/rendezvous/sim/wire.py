@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from elasticjob_etcd.errors import EtcdError, Unavailable, Wiped
-from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.interface import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.memory.store import MemoryStore
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from grpc import aio
 
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import rpc
 from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.messages import rpc
 
 SILENT_S = 1.0
 """Without an answer for so long, a small question is overdue: a healthy etcd takes milliseconds."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_etcd.cert_reloader import certificate_files, follow
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.protocol import Endpoint
-from elasticjob_etcd.renewal import certificate_files, follow
+from elasticjob_etcd.interface import Endpoint
 from tests.faults.waiting import aeventually
 
 

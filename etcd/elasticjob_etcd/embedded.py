@@ -3,7 +3,7 @@
 It listens on a Unix socket that other users of the machine cannot reach, and at a port only if one is asked for. It
 keeps its data and `etcd.log` in the folder it was given, and does not sync to disk: it is not meant to survive the
 machine. It has a session of its own, so that Ctrl-C does not reach it, and is killed if its parent dies for any reason
-(`tether.py`). No other server can be taken for it: it has started when a read on its own socket is answered.
+(`die_with_parent.py`). No other server can be taken for it: it has started when a read on its own socket is answered.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from elasticjob_etcd import server_log, tether
+from elasticjob_etcd import die_with_parent, embedded_log
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import ServerError, Unavailable
+from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import LOOPBACK, Listening
-from elasticjob_etcd.protocol import Endpoint
 from elasticjob_etcd.socket_dir import Claim
 
 _POLL_S = 0.005
@@ -84,14 +84,14 @@ class EtcdServer:
             try:
                 return await cls._launch([*command, f"--{_NO_FSYNC}"], listening, log, timeout_s)
             except ServerError:
-                if not server_log.rejects_flag(log, _NO_FSYNC):
+                if not embedded_log.rejects_flag(log, _NO_FSYNC):
                     raise
             return await cls._launch(command, listening, log, timeout_s)  # an etcd too old to know it
         except BaseException as error:
             listening.remove()
             if not isinstance(error, ServerError):
                 raise
-            raise ServerError(server_log.explain(log, port=client_port, otherwise=str(error))) from error
+            raise ServerError(embedded_log.explain(log, port=client_port, otherwise=str(error))) from error
 
     @classmethod
     async def _launch(cls, command: list[str], listening: Listening, log: Path, timeout_s: float) -> "EtcdServer":
@@ -128,7 +128,7 @@ class EtcdServer:
     async def ended(self) -> str:
         """Wait until the process has ended by itself; how, in words that follow `etcd has ended: `."""
         await _exited(self._process)
-        how, why = _end_of(self._process.wait()), server_log.last_error(self._log)
+        how, why = _end_of(self._process.wait()), embedded_log.last_error(self._log)
         return f"{how}, {why}" if why else how
 
     async def stop(self, *, grace_s: float = 2.0) -> None:
@@ -182,7 +182,7 @@ def _arguments(folder: Path, listening: Listening) -> list[str]:
 def _spawn(command: list[str], listening: Listening, log: Path) -> subprocess.Popen[bytes]:
     # etcd reads a flag from ETCD_<FLAG> too; the environment is not meant for this one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
-    tethered = [sys.executable, "-I", "-S", str(tether.__file__), str(os.getpid()), *command]
+    tethered = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), *command]
     with log.open("wb") as output:
         return subprocess.Popen(
             tethered,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.server_log import explain, last_error, rejects_flag
+from elasticjob_etcd.embedded_log import explain, last_error, rejects_flag
 
 
 @pytest.mark.parametrize(

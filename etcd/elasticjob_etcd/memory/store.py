@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from elasticjob_etcd.errors import Compacted, LeaseNotFound, Refused
-from elasticjob_etcd.memory_checks import check_request, holds
-from elasticjob_etcd.protocol import (
+from elasticjob_etcd.interface import (
     Delete,
     Get,
     KeyValue,
@@ -25,6 +24,7 @@ from elasticjob_etcd.protocol import (
     TxnResult,
     WatchEvent,
 )
+from elasticjob_etcd.memory.validation import check_request, holds
 
 _MOST_TTL_S = 9_000_000_000
 

@@ -7,7 +7,7 @@ from grpc import StatusCode
 from grpc.aio import AioRpcError, Metadata
 
 from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, Refused, Unavailable
-from elasticjob_etcd.translate import translate, translate_cancel
+from elasticjob_etcd.grpc_errors import translate, translate_cancel
 
 
 def translated(code: StatusCode, details: str) -> EtcdError:

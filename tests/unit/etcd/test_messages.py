@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_etcd.convert import encode_key, prefix_range, txn_request
-from elasticjob_etcd.protocol import Compare, Get, Put, Target, Txn, absent
+from elasticjob_etcd.interface import Compare, Get, Put, Target, Txn, absent
+from elasticjob_etcd.messages import encode_key, prefix_range, txn_request
 
 # Text, and foreign bytes as they come back from a store.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)

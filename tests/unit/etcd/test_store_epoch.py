@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob_etcd.errors import Wiped
-from elasticjob_etcd.identity import Mark, StoreIdentity
+from elasticjob_etcd.store_epoch import Mark, StoreIdentity
 
 CLUSTER, OTHER = 0xA, 0xB
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.protocol import Endpoint
+from elasticjob_etcd.interface import Endpoint
 
 LOOK_S = 5.0
 """Between two looks; certificates are renewed hours before they end."""

@@ -7,7 +7,7 @@ key; no key written twice in a branch; 1.5 MiB for the whole request.
 from collections.abc import Iterable
 
 from elasticjob_etcd.errors import Refused
-from elasticjob_etcd.protocol import Compare, Delete, KeyValue, Op, Put, Target, Txn
+from elasticjob_etcd.interface import Compare, Delete, KeyValue, Op, Put, Target, Txn
 
 _MOST_OPERATIONS = 128
 _MOST_BYTES = 1536 * 1024

@@ -13,7 +13,7 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param("from elasticjob_etcd.etcd3_import import load; assert load() is load()", id="twice"),
+        pytest.param("from elasticjob_etcd._etcd3_shim import load; assert load() is load()", id="twice"),
         pytest.param(
             "from google.protobuf import descriptor_pool\n"
             "import elasticjob_etcd.client\n"
@@ -24,14 +24,15 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
         ),
         pytest.param(
             "import elasticjob_etcd.client, etcd3, etcd3.etcdrpc\n"
-            "from elasticjob_etcd.convert import rpc\n"
+            "from elasticjob_etcd.messages import rpc\n"
             "assert etcd3.etcdrpc is rpc and etcd3.Etcd3Client and etcd3.client().watcher is not None",
             id="etcd3 itself can be imported afterwards",
         ),
         pytest.param(
             "import os, threading\n"
             "before = dict(os.environ)\n"
-            "import elasticjob_etcd.client, elasticjob_etcd.server, elasticjob_etcd.memory, elasticjob_etcd.mirror\n"
+            "import elasticjob_etcd.client, elasticjob_etcd.embedded\n"
+            "import elasticjob_etcd.memory.client, elasticjob_etcd.mirror\n"
             "assert threading.active_count() == 1 and len(os.listdir('/proc/self/task')) == 1\n"
             "assert dict(os.environ) == before",
             id="importing everything starts no thread and touches no environment",
@@ -42,7 +43,7 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
             "assert api_implementation.Type() == 'python' or 'google.protobuf.text_format' not in sys.modules\n"
             "from google.protobuf import json_format, text_format\n"
             "from google.protobuf.internal import python_message\n"
-            "from elasticjob_etcd.convert import rpc\n"
+            "from elasticjob_etcd.messages import rpc\n"
             "assert text_format.MessageToString(rpc.RangeRequest(key=b'x')) == 'key: \"x\"\\n'\n"
             "assert python_message.GeneratedProtocolMessageType",
             id="messages in pure Python are there for who asks for them",
@@ -66,6 +67,6 @@ def test_etcd3_imported_before_is_refused_in_words() -> None:
 
 def test_a_missing_etcd3_is_said_in_words() -> None:
     ran = python(
-        "import sys, importlib.util; from elasticjob_etcd import etcd3_import\nsys.path[:] = []\netcd3_import.load()"
+        "import sys, importlib.util; from elasticjob_etcd import _etcd3_shim\nsys.path[:] = []\n_etcd3_shim.load()"
     )
     assert "ImportError: etcd3 is not installed; pip install etcd3==0.12.0" in ran.stderr

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from elasticjob_etcd.errors import Compacted, Refused, Unavailable, Wiped
-from elasticjob_etcd.memory import MemoryEtcd, MemoryStore
-from elasticjob_etcd.protocol import Put, Txn
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 
 
 def put(key: str, lease: int = 0) -> Txn:

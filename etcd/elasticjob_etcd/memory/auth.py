@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from elasticjob_etcd.accounts import ROOT
+from elasticjob_etcd.auth import ROOT
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.permissions import Permission, of_folder
 

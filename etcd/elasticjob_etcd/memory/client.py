@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from elasticjob_etcd.errors import Unavailable, Wiped
-from elasticjob_etcd.identity import Mark, StoreIdentity
-from elasticjob_etcd.memory_store import MemoryStore
-from elasticjob_etcd.protocol import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.interface import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
+from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.store_epoch import Mark, StoreIdentity
 
 _PAGE = 100
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection, Stream
-from elasticjob_etcd.convert import prefix_range, rpc, watch_event
 from elasticjob_etcd.errors import Unavailable, Wiped
-from elasticjob_etcd.identity import Mark
-from elasticjob_etcd.protocol import WatchBatch
-from elasticjob_etcd.translate import translate_cancel
+from elasticjob_etcd.grpc_errors import translate_cancel
+from elasticjob_etcd.interface import WatchBatch
+from elasticjob_etcd.messages import prefix_range, rpc, watch_event
+from elasticjob_etcd.store_epoch import Mark
 
 Pause = Callable[[], Awaitable[None]]
 """May be sent back for a batch, and is awaited before the watch goes on: etcd is up to 100 ms late then."""

@@ -9,9 +9,9 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.interface import Endpoint, Put, Txn
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_etcd.protocol import Endpoint, Put, Txn
 from tests.faults.balancer import balancer
 from tests.faults.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
 from tests.faults.waiting import aeventually

@@ -6,8 +6,8 @@ again unchanged.
 
 from typing import Any, assert_never
 
-from elasticjob_etcd.etcd3_import import load
-from elasticjob_etcd.protocol import (
+from elasticjob_etcd._etcd3_shim import load
+from elasticjob_etcd.interface import (
     Compare,
     Delete,
     Get,

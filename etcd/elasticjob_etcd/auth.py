@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from elasticjob_etcd.connection import Connection
-from elasticjob_etcd.convert import encode_key, prefix_range, rpc
 from elasticjob_etcd.errors import Refused, Unavailable
+from elasticjob_etcd.messages import encode_key, prefix_range, rpc
 from elasticjob_etcd.permissions import Access, Permission
 
 ROOT = "root"
