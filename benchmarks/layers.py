@@ -16,7 +16,7 @@ _OF: Mapping[str, str] = {
     r"/kopf/": KOPF,
     r"/(kubernetes|aiohttp)/": KUBERNETES,
     r"/elasticjob_etcd/": ETCD,
-    r"/elasticjob_agent/rendezvous/link\w*\.py$": LINK,
+    r"/elasticjob_agent/rendezvous/(?:\w+/)?(?:link\w*|dial|crash_proof|leader_monitor)\.py$": LINK,
     r"/elasticjob_agent/rendezvous/": RENDEZVOUS,
     r"/elasticjob_agent/": AGENT,
     r"/elasticjob_api/": RECORDS,

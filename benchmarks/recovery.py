@@ -19,7 +19,7 @@ from benchmarks.recovery_idle import idle_series
 from benchmarks.recovery_scenarios import SCENARIOS, Run, Scenario
 from benchmarks.recovery_torchrun import TORCHRUN, torch_python, torch_version
 from benchmarks.results import OURS, Report, Series
-from elasticjob_agent import timeline
+from elasticjob_cli import recovery_timeline
 
 GROUP = "recovery"
 
@@ -76,9 +76,9 @@ def traces(scenarios: Sequence[Scenario], runs: Runs, *, points: bool) -> dict[s
         middle = done[len(done) // 2] if done else None
         if middle is None or middle.trace is None:
             continue
-        traced = timeline.read(middle.trace.read_text().splitlines())
-        recovery = next(each for each in timeline.recoveries(traced) if each.round == middle.round)
-        found[scenario.name] = f"{scenario.name}; {timeline.show(recovery, points=points)}"
+        traced = recovery_timeline.read(middle.trace.read_text().splitlines())
+        recovery = next(each for each in recovery_timeline.recoveries(traced) if each.round == middle.round)
+        found[scenario.name] = f"{scenario.name}; {recovery_timeline.show(recovery, points=points)}"
     return found
 
 

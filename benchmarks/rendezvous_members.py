@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.member import RendezvousMember
-from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.steps import Workers
-from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.tracing import Trace
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import decode_brief
 from elasticjob_api.keys import Keys

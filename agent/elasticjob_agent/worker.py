@@ -3,7 +3,7 @@
 That file stands alone in foreign/worker/, for scripts whose Python does not have this package.
 """
 
-from elasticjob_agent.foreign.worker.elasticjob_worker import (
+from elasticjob_agent.user_python.worker.elasticjob_worker import (
     catch_stop,
     dump_stacks_on_request,
     heartbeat,

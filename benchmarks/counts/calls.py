@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.counts.record import Count
-from elasticjob_agent.rendezvous import ranks
-from elasticjob_agent.rendezvous.membership import Seen
-from elasticjob_agent.rendezvous.plan import plan
-from elasticjob_agent.rendezvous.sightings import Sightings
-from elasticjob_agent.rendezvous.steps import Situation, next_step
-from elasticjob_agent.rendezvous.view import LiveNode, parse_view
+from elasticjob_agent.rendezvous.leader.observations import Sightings
+from elasticjob_agent.rendezvous.protocol import ranks
+from elasticjob_agent.rendezvous.protocol.leader_plan import plan
+from elasticjob_agent.rendezvous.protocol.member_plan import Situation, next_step
+from elasticjob_agent.rendezvous.protocol.membership import Seen
+from elasticjob_agent.rendezvous.protocol.view import LiveNode, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.counts.calls import active, closer_plans, member_places, members_of
-from elasticjob_agent.rendezvous import ranks
-from elasticjob_agent.rendezvous.budget import Tally
-from elasticjob_agent.rendezvous.verdict import judge
-from elasticjob_agent.rendezvous.view import FailureAt, LiveNode, View
+from elasticjob_agent.rendezvous.protocol import ranks
+from elasticjob_agent.rendezvous.protocol.restart_budget import Tally
+from elasticjob_agent.rendezvous.protocol.verdict import judge
+from elasticjob_agent.rendezvous.protocol.view import FailureAt, LiveNode, View
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Member, Membership, World

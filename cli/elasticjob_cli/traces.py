@@ -5,7 +5,7 @@ What the points mean is the agent's matter, and in its package.
 
 from pathlib import Path
 
-from elasticjob_agent import timeline
+from elasticjob_cli import recovery_timeline
 from elasticjob_cli.errors import CliError
 
 _NAME = "trace.jsonl"
@@ -24,17 +24,20 @@ def traced(where: str, number: int | None) -> str:
     """
     path = Path(where) / _NAME if Path(where).is_dir() else Path(where)
     try:
-        points = timeline.read(path.read_text(encoding="utf-8").splitlines())
+        points = recovery_timeline.read(path.read_text(encoding="utf-8").splitlines())
     except OSError as error:
         raise NoTrace(
             f"{path}: there is no trace to read. Give the folder of a run, or the file that agents on a cluster "
             "write when the template sets ELASTICJOB_TRACE"
         ) from error
-    found = timeline.recoveries(points)
+    found = recovery_timeline.recoveries(points)
     if number is None:
-        return "\n".join(timeline.show(each, points=False) for each in found) or f"{path}: no worker was ever started"
+        return (
+            "\n".join(recovery_timeline.show(each, points=False) for each in found)
+            or f"{path}: no worker was ever started"
+        )
     one = next((each for each in found if each.round == number), None)
     if one is None:
         known = ", ".join(str(each.round) for each in found) or "none"
         raise NoTrace(f"{path}: has no round {number}; there are {known}")
-    return timeline.show(one)
+    return recovery_timeline.show(one)

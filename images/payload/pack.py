@@ -40,7 +40,7 @@ NOT_OF_THE_STDLIB = (
     *("_ssl*", "_hashlib*"),
 )
 NOT_OF_PACKAGES = ("test", "tests", "__pycache__", "*.pyi", "*.pyx", "*.pxd", "*.pxi", "*.h", "py.typed", "*.dist-info")
-KEPT_SOURCES = re.compile(r"/foreign/|/etcd3/etcdrpc/\w+_pb2\.py$")
+KEPT_SOURCES = re.compile(r"/user_python/|/etcd3/etcdrpc/\w+_pb2\.py$")
 """What the user's Python runs, and the files out of which elasticjob_etcd reads its descriptors."""
 LOADED_BY_NAME = ("libgcc_s.so.1", "libresolv.so.2")
 """Libraries that others open without being linked to them: to end threads, and to look names up."""

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 
-from elasticjob_agent.serving import stop_serving
+from elasticjob_agent.net.servers import stop_serving
 
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.rendezvous.membership import LAST_CALL_S
-from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
 from elasticjob_api import constants, keys, records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
@@ -67,7 +67,7 @@ class Drill(Fleet):
             constants.ENV_TRACE: str(self.trace),
             "FLEET_AGENT": str(number),
         }
-        line = [sys.executable, "-m", "elasticjob_agent.cli", "--pod", "--", *self._command(self.options)]
+        line = [sys.executable, "-m", "elasticjob_agent.cli.main", "--pod", "--", *self._command(self.options)]
         with self.log_of(number).open("wb") as log:
             self.agents.append(subprocess.Popen(line, env=environment, stdout=log, stderr=log, start_new_session=True))
         return number

@@ -78,7 +78,7 @@ class Fleet:
         """Start one agent and return at once; its workers run `command`, or the worker above."""
         worker = (sys.executable, "-S", "-c", WORKER, str(self.trace), str(self.orders), SHOWN)
         line = [
-            *(*self.inside, sys.executable, "-m", "elasticjob_agent.cli"),
+            *(*self.inside, sys.executable, "-m", "elasticjob_agent.cli.main"),
             *("--nnodes", self.nnodes, "--nproc-per-node", str(self.nproc)),
             *("--rdzv-backend", "etcd", "--rdzv-endpoint", self.endpoint, "--rdzv-id", self.run_id),
             *("--max-restarts", str(self.max_restarts), "--local-addr", self.address, "--rdzv-conf", self.conf),

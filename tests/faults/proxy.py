@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.serving import stop_serving
+from elasticjob_agent.net.servers import stop_serving
 
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536

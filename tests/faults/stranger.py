@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from elasticjob_agent.serving import stop_serving
+from elasticjob_agent.net.servers import stop_serving
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEADERS, _SETTINGS, _PING = 1, 4, 6

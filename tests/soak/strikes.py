@@ -36,7 +36,7 @@ def _agent(stage: Stage, life: Life, rng: random.Random) -> psutil.Process | Non
     worker = _worker(stage, life, rng)
     with contextlib.suppress(psutil.Error):
         for parent in psutil.Process(worker[1]).parents() if worker else ():
-            if any("elasticjob_agent.cli" in word or "elasticjob-agent" in word for word in parent.cmdline()):
+            if any("elasticjob_agent.cli.main" in word or "elasticjob-agent" in word for word in parent.cmdline()):
                 return parent
     return None
 

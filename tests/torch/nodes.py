@@ -109,7 +109,7 @@ class Ddp:
     def _line(self) -> list[str]:
         ours = self.launcher == "elasticjob-agent"
         program = (
-            [sys.executable, "-m", "elasticjob_agent.cli"]
+            [sys.executable, "-m", "elasticjob_agent.cli.main"]
             if ours
             else [str(self.python), "-m", "torch.distributed.run"]
         )

@@ -1,6 +1,6 @@
 """Print torchrun's options as its own parser has them; run it with a Python that has torch.
 
-    PYTHON_OF_TORCH tests/torch/save_torchrun_options.py > tests/unit/agent/torchrun_options.json
+    PYTHON_OF_TORCH tests/torch/save_torchrun_options.py > tests/unit/agent/cli/torchrun_options.json
 
 The output is committed, with torch's version in it, so that the comparison with ours needs no torch.
 """

@@ -5,8 +5,8 @@
 NVIDIA's single-node launch helper, for several nodes too, with every process tree removed and reaped in the end.
 """
 
+from elasticjob_agent.launch._port import free_port
 from elasticjob_agent.launch.errors import MainProcessError, WorkerError
 from elasticjob_agent.launch.launcher import launch, set_start_method
-from elasticjob_agent.launch.port import free_port
 
 __all__ = ["MainProcessError", "WorkerError", "free_port", "launch", "set_start_method"]

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any
 
-from elasticjob_agent.launch.environment import Place, worker_variables
+from elasticjob_agent.launch._env import Place, worker_variables
+from elasticjob_agent.launch._port import rank_0_port
+from elasticjob_agent.launch._signals import Interrupts
 from elasticjob_agent.launch.errors import MainProcessError, WorkerError
-from elasticjob_agent.launch.interrupts import Interrupts
-from elasticjob_agent.launch.port import rank_0_port
 from elasticjob_agent.spawn.group import Group
 from elasticjob_agent.spawn.process import FunctionProcess
 from elasticjob_agent.spawn.start import configured_preload
-from elasticjob_agent.supervisor import descriptors
-from elasticjob_agent.supervisor.functions import START_METHODS, Function
-from elasticjob_agent.supervisor.records import Inherit
+from elasticjob_agent.supervisor import fd_registry
+from elasticjob_agent.supervisor.function_workers import START_METHODS, Function
+from elasticjob_agent.supervisor.process_types import Inherit
 
 
 def set_start_method(method: str) -> None:
@@ -136,14 +136,14 @@ def _stop(group: Group, interrupts: Interrupts, *, grace_s: float) -> None:
     """End the group; a second signal ends it at once."""
     pardoned = 1 if interrupts.first is None else 0
     interrupts.take()
-    ended = descriptors.own(os.eventfd(0, os.EFD_CLOEXEC))
+    ended = fd_registry.own(os.eventfd(0, os.EFD_CLOEXEC))
     ending = group.end(grace_s=grace_s)
     ending.add_done_callback(lambda _: os.eventfd_write(ended, 1))
     while ended not in connection.wait([ended, interrupts.descriptor]):
         pardoned -= interrupts.take()
         if pardoned < 0:
             group.end(grace_s=0).result()
-    descriptors.close(ended)  # only once it was written to: before, the number could be somebody else's by then
+    fd_registry.close(ended)  # only once it was written to: before, the number could be somebody else's by then
     ending.result()
 
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from elasticjob_agent.multiprocessing._start import start_processes
     from elasticjob_agent.multiprocessing.api import (
         DefaultLogsSpecs,
         LogsDest,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         to_map,
     )
     from elasticjob_agent.multiprocessing.signals import SignalException
-    from elasticjob_agent.multiprocessing.starting import start_processes
 
 __all__ = [
     "DefaultLogsSpecs",
@@ -43,8 +43,8 @@ __all__ = [
 ]
 
 
-_HOMES = {"SignalException": "signals", "start_processes": "starting"}
-_MODULES = {"api", "errors", "redirects", "starting", "subprocess_handler", "tail_log"}
+_HOMES = {"SignalException": "signals", "start_processes": "_start"}
+_MODULES = {"api", "errors", "redirects", "_start", "subprocess_handler", "tail_log"}
 
 
 def __getattr__(name: str) -> Any:

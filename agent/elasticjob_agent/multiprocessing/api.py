@@ -21,9 +21,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from elasticjob_agent.multiprocessing import numa, signals
-from elasticjob_agent.multiprocessing.child import run_recorded
-from elasticjob_agent.multiprocessing.crew import Crew
+from elasticjob_agent.host import numa
+from elasticjob_agent.multiprocessing import signals
+from elasticjob_agent.multiprocessing._recorded import run_recorded
+from elasticjob_agent.multiprocessing._workers import Crew
 from elasticjob_agent.multiprocessing.errors import ProcessFailure, record
 from elasticjob_agent.multiprocessing.errors.error_handler import describe, write_atomically
 from elasticjob_agent.multiprocessing.logs import DefaultLogsSpecs, LogsDest, LogsSpecs

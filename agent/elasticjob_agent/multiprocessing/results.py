@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from elasticjob_agent.host.oom import OomCounter, is_suspect
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.multiprocessing.errors.failure import NOT_AVAILABLE
-from elasticjob_agent.oom import OomCounter, is_suspect
 from elasticjob_agent.supervisor import Exit, Outcome
 
 _NS = 1_000_000_000

@@ -9,7 +9,7 @@ import subprocess
 from contextlib import suppress
 from typing import IO, Any
 
-from elasticjob_agent.multiprocessing import numa
+from elasticjob_agent.host import numa
 
 __all__ = ["SubprocessHandler", "get_subprocess_handler"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from elasticjob_agent.supervisor.lines import ConsoleText, LinePrefixer
+from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
 
 __all__ = ["TailLog", "tail_logfile"]
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """The console side of a context's teed streams: which console, which prefix, which lines are copied once more.
 
-`supervisor/pump.py` reads the pipes and writes the files. A console that is gone, closed or strange costs one warning
-and nothing else. What the caller's stdout is, is looked at when the context starts.
+`supervisor/stream_pump.py` reads the pipes and writes the files. A console that is gone, closed or strange costs one
+warning and nothing else. What the caller's stdout is, is looked at when the context starts.
 """
 
 import logging
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.supervisor import Console, Inherit, Lines, Null, Sink, ToFile
-from elasticjob_agent.supervisor.pump import FileCopy
+from elasticjob_agent.supervisor.stream_pump import FileCopy
 
 logger = logging.getLogger(__name__)
 _CLOSE_S = 60.0

@@ -14,16 +14,16 @@ import time
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from elasticjob_agent.master_port import MasterPort
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.own_address import own_address
 from elasticjob_agent.rendezvous.errors import RendezvousConnectionError
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
 from elasticjob_agent.rendezvous.interface import RendezvousParameters
-from elasticjob_agent.rendezvous.job import NodeOffer
-from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.membership import LAST_CALL_S
-from elasticjob_agent.rendezvous.own_address import own_address
-from elasticjob_agent.supervisor.background import background
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.supervisor.background_loop import background
+from elasticjob_agent.tracing import Trace
 from elasticjob_api import constants, keys
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots

@@ -23,13 +23,13 @@ from elasticjob_agent.rendezvous.errors import (
     RendezvousTimeoutError,
 )
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
-from elasticjob_agent.rendezvous.job import JobRendezvous, NodeOffer, StopOrder, WorkerFailure
-from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.member import RendezvousMember
-from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.rendezvous.proxy import WorkersProxy
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, NodeOffer, StopOrder, WorkerFailure
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.worker_mailbox import WorkersProxy
+from elasticjob_agent.tracing import Trace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.runtime_config import Terms

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.store import Store
 
 _TRUE = {"1", "true", "t", "yes", "y"}

@@ -25,20 +25,20 @@ from typing import Any, TypeVar
 
 from elasticjob_agent import multiprocessing  # its names are loaded at first use: few agents end by a signal
 from elasticjob_agent.events import Event, EventSource, record
-from elasticjob_agent.master_port import MasterPort
 from elasticjob_agent.metrics import prof, put_metric
+from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.errors import is_graceful_exit
 from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, as_rendezvous_info
-from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
-from elasticjob_agent.rendezvous.ranks import Assignment
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, WorkerFailure
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.store import Store
-from elasticjob_agent.server import limits, ranks
-from elasticjob_agent.server.budget import EARLY_S, Budget, JobBudget, OwnBudget, failures_for_job
-from elasticjob_agent.server.inbox import Inbox
-from elasticjob_agent.server.interrupts import Handlers
+from elasticjob_agent.server import _timeouts, ranks
+from elasticjob_agent.server._mailbox import Inbox
+from elasticjob_agent.server._restart_policy import EARLY_S, Budget, JobBudget, OwnBudget, failures_for_job
+from elasticjob_agent.server._signals import Handlers
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
-from elasticjob_agent.server.records import RunResult, Worker, WorkerGroup, WorkerState
 from elasticjob_agent.server.spec import WorkerSpec
+from elasticjob_agent.server.types import RunResult, Worker, WorkerGroup, WorkerState
 from elasticjob_agent.utils import store as store_util
 from elasticjob_api import constants
 
@@ -93,8 +93,8 @@ class SimpleElasticAgent(ElasticAgent):
         self._worker_group = WorkerGroup(spec)
         self._remaining_restarts: int = spec.max_restarts
         self._store: Store | None = None
-        self._exit_barrier_timeout = limits.exit_barrier_timeout(exit_barrier_timeout)
-        self._shutdown_timeout = limits.shutdown_timeout(shutdown_timeout)
+        self._exit_barrier_timeout = _timeouts.exit_barrier_timeout(exit_barrier_timeout)
+        self._shutdown_timeout = _timeouts.shutdown_timeout(shutdown_timeout)
         self._total_execution_time = 0
         self._start_s = self._started_s = 0.0
         self._start_error: Exception | None = None

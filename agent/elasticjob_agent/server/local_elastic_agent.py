@@ -23,14 +23,14 @@ from elasticjob_agent.multiprocessing import (
     RunProcsResult,
     start_processes,
 )
-from elasticjob_agent.rendezvous.job import JobRendezvous
-from elasticjob_agent.server import limits
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous
+from elasticjob_agent.server import _timeouts
+from elasticjob_agent.server._restart_policy import FAILURE_GRACE_S
+from elasticjob_agent.server._uninterruptible import KernelWatch, hangs_in_kernel
 from elasticjob_agent.server.api import SimpleElasticAgent
-from elasticjob_agent.server.budget import FAILURE_GRACE_S
 from elasticjob_agent.server.macros import fill_in, fill_in_local_rank
-from elasticjob_agent.server.records import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server.spec import WorkerSpec
-from elasticjob_agent.server.wedged import KernelWatch, hangs_in_kernel
+from elasticjob_agent.server.types import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server.worker_env import worker_environment
 from elasticjob_agent.supervisor import resolve_method
 from elasticjob_api import constants
@@ -90,7 +90,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         )
         self._log_line_prefix_template: str | None = given.get("log_line_prefix_template")
         self._health_check_server: HealthCheck | None = given.get("health_check_server")
-        limit_s = limits.uninterruptible_timeout(given.get("uninterruptible_state_timeout"))
+        limit_s = _timeouts.uninterruptible_timeout(given.get("uninterruptible_state_timeout"))
         self._kernel_watch = (
             None if limit_s is None else KernelWatch(limit_s, clock=time.monotonic, hangs=hangs_in_kernel)
         )

@@ -6,7 +6,7 @@ nodes: it comes from the group, which every node filled in from one rendezvous.
 
 from collections.abc import Mapping
 
-from elasticjob_agent.server.records import Worker, WorkerGroup
+from elasticjob_agent.server.types import Worker, WorkerGroup
 
 _PASSED_ON = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "TORCHELASTIC_TIMER_FILE")
 _NCCL = "TORCH_NCCL_ASYNC_ERROR_HANDLING"

@@ -13,8 +13,8 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Protocol
 
-from elasticjob_agent.spawn.bounds import bounds
 from elasticjob_agent.spawn.errors import ProcessException, ProcessExitedException, raised
+from elasticjob_agent.spawn.timeouts import bounds
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Awaitable, Sequence
 
 from elasticjob_agent.spawn.process import FunctionProcess
-from elasticjob_agent.supervisor.background import Background, background
-from elasticjob_agent.supervisor.functions import Function, FunctionChild, spawn_functions, stop_functions
+from elasticjob_agent.supervisor.background_loop import Background, background
+from elasticjob_agent.supervisor.function_workers import Function, FunctionChild, spawn_functions, stop_functions
 
 INTERRUPTED_GRACE_S = 5.0
 """What processes are given between SIGTERM and SIGKILL when their parent is interrupted while it waits for them."""

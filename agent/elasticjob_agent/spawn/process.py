@@ -9,12 +9,12 @@ import signal
 from contextlib import suppress
 from multiprocessing import connection
 
-from elasticjob_agent.supervisor import descriptors
-from elasticjob_agent.supervisor.channel import Outcome
-from elasticjob_agent.supervisor.function_child import INTERRUPTED, NEVER_BEGAN, RAISED
-from elasticjob_agent.supervisor.functions import FunctionChild
-from elasticjob_agent.supervisor.records import Exit
-from elasticjob_agent.supervisor.starter import tree
+from elasticjob_agent.supervisor import fd_registry
+from elasticjob_agent.supervisor.forkserver import process_tree
+from elasticjob_agent.supervisor.function_worker import INTERRUPTED, NEVER_BEGAN, RAISED
+from elasticjob_agent.supervisor.function_workers import FunctionChild
+from elasticjob_agent.supervisor.process_types import Exit
+from elasticjob_agent.supervisor.result_channel import Outcome
 
 _RAISED = (RAISED, NEVER_BEGAN)
 
@@ -30,7 +30,7 @@ class FunctionProcess:
         """The moment of its end on the monotonic clock."""
         self.traceback = ""
         """What its function raised; empty if it did not."""
-        self.sentinel = descriptors.own(os.eventfd(0, os.EFD_CLOEXEC))
+        self.sentinel = fd_registry.own(os.eventfd(0, os.EFD_CLOEXEC))
         """Readable once it has ended."""
         self._maker = os.getpid()
         self._child = child
@@ -41,7 +41,7 @@ class FunctionProcess:
     def __del__(self) -> None:
         # In a fork of its process it was closed already, and the number may be that of something else by now.
         if os.getpid() == self._maker:
-            descriptors.close(self.sentinel)
+            fd_registry.close(self.sentinel)
 
     @property
     def exitcode(self) -> int | None:
@@ -69,7 +69,7 @@ class FunctionProcess:
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(self.pid)
             try:
-                found = tree.read(self.pid)
+                found = process_tree.read(self.pid)
                 if found and found.parent == self._child.home.supervisor.starter_pid:
                     signal.pidfd_send_signal(handle, signum)
             finally:

@@ -11,8 +11,8 @@ from elasticjob_agent.spawn.context import ProcessContext
 from elasticjob_agent.spawn.errors import ProcessException
 from elasticjob_agent.spawn.group import INTERRUPTED_GRACE_S, Group
 from elasticjob_agent.spawn.process import QuietProcess
-from elasticjob_agent.supervisor.functions import Function
-from elasticjob_agent.supervisor.records import Inherit
+from elasticjob_agent.supervisor.function_workers import Function
+from elasticjob_agent.supervisor.process_types import Inherit
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 """Kept for programs that set it: processes are always started so that none waits for another's imports."""

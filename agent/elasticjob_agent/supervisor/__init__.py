@@ -14,7 +14,7 @@ What is there for function workers is loaded at its first use: it needs multipro
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_agent.supervisor.background import Background, background
+from elasticjob_agent.supervisor.background_loop import Background, background
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.console import Console
 from elasticjob_agent.supervisor.errors import (
@@ -24,12 +24,11 @@ from elasticjob_agent.supervisor.errors import (
     StartError,
     SupervisorError,
 )
-from elasticjob_agent.supervisor.records import Command, Exit, Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor.process_types import Command, Exit, Inherit, Lines, Null, Sink, ToFile
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from elasticjob_agent.supervisor.channel import Outcome
-    from elasticjob_agent.supervisor.functions import (
+    from elasticjob_agent.supervisor.function_workers import (
         START_METHODS,
         Function,
         FunctionChild,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         spawn_functions,
         stop_functions,
     )
+    from elasticjob_agent.supervisor.result_channel import Outcome
 
 __all__ = [
     "START_METHODS",
@@ -68,5 +68,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"{__name__}.functions"), name)
+        return getattr(import_module(f"{__name__}.function_workers"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

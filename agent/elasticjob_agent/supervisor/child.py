@@ -9,8 +9,8 @@ import asyncio
 from typing import TypeVar
 
 from elasticjob_agent.supervisor.errors import StartError
-from elasticjob_agent.supervisor.pump import LinePump
-from elasticjob_agent.supervisor.records import Command, Exit
+from elasticjob_agent.supervisor.process_types import Command, Exit
+from elasticjob_agent.supervisor.stream_pump import LinePump
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Starting and ending process trees: the agent's side, one per event loop.
 
-It owns the children of one starter process (starter/loop.py) and decides when they are signalled and killed; the
+It owns the children of one starter process (forkserver/server.py) and decides when they are signalled and killed; the
 starter does it. It never waits without a bound, never polls, starts no thread, and signals nothing but its own
 children's trees.
 
@@ -15,15 +15,15 @@ import signal
 import time
 from collections.abc import Hashable, Sequence
 
-from elasticjob_agent.supervisor import wire
+from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.errors import StarterLost, SupervisorError
-from elasticjob_agent.supervisor.launches import ExecStarter, Launch
-from elasticjob_agent.supervisor.link import StarterLink
-from elasticjob_agent.supervisor.pump import LONGEST_DRAIN_S, QUIET_S
-from elasticjob_agent.supervisor.records import Command, Exit
+from elasticjob_agent.supervisor.forkserver_client import StarterLink
+from elasticjob_agent.supervisor.launchers import ExecStarter, Launch
+from elasticjob_agent.supervisor.process_types import Command, Exit
 from elasticjob_agent.supervisor.sessions import kill_sessions
-from elasticjob_agent.supervisor.streams import opened
+from elasticjob_agent.supervisor.stream_pump import LONGEST_DRAIN_S, QUIET_S
+from elasticjob_agent.supervisor.worker_streams import opened
 
 _CLOSED = "this supervisor is closed; nothing can be started any more"
 
@@ -110,7 +110,7 @@ class Supervisor:
             child = Child(command, number=next(self._numbers), pumps=streams.pumps)
             self._children[child.number] = child
             try:
-                await link.send(wire.words("spawn", child.number, len(streams.fds)), streams.fds)
+                await link.send(forkserver_protocol.words("spawn", child.number, len(streams.fds)), streams.fds)
             except BaseException:
                 self._children.pop(child.number, None)  # the end of the starter may have cleared them all
                 raise
@@ -194,7 +194,9 @@ class Supervisor:
         answered = self._requests[request] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within_s):
-                await self._link.send(wire.words(kind, request, *numbers, of=[child.number for child in children]))
+                await self._link.send(
+                    forkserver_protocol.words(kind, request, *numbers, of=[child.number for child in children])
+                )
                 await answered
         except TimeoutError:
             # An event loop that was late finds the answer and the end of its time in the same turn.
@@ -207,16 +209,16 @@ class Supervisor:
 
     # --- what the starter says ---------------------------------------------------------------------------------
 
-    def _on_event(self, event: wire.Event) -> None:
+    def _on_event(self, event: forkserver_protocol.Event) -> None:
         match event:
-            case wire.Started(number, pid, wall_ns):
+            case forkserver_protocol.Started(number, pid, wall_ns):
                 self._children[number].started(pid, wall_ns)
-            case wire.Failed(number):
+            case forkserver_protocol.Failed(number):
                 child = self._children.pop(number)
-                child.failed(wire.start_error(child.command, event))
-            case wire.Exited(number, exit_):
+                child.failed(forkserver_protocol.start_error(child.command, event))
+            case forkserver_protocol.Exited(number, exit_):
                 self._children[number].exited(exit_)
-            case wire.Done(request) if request in self._requests:
+            case forkserver_protocol.Done(request) if request in self._requests:
                 _resolve(self._requests[request])
 
     def _on_end(self) -> None:

@@ -15,12 +15,12 @@ from elasticjob.nodes.desk import LOOPBACK, Desk
 from elasticjob.nodes.guest import invitation_key
 from elasticjob.nodes.node import LEASE_TTL_S, Life, call_spec, meeting_place, node_settings
 from elasticjob.nodes.seal import call_key
-from elasticjob_agent.hosted import hosted_etcd, others_left, own_etcd_gone
-from elasticjob_agent.meeting import Hosted, is_loopback
-from elasticjob_agent.node import NodeSettings, run_node, run_node_until
+from elasticjob_agent.cli.config import own_address
+from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
+from elasticjob_agent.cli.shared_etcd import hosted_etcd, others_left, own_etcd_gone
+from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.rendezvous.errors import Superseded
-from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.settings import own_address
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys

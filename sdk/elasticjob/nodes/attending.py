@@ -10,12 +10,12 @@ from elasticjob.nodes import guest
 from elasticjob.nodes.asker import fail
 from elasticjob.nodes.guest import Visit
 from elasticjob.nodes.node import Life, node_settings
-from elasticjob_agent.meeting import Hosted
-from elasticjob_agent.node import run_node
+from elasticjob_agent.cli.config import own_address
+from elasticjob_agent.cli.rdzv_backend import Hosted
+from elasticjob_agent.cli.same_machine import found_endpoint, passed_over
+from elasticjob_agent.node.run_node import run_node
 from elasticjob_agent.rendezvous.errors import Superseded
-from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.same_machine import found_endpoint, passed_over
-from elasticjob_agent.settings import own_address
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_api.exit_codes import ExitCode
 
 _STOP_S = 15.0

@@ -21,8 +21,8 @@ from elasticjob.errors import RankFailure
 from elasticjob.nodes import wire
 from elasticjob.nodes.seal import LINE_BYTES, Seal
 from elasticjob.nodes.wire import Hello
-from elasticjob_agent.serving import stop_serving
-from elasticjob_agent.supervisor import function_child as ends
+from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.supervisor import function_worker as ends
 
 LOOPBACK = "127.0.0.1"
 """Where a call of one node has its desk."""

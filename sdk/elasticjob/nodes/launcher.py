@@ -18,9 +18,9 @@ from elasticjob.nodes.asker import Call, ask
 from elasticjob.nodes.attending import attend
 from elasticjob.nodes.node import Life, meeting_place
 from elasticjob.nodes.secret import find_secret
-from elasticjob_agent.arguments import parse_nnodes
+from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.cli.values import parse_nnodes
 from elasticjob_agent.launch import MainProcessError
-from elasticjob_agent.options import UsageError
 from elasticjob_agent.rendezvous.errors import RendezvousError
 from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_etcd.errors import EtcdError

@@ -14,10 +14,10 @@ from pathlib import Path
 from elasticjob.nodes.secret import VARIABLE
 from elasticjob.nodes.wire import Invitation, Terms
 from elasticjob.nodes.worker import ENV_CALL
-from elasticjob_agent.arguments import C10D_PORT, parse_endpoint
-from elasticjob_agent.meeting import Hosted
-from elasticjob_agent.node import NodeSettings
-from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.cli.rdzv_backend import Hosted
+from elasticjob_agent.cli.values import C10D_PORT, parse_endpoint
+from elasticjob_agent.node.run_node import NodeSettings
+from elasticjob_agent.rendezvous.member.join import Profile
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Endpoint

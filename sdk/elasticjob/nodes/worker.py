@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from elasticjob.nodes.parcel import unpacked
 from elasticjob.nodes.seal import CHALLENGE_BYTES, LINE_BYTES, BadSealError, Seal, require_challenge
 from elasticjob.nodes.wire import DELIVERY, HELLO, RESULT, TAKEN, Hello, line_of
-from elasticjob_agent.supervisor import function_child as ends
+from elasticjob_agent.supervisor import function_worker as ends
 
 ENV_CALL = "ELASTICJOB_CALL"
 """The file with everything: a line of where to report, then the parcel."""

@@ -17,7 +17,7 @@ class Agents:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *words: str, **variables: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "elasticjob_agent.cli", *words]
+        command = [sys.executable, "-m", "elasticjob_agent.cli.main", *words]
         with self.log(len(self.started)).open("wb") as log:
             environment = {**os.environ, **variables, "TMPDIR": str(self.folder)}
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

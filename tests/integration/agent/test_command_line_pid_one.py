@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent import pid_one
+from elasticjob_agent import container_init
 from tests.faults.waiting import eventually
 
 pytestmark = pytest.mark.etcd
@@ -35,7 +35,7 @@ class Container:
 
     def __init__(self, folder: Path, *command: str) -> None:
         self.log = folder / "log"
-        agent = [sys.executable, "-m", "elasticjob_agent.cli", "--no-python", *command]
+        agent = [sys.executable, "-m", "elasticjob_agent.cli.main", "--no-python", *command]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*UNSHARE, *agent], stdout=log, stderr=log, start_new_session=True)
 
@@ -117,5 +117,5 @@ def test_an_init_ends_as_its_agent_ends(action: str, code: int) -> None:
 
 def test_who_is_not_first_does_not_fork() -> None:
     before = os.getpid()
-    pid_one.become_init_if_first()
+    container_init.become_init_if_first()
     assert os.getpid() == before

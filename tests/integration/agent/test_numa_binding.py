@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
-from elasticjob_agent.multiprocessing.topology import shown
+from elasticjob_agent.host.cpu_topology import shown
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
 
 pytestmark = pytest.mark.etcd
 
@@ -17,7 +17,7 @@ PRINT = "import os; print(f'rank {os.environ[\"LOCAL_RANK\"]} on {sorted(os.sche
 
 def agent(*options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     """An agent whose two workers print where they may run."""
-    line = [sys.executable, "-m", "elasticjob_agent.cli", "--standalone", "--nproc-per-node", "2", *options]
+    line = [sys.executable, "-m", "elasticjob_agent.cli.main", "--standalone", "--nproc-per-node", "2", *options]
     command = [*line, "--no-python", sys.executable, "-S", "-c", PRINT]
     return subprocess.run(
         command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.rendezvous.view import View
+from elasticjob_agent.rendezvous.protocol.view import View
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.embedded import EtcdServer
 from tests.faults.drill import Drill, drill

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.node import NodeSettings, run_node
-from elasticjob_agent.rendezvous.joining import Profile
+from elasticjob_agent.node.run_node import NodeSettings, run_node
+from elasticjob_agent.rendezvous.member.join import Profile
 from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from elasticjob_agent.round_store import RoundOver, RoundStore
-from elasticjob_agent.supervisor.background import background
-from elasticjob_agent.torchrun_handler import AgentStore
+from elasticjob_agent.supervisor.background_loop import background
+from elasticjob_agent.torchrun.rdzv_handler import AgentStore
+from elasticjob_agent.torchrun.round_store import RoundOver, RoundStore
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import Endpoint

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_agent.usage import LEAST_S, UsageMeter
+from elasticjob_agent.monitoring.usage import LEAST_S, UsageMeter
 from tests.faults.waiting import eventually
 
 MIB = 1 << 20

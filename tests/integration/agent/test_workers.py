@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.master_port import MasterPort
-from elasticjob_agent.oom import OomCounter
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.host.oom import OomCounter
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_agent.workers.node_workers import Job, NodeWorkers
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.runtime_config import terms_of
 from tests.faults.waiting import aeventually

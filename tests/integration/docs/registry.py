@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elasticjob_agent.launch.port import free_port
+from elasticjob_agent.launch._port import free_port
 from tests.faults.waiting import eventually
 
 _PROGRAM = "github.com/distribution/distribution/v3/cmd/registry@v3.0.0"

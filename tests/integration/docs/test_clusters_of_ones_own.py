@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from e2e.walkthrough import steps
-from elasticjob_agent.launch.port import free_port
+from elasticjob_agent.launch._port import free_port
 from tests.faults.waiting import eventually
 from tests.integration.docs.registry import registry, tags
 from tests.integration.docs.typed import EMPTY, said, typed

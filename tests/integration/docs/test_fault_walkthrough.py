@@ -6,15 +6,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from elasticjob_agent.master_port import MasterPort
-from elasticjob_agent.oom import OomCounter
-from elasticjob_agent.rendezvous.plan import WriteWorld, forming, plan
-from elasticjob_agent.rendezvous.ranks import assignment
-from elasticjob_agent.rendezvous.steps import Workers
-from elasticjob_agent.rendezvous.verdict import describe
-from elasticjob_agent.rendezvous.view import FailureAt, View, parse_view
+from elasticjob_agent.host.oom import OomCounter
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.ranks import assignment
+from elasticjob_agent.rendezvous.protocol.verdict import describe
+from elasticjob_agent.rendezvous.protocol.view import FailureAt, View, parse_view
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_agent.workers.node_workers import Job, NodeWorkers
 from elasticjob_api.records import Failure, encode
 from elasticjob_api.rendezvous_state import Cause, Membership, World, encode_membership, encode_world
 from elasticjob_api.runtime_config import terms_of

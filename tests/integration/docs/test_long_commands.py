@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.launch.port import free_port
+from elasticjob_agent.launch._port import free_port
 from elasticjob_etcd.embedded import EtcdServer
 from tests.integration.docs.typed import said, typed
 from tests.unit.docs.commands import ROOT

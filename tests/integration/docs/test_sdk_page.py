@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from elasticjob_agent.launch.port import free_port
+from elasticjob_agent.launch._port import free_port
 from tests.integration.docs.typed import said, typed
 from tests.unit.docs.commands import ROOT
 

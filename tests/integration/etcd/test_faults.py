@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.serving import stop_serving
+from elasticjob_agent.net.servers import stop_serving
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused, Unavailable, Wiped
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Put, Txn, absent

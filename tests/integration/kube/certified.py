@@ -137,7 +137,7 @@ class Pods:
         env |= {f"ELASTICJOB_{field}": value for field, value in fields.items()}
         env |= {constants.ENV_LOG_DIR: str(self._rig.folder / name), constants.ENV_TERMINATION_LOG: os.devnull}
         tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), sys.executable]
-        command = [*tied, "-m", "elasticjob_agent.cli", *container["command"][1:]]
+        command = [*tied, "-m", "elasticjob_agent.cli.main", *container["command"][1:]]
         with self.log(name).open("wb") as log:
             self._agents[name] = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
         self._rig.patch_pod_status(name, {"phase": "Running", "podIP": "127.0.0.1"})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.multiprocessing import Std, start_processes
-from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler
 from tests.faults.waiting import eventually
 

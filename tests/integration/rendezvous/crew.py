@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.member import RendezvousMember
-from elasticjob_agent.rendezvous.membership import LAST_CALL_S
-from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.steps import Workers
-from elasticjob_agent.rendezvous.txns import FailureIn
-from elasticjob_agent.rendezvous.view import View, parse_view
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.tracing import Trace
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, SlotOwner, Slots

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.steps import Workers
-from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
 from elasticjob_api.records import Failure
 from tests.integration.rendezvous.conftest import Recruit
 from tests.integration.rendezvous.crew import ScriptedWorkers

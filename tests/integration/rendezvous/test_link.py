@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous import link_hello
-from elasticjob_agent.rendezvous.link import Heard
-from elasticjob_agent.rendezvous.link_closer import CloserLinks
-from elasticjob_agent.rendezvous.link_dial import dial, is_own
-from elasticjob_agent.rendezvous.link_hello import Address, Hello, Seal, Side
-from elasticjob_agent.rendezvous.link_listener import MOST_STRANGERS, LinkListener
-from elasticjob_agent.rendezvous.txns import Identity
-from elasticjob_agent.rendezvous.view import LiveNode, View
-from elasticjob_agent.serving import stop_serving
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.rendezvous.leader.dial import dial, is_own
+from elasticjob_agent.rendezvous.leader.links import CloserLinks
+from elasticjob_agent.rendezvous.member.link_listener import MOST_STRANGERS, LinkListener
+from elasticjob_agent.rendezvous.protocol import link_handshake
+from elasticjob_agent.rendezvous.protocol.crash_proof import Heard
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Hello, Seal, Side
+from elasticjob_agent.rendezvous.protocol.transactions import Identity
+from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
+from elasticjob_agent.tracing import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node
 from elasticjob_api.rendezvous_state import Member, State, World
@@ -210,7 +210,7 @@ async def said_to(address: Address, *pieces: bytes) -> bytes:
 
 async def test_a_stranger_that_says_nothing_is_dropped_in_time(nodes: Nodes) -> None:
     heard = await said_to(await nodes.listen())
-    assert heard in {b"", link_hello.encode_challenge(link_hello.decode_challenge(heard))}
+    assert heard in {b"", link_handshake.encode_challenge(link_handshake.decode_challenge(heard))}
 
 
 @pytest.mark.parametrize("key", [b"K" * 32, b""], ids=["another job's", "none"])
@@ -222,10 +222,10 @@ async def test_a_hello_with_another_key_gets_no_answer(nodes: Nodes, key: bytes)
 
 async def test_an_answer_without_the_key_proves_nothing(serve: Serve) -> None:
     async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(link_hello.encode_challenge("0" * 16))
+        writer.write(link_handshake.encode_challenge("0" * 16))
         await reader.readline()
         seal = Seal(b"guessed" * 5, Side.ANSWERS, MINE.nonce)
-        writer.write(link_hello.encode(Hello(JOB, Member(1, "f" * 8), "0" * 16), seal))
+        writer.write(link_handshake.encode(Hello(JOB, Member(1, "f" * 8), "0" * 16), seal))
         writer.close()
 
     assert (await dial(await serve(pretend), MINE, member(1), KEY)).heard is Heard.NOTHING
@@ -234,10 +234,10 @@ async def test_an_answer_without_the_key_proves_nothing(serve: Serve) -> None:
 async def test_what_was_overheard_on_one_link_opens_no_other(nodes: Nodes) -> None:
     address = await nodes.listen()
     reader, writer = await asyncio.open_connection(address.host, address.port)
-    challenge = link_hello.decode_challenge(await reader.readline())
-    overheard = link_hello.encode(MINE, Seal(KEY, Side.DIALS, challenge))
+    challenge = link_handshake.decode_challenge(await reader.readline())
+    overheard = link_handshake.encode(MINE, Seal(KEY, Side.DIALS, challenge))
     writer.write(overheard)
-    assert link_hello.decode(await reader.readline(), Seal(KEY, Side.ANSWERS, MINE.nonce)).member == member(1)
+    assert link_handshake.decode(await reader.readline(), Seal(KEY, Side.ANSWERS, MINE.nonce)).member == member(1)
     assert (await said_to(address, overheard)).count(b"\n") <= 1, "more than a challenge was said"
     writer.transport.abort()
 
@@ -375,5 +375,5 @@ async def test_many_links_stand_at_once(nodes: Nodes, links: CloserLinks) -> Non
 
 
 def test_the_line_of_a_hello_fits_what_is_read_of_it() -> None:
-    line = link_hello.encode(Hello("/" + "n" * 900, member(1), "0" * 16), Seal(KEY, Side.DIALS, "0" * 16))
-    assert len(line) < link_hello.MOST_BYTES
+    line = link_handshake.encode(Hello("/" + "n" * 900, member(1), "0" * 16), Seal(KEY, Side.DIALS, "0" * 16))
+    assert len(line) < link_handshake.MOST_BYTES

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Cause

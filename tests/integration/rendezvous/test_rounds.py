@@ -2,7 +2,7 @@
 
 import asyncio
 
-from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, State
 from tests.faults.waiting import aeventually

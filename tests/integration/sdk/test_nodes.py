@@ -24,9 +24,9 @@ from elasticjob.nodes.guest import invitation_key
 from elasticjob.nodes.launcher import join_nodes, launch_nodes
 from elasticjob.nodes.seal import Seal
 from elasticjob_agent.launch import free_port
-from elasticjob_agent.node import run_node
-from elasticjob_agent.rendezvous.ports import Outcome
-from elasticjob_agent.supervisor.function_child import VALUE
+from elasticjob_agent.node.run_node import run_node
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.supervisor.function_worker import VALUE
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import Endpoint, Put, Txn

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.multiprocessing import DefaultLogsSpecs, PContext, ProcessFailure, Std
 from elasticjob_agent.multiprocessing.errors import ChildFailedError, record
-from elasticjob_agent.multiprocessing.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.rendezvous.errors import RendezvousClosedError
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
-from elasticjob_agent.rendezvous.job import WorkerFailure
+from elasticjob_agent.rendezvous.job_rendezvous import WorkerFailure
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import (
     LocalElasticAgent,
@@ -24,8 +24,8 @@ from elasticjob_agent.server import (
     WorkerState,
     local_elastic_agent,
 )
+from elasticjob_agent.server._uninterruptible import KernelWatch
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
-from elasticjob_agent.server.wedged import KernelWatch
 from tests.integration.server import entrypoints
 from tests.integration.server.fleet import alive
 from tests.unit.rendezvous.handlers import Job

@@ -12,15 +12,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.master_port import MasterPort
-from elasticjob_agent.node_agent import LOOK_S, LoopBeside, NodeAgent
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.node.node_agent import LOOK_S, LoopBeside, NodeAgent
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
-from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.rendezvous.ports import Outcome
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.server import RunResult, WorkerSpec, WorkerState
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.trace import Trace
-from elasticjob_agent.workers import Job, NodeWorkers
+from elasticjob_agent.tracing import Trace
+from elasticjob_agent.workers.node_workers import Job, NodeWorkers
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd

@@ -2,19 +2,19 @@
 
 import os
 
-from elasticjob_agent.supervisor import wire
-from elasticjob_agent.supervisor.starter import worker
+from elasticjob_agent.supervisor import forkserver_protocol
+from elasticjob_agent.supervisor.forkserver import child_setup
 from tests.integration.supervisor.commands import Builder
 
 
 def test_a_worker_whose_starter_died_during_the_fork_does_not_start(build: Builder) -> None:
     """The kernel tells of a parent's death only from the moment on that it is asked to."""
     command = os.memfd_create("command")
-    os.write(command, wire.encode(build("sh", "-c", "exit 7")))
+    os.write(command, forkserver_protocol.encode(build("sh", "-c", "exit 7")))
     reader, handshake = os.pipe()
     pid = os.fork()
     if pid == 0:
-        worker.become(
+        child_setup.become(
             command_fd=command,
             stdout=1,
             stderr=2,
@@ -23,7 +23,7 @@ def test_a_worker_whose_starter_died_during_the_fork_does_not_start(build: Build
             starter_pid=os.getpid(),
             taken=[],
             ours=[],
-            run=worker.execute,
+            run=child_setup.execute,
         )
     for fd in (command, handshake):
         os.close(fd)

@@ -9,18 +9,18 @@ import elasticjob_etcd
 
 WALL = {"time.time", "time.time_ns", "time.localtime", "time.gmtime", "datetime.now", "datetime.utcnow", "time.ctime"}
 TELLS = {
-    "command.py": {"time.time"},
+    "cli/run.py": {"time.time"},
     "metrics/api.py": {"time.time"},
     "multiprocessing/api.py": {"time.time_ns"},
     "multiprocessing/errors/error_handler.py": {"time.time_ns"},
     "multiprocessing/errors/failure.py": {"time.time", "time.localtime"},
-    "node.py": {"time.time_ns"},
+    "node/run_node.py": {"time.time_ns"},
     "rendezvous/etcd_backend.py": {"time.time_ns"},
     "server/api.py": {"time.time_ns"},
-    "supervisor/starter/loop.py": {"time.time_ns"},
+    "supervisor/forkserver/server.py": {"time.time_ns"},
     "supervisor/supervisor.py": {"time.time_ns"},
-    "torchrun_handler.py": {"time.time_ns"},
-    "trace.py": {"time.time_ns"},
+    "torchrun/rdzv_handler.py": {"time.time_ns"},
+    "tracing.py": {"time.time_ns"},
 }
 """Who reads or hands on a wall clock, for what people and records are told: when a worker ended, a trace, a metric."""
 ROOMS = [Path(room.__path__[0]) for room in (elasticjob_agent, elasticjob_etcd)]

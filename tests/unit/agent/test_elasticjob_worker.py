@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from elasticjob_agent import worker
-from elasticjob_agent.foreign.worker import elasticjob_worker
-from elasticjob_agent.progress import ProgressFifo
+from elasticjob_agent.monitoring.progress import ProgressFifo
+from elasticjob_agent.user_python.worker import elasticjob_worker
 from elasticjob_api.records import Progress
 from tests.faults.waiting import aeventually
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from elasticjob_agent.environment import WorkerPaths, worker_environment
-from tests.unit.agent.test_output import place
+from elasticjob_agent.workers.env import WorkerPaths, worker_environment
+from tests.unit.agent.workers.test_output import place
 
 
 @pytest.mark.parametrize(

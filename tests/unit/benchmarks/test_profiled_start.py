@@ -8,7 +8,7 @@ import time:       700 |       1600 | site
 import time:      2000 |       2000 |     grpc._cython
 import time:      1000 |       3000 |   grpc
 import time:       250 |        250 |   json.decoder
-import time:       500 |       3750 | elasticjob_agent.command
+import time:       500 |       3750 | elasticjob_agent.cli.run
 """
 
 

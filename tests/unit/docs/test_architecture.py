@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
-from elasticjob_agent import node
-from elasticjob_agent.rendezvous import txns
-from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.node import run_node
+from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.constants import Phase
 from elasticjob_api.keys import Keys, Kind
 from elasticjob_etcd.interface import Txn
@@ -69,7 +69,7 @@ def test_every_kind_of_key_has_its_row() -> None:
     assert sorted(kinds) == sorted(get_args(Kind))
 
 
-@pytest.mark.parametrize("module", [txns, operator_txns])
+@pytest.mark.parametrize("module", [transactions, operator_txns])
 def test_every_transaction_is_on_the_page(module: ModuleType) -> None:
     made = [name for name, each in inspect.getmembers(module, inspect.isfunction) if makes_a_txn(module, each)]
     page = (FOLDER / "rendezvous.md").read_text()
@@ -101,7 +101,7 @@ def test_the_agent_s_page_has_each_state_of_the_workers() -> None:
 
 
 def test_the_agent_s_page_has_the_tasks_of_its_loop() -> None:
-    made = set(TASK.findall(inspect.getsource(node))) - {"node", "end of etcd", "agent"}
+    made = set(TASK.findall(inspect.getsource(run_node))) - {"node", "end of etcd", "agent"}
     assert made
     assert made - set(rows("agent")) == set()
 

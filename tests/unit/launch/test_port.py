@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent import master_port, port_choice
-from elasticjob_agent.launch import free_port, port
-from elasticjob_agent.launch.port import HeldPort
-from elasticjob_agent.master_port import MasterPort
-from elasticjob_agent.port_choice import candidates, ephemeral_range
+from elasticjob_agent.launch import _port, free_port
+from elasticjob_agent.launch._port import HeldPort
+from elasticjob_agent.net import master_port, ports
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import candidates, ephemeral_range
 
 
 def _bind(port: int, *, reuse: bool = False) -> None:
@@ -55,7 +55,7 @@ def test_another_user_who_has_taken_all_marks_stops_nobody(monkeypatch: pytest.M
     def taken(_number: int) -> socket.socket:
         raise OSError(errno.EADDRINUSE, "Address already in use")
 
-    for module in (port_choice, master_port, port):
+    for module in (ports, master_port, _port):
         monkeypatch.setattr(module, "marked", taken)
     with HeldPort() as held:
         assert held.number > 0

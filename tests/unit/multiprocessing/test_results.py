@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.multiprocessing.results import failure_of
-from elasticjob_agent.oom import OomCounter
 from elasticjob_agent.supervisor import Exit
 
 _RECEIVED = "Signal 9 (SIGKILL) received by PID 7"

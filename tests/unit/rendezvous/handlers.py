@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
 from elasticjob_agent.rendezvous.interface import RendezvousInfo
-from elasticjob_agent.rendezvous.job import NodeOffer
-from elasticjob_agent.rendezvous.joining import Profile
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.tracing import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd

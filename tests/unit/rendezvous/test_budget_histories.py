@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.backoff import delay_s
-from elasticjob_agent.rendezvous.budget import ChargeClock
-from elasticjob_agent.rendezvous.plan import Wait, WriteWorld, forming, plan
-from elasticjob_agent.rendezvous.verdict import PORT_RETRIES
+from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.protocol.restart_backoff import delay_s
+from elasticjob_agent.rendezvous.protocol.restart_budget import ChargeClock
+from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
 from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
 from tests.unit.rendezvous.views import KEYS, AView, member, seen

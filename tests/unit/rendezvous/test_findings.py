@@ -5,7 +5,7 @@ The numbers are the findings of docs/architecture/rendezvous.md. The verbs are e
 
 import pytest
 
-from elasticjob_agent.rendezvous import txns
+from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Report, Slots
 from elasticjob_etcd.interface import Delete, Txn
@@ -159,7 +159,7 @@ def test_finding_10_a_report_neither_wakes_the_closer_nor_changes_what_it_decide
     assert node.stay is not None
     assert node.closing_mirror is not None
     said = Report(pod=node.pod, pod_uid="u", round=1, group_rank=0)
-    assert made.job.store.txn(txns.report(node.stay.me, said)).succeeded
+    assert made.job.store.txn(transactions.report(node.stay.me, said)).succeeded
     assert not node.closing_mirror.pending
     assert not node.close_a_round()
 
@@ -170,7 +170,7 @@ def test_finding_8_the_report_of_an_agent_whose_key_was_deleted_is_refused_and_i
     assert node.stay is not None
     made.job.store.txn(Txn((), (Delete(node.stay.me.node_key),)))  # its lease lives: no keeper ever notices
     said = Report(pod=node.pod, pod_uid="u", round=1, group_rank=1)
-    node.lost = not made.job.store.txn(txns.report(node.stay.me, said)).succeeded  # what `report.py` does
+    node.lost = not made.job.store.txn(transactions.report(node.stay.me, said)).succeeded  # what `report.py` does
     made.run("turn 1; key 1; settle; is active 1 members=0,1; runs 1 1")
 
 

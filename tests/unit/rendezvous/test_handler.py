@@ -12,8 +12,8 @@ from elasticjob_agent.rendezvous.errors import (
     RendezvousGracefulExitError,
     RendezvousStateError,
 )
-from elasticjob_agent.rendezvous.job import JobRendezvous, WorkerFailure
-from elasticjob_agent.rendezvous.steps import Workers
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, WorkerFailure
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
 from tests.faults.waiting import eventually
 from tests.unit.rendezvous.handlers import Job

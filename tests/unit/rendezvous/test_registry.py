@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.rendezvous import RendezvousConnectionError, RendezvousParameters, etcd_backend
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler
-from elasticjob_agent.rendezvous.job import NodeOffer
+from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
 from elasticjob_agent.rendezvous.registry import RendezvousHandlerRegistry, get_rendezvous_handler
 from elasticjob_agent.rendezvous.static import StaticRendezvousHandler
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
 
-from elasticjob_agent.rendezvous.membership import Seen
-from elasticjob_agent.rendezvous.view import LiveNode, View, parse_view
+from elasticjob_agent.rendezvous.protocol.membership import Seen
+from elasticjob_agent.rendezvous.protocol.view import LiveNode, View, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.link_secret import encode_link_key

@@ -14,7 +14,7 @@ import pytest
 from elasticjob.nodes import wire
 from elasticjob.nodes.desk import Desk
 from elasticjob.nodes.seal import CHALLENGE_BYTES, LINE_BYTES, Seal
-from elasticjob_agent.supervisor.function_child import RAISED, VALUE
+from elasticjob_agent.supervisor.function_worker import RAISED, VALUE
 
 KEY = "the key of this call"
 NONCE = "of this connection"

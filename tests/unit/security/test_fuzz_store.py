@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous import view
-from elasticjob_agent.rendezvous.plan import Decision, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol import view
+from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteWorld, plan
 from elasticjob_api.records import GoneReason
 from elasticjob_api.rendezvous_state import decode_world, encode_world
 from tests.faults.hostile_keys import HOSTILE_KEYS

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.error_file import TAIL_BYTES, Tail, read_error_file
-from elasticjob_agent.last_words import MOST_CHARACTERS, last_words, uncaught
-from elasticjob_agent.progress import parse_progress
-from elasticjob_agent.supervisor.lines import ConsoleText, LinePrefixer
+from elasticjob_agent.monitoring.progress import parse_progress
+from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
+from elasticjob_agent.workers.error_file import TAIL_BYTES, Tail, read_error_file
+from elasticjob_agent.workers.error_message import MOST_CHARACTERS, last_words, uncaught
 from elasticjob_api import records
 from elasticjob_api.records import Report
 from tests.faults.mutations import NOT_FINITE, VALUES, mutated

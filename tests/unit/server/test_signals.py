@@ -11,7 +11,7 @@ from elasticjob_agent.multiprocessing import SignalException
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import RunResult, WorkerGroup, WorkerState
-from elasticjob_agent.server.interrupts import signals_to_handle
+from elasticjob_agent.server._signals import signals_to_handle
 from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, Rounds, ScriptedAgent, Seen, spec, watched
 
 

@@ -6,9 +6,9 @@ With an operator the slots are its, and a simulated one replaces lost pods; with
 from collections.abc import Mapping
 from dataclasses import replace
 
-from elasticjob_agent.rendezvous import membership, ranks, sizes
-from elasticjob_agent.rendezvous.plan import forming, plan
-from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol import membership, ranks, replica_sizes
+from elasticjob_agent.rendezvous.protocol.leader_plan import forming, plan
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.bootstrap import Brief, brief_of
 from elasticjob_api.exit_codes import ExitCode
@@ -133,7 +133,9 @@ class SimJob:
         """7: the closer opens nothing whose result has the same members, unless a restart was asked for."""
         assert view.spec is not None
         ready = membership.candidates(view)
-        taken = ranks.take(view, ready, sizes.fitting(view.spec, min(len(ready), sizes.wanted(view.spec))))
+        taken = ranks.take(
+            view, ready, replica_sizes.fitting(view.spec, min(len(ready), replica_sizes.wanted(view.spec)))
+        )
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
 
@@ -371,7 +373,7 @@ class SimJob:
         if spec.operator is not None:
             self.resume()
             return
-        least = next(count for count in range(1, spec.max + 1) if sizes.fitting(spec, count))
+        least = next(count for count in range(1, spec.max + 1) if replica_sizes.fitting(spec, count))
         while not self.ended and sum(node.healthy for node in self.nodes) < least:
             self.spawn()
 

@@ -6,9 +6,9 @@ The ledger reads the store's own history, never what an agent believes; the work
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous import ranks
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol import ranks
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import IDLE, GoneReason, Node

@@ -8,22 +8,23 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from elasticjob_agent.rendezvous import joining, txns, wipe
-from elasticjob_agent.rendezvous.acts import Acts, Result, Scene
-from elasticjob_agent.rendezvous.closer import ClosingLoop
 from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
-from elasticjob_agent.rendezvous.hold import LEAST_S
-from elasticjob_agent.rendezvous.joining import Ports, Profile
-from elasticjob_agent.rendezvous.link_member import CloserMind
-from elasticjob_agent.rendezvous.plan import Evict, Wait, WriteWorld, plan
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.recall import Recall
-from elasticjob_agent.rendezvous.standing import Standing
-from elasticjob_agent.rendezvous.stay import PASSING, Stay, returning
-from elasticjob_agent.rendezvous.steps import Do, Situation, Step, Workers, next_step
-from elasticjob_agent.rendezvous.txns import Identity, NodeAt
-from elasticjob_agent.rendezvous.view import parse_view
-from elasticjob_agent.trace import Trace
+from elasticjob_agent.rendezvous.leader.campaign import Standing
+from elasticjob_agent.rendezvous.leader.round_leader import ClosingLoop
+from elasticjob_agent.rendezvous.member import join, store_reset
+from elasticjob_agent.rendezvous.member.executor import Acts, Result, Scene
+from elasticjob_agent.rendezvous.member.join import Ports, Profile
+from elasticjob_agent.rendezvous.member.leader_monitor import CloserMind
+from elasticjob_agent.rendezvous.member.session import PASSING, Stay, returning
+from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.last_known_state import Recall
+from elasticjob_agent.rendezvous.protocol.leader_plan import Evict, Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LEAST_S
+from elasticjob_agent.rendezvous.protocol.member_plan import Do, Situation, Step, Workers, next_step
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.transactions import Identity, NodeAt
+from elasticjob_agent.rendezvous.protocol.view import parse_view
+from elasticjob_agent.tracing import Trace
 from elasticjob_api.bootstrap import Brief
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
@@ -34,7 +35,7 @@ from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
 
 if TYPE_CHECKING:
-    from elasticjob_agent.rendezvous.election import Election
+    from elasticjob_agent.rendezvous.leader.election import Election
     from elasticjob_etcd.leases import LeaseKeeper
     from tests.unit.rendezvous.sim.job import SimJob
 
@@ -180,7 +181,7 @@ class SimNode:
             return True
         profile = self._profile if self.mirror is None else self._returning(self.mirror)
         ports = Ports(self.workers.renew_master_port())
-        joined = now(joining.join(self.etcd, profile, ports=ports, draw=self.job.draw))
+        joined = now(join.join(self.etcd, profile, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
         self.stay = Stay(me=joined.me, last=joined.last, wanted=joined.wanted, ctl=joined.ctl, keeper=keeper)
         if self.mirror is None:
@@ -263,11 +264,11 @@ class SimNode:
 
     def _come_back(self, stay: Stay) -> tuple[Identity, NodeAt] | None:
         if self.wiped:
-            return now(wipe.come_back(self.etcd, stay.kept(self.recall)))
+            return now(store_reset.come_back(self.etcd, stay.kept(self.recall)))
         operated, started, ttl_s = stay.wanted.is_operated, stay.started, stay.keep_alive_s
         remembered = self.recall.world
         return now(
-            joining.come_back(
+            join.come_back(
                 self.etcd,
                 stay.me,
                 stay.node,
@@ -293,7 +294,7 @@ class SimNode:
     def _depart(self, stay: Stay) -> None:
         self._close_election()
         with contextlib.suppress(*PASSING):
-            now(self.etcd.txn(txns.farewell(stay.me)))
+            now(self.etcd.txn(transactions.farewell(stay.me)))
         self._leave_nothing(stay)
         self._end(ExitCode.LEFT)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from elasticjob_agent.rendezvous.ranks import Assignment
-from elasticjob_agent.rendezvous.steps import Workers
-from elasticjob_agent.rendezvous.txns import FailureIn
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
 from elasticjob_api.records import Failure
 from elasticjob_api.runtime_config import Terms
 

@@ -1,0 +1,263 @@
+"""From the command line, or from the pod's environment, to `NodeSettings`."""
+
+import argparse
+import logging
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from elasticjob_agent.cli import rdzv_conf, values
+from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.cli.rdzv_backend import Hosted, Meeting, Private, There, meeting_of
+from elasticjob_agent.cli.rdzv_conf import RdzvConf
+from elasticjob_agent.net.interface_address import interface_address
+from elasticjob_agent.net.own_address import own_address as address_towards
+from elasticjob_agent.node.run_node import NodeSettings
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.workers.cpu_binding import parse_binding
+from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
+from elasticjob_api import constants, keys
+from elasticjob_api.bootstrap import Brief, decode_brief
+from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_etcd.interface import Endpoint
+
+_LEASE_TTL_S = 6.0
+_JOIN_TIMEOUT_S = 600.0
+
+log = logging.getLogger(__name__)
+
+
+def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path) -> NodeSettings:
+    """Settings of an agent that the operator's pod starts: `elasticjob-agent --pod -- command…`."""
+
+    def need(name: str) -> str:
+        if not environment.get(name):
+            raise UsageError(f"{name} is not set; --pod is for pods that the elasticjob operator makes")
+        return environment[name]
+
+    if not namespace.script:
+        raise UsageError("the command is missing: elasticjob-agent --pod -- command…")
+    values.check_choice("numa-binding", namespace)
+    profile = Profile(
+        keys=Keys(need(constants.ENV_PREFIX)),
+        pod=need(constants.ENV_POD_NAME),
+        pod_uid=need(constants.ENV_POD_UID),
+        host=environment.get(constants.ENV_NODE_NAME) or socket.gethostname(),
+        address=_pod_address(environment, need(constants.ENV_POD_IP)),
+        nproc=int(need(constants.ENV_NPROC)),
+        lease_ttl_s=_LEASE_TTL_S,
+        slot=int(need(constants.ENV_SLOT)),
+        brief=_brief(environment),
+    )
+    return NodeSettings(
+        endpoint=_endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS)),
+        profile=profile,
+        argv=(namespace.script, *namespace.script_args),
+        environment=dict(environment),
+        run_id=environment.get(constants.ENV_JOB_UID) or need(constants.ENV_JOB),
+        log_dir=log_dir,
+        join_timeout_s=_join_timeout_s(environment),
+        trace=environment.get(constants.ENV_TRACE),
+        termination_log=environment.get(constants.ENV_TERMINATION_LOG),
+        cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
+    )
+
+
+def _join_timeout_s(environment: Mapping[str, str]) -> float:
+    """The manifest's joinTimeoutSeconds; the default where an older operator gives none."""
+    text = environment.get(constants.ENV_JOIN_TIMEOUT)
+    try:
+        seconds = float(text) if text else _JOIN_TIMEOUT_S
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"{constants.ENV_JOIN_TIMEOUT} is {text!r}; it must be a number of seconds above 0")
+    return seconds
+
+
+def _brief(environment: Mapping[str, str]) -> Brief | None:
+    """None where the operator gave none, or one that this agent cannot read: then it reads the spec."""
+    text = environment.get(constants.ENV_SPEC)
+    if not text:
+        return None
+    try:
+        return decode_brief(text)
+    except RecordError as error:
+        log.warning("ignored %s, the spec is read in etcd: %s", constants.ENV_SPEC, error)
+        return None
+
+
+def _pod_address(environment: Mapping[str, str], pod_ip: str) -> str:
+    """Of the interface that the manifest names, or the pod's own."""
+    interface = environment.get(constants.ENV_INTERFACE)
+    return interface_address(interface) if interface else pod_ip
+
+
+def _endpoint(targets: tuple[str, ...], folder: str | None) -> Endpoint:
+    """With the job's certificate, as the operator mounts it; plain text where it mounts none."""
+    if not folder:
+        return Endpoint(targets)
+    return Endpoint(targets, ca_cert=f"{folder}/ca.crt", cert=f"{folder}/tls.crt", key=f"{folder}/tls.key")
+
+
+def from_command_line(
+    namespace: argparse.Namespace,
+    environment: Mapping[str, str],
+    log_dir: Path,
+    *,
+    targets: tuple[str, ...],
+    meeting: Meeting,
+) -> NodeSettings:
+    """Settings of an agent without an operator; `targets` is where etcd is."""
+    conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
+    spec = _spec(namespace, environment, conf, static=_is_static(meeting))
+    run_id = _run_id(namespace, meeting)
+    profile = _profile(namespace, environment, conf, spec=spec, targets=targets, meeting=meeting)
+    return NodeSettings(
+        endpoint=Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key),
+        profile=replace(profile, keys=Keys(keys.cli_prefix(run_id))),
+        argv=values.worker_argv(namespace, environment.get("PYTHON_EXEC") or sys.executable),
+        environment=dict(environment),
+        run_id=run_id,
+        log_dir=log_dir,
+        join_timeout_s=spec.join_timeout_s,
+        trace=environment.get(constants.ENV_TRACE),
+        termination_log=environment.get(constants.ENV_TERMINATION_LOG),
+        signals=values.parse_signals(namespace.signals_to_handle),
+        given_port=None if isinstance(meeting, There) else meeting.master_port,
+        output=output_of(namespace, environment),
+        virtual_local_rank=namespace.virtual_local_rank,
+        cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
+    )
+
+
+def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: RdzvConf, *, static: bool) -> Slots:
+    nodes = values.parse_nnodes(namespace.nnodes)
+    return Slots(
+        min=nodes.max if static else nodes.min,
+        max=nodes.max,
+        desired=nodes.max,
+        max_restarts=values.parse_whole("max-restarts", namespace.max_restarts),
+        join_timeout_s=conf.join_timeout_s or 600.0,
+        last_call_s=LAST_CALL_S if conf.last_call_s is None else conf.last_call_s,
+        scale_up_delay_s=1.0,
+        stop_grace_s=_stop_grace_s(namespace, environment),
+        progress_deadline_s=conf.progress_deadline_s or 0.0,
+        restart_window_s=conf.restart_window_s or 0.0,
+        backoff_initial_s=1.0 if conf.backoff_initial_s is None else conf.backoff_initial_s,
+        backoff_max_s=300.0 if conf.backoff_max_s is None else conf.backoff_max_s,
+    )
+
+
+def _profile(
+    namespace: argparse.Namespace,
+    environment: Mapping[str, str],
+    conf: RdzvConf,
+    *,
+    spec: Slots,
+    targets: tuple[str, ...],
+    meeting: Meeting,
+) -> Profile:
+    host = socket.gethostname()
+    return Profile(
+        keys=Keys(""),
+        pod=f"{host}-{os.getpid()}",
+        pod_uid=secrets.token_hex(8),
+        host=host,
+        address=_address(namespace, targets, meeting),
+        nproc=values.parse_nproc(namespace.nproc_per_node, environment),
+        role=namespace.role,
+        lease_ttl_s=conf.lease_ttl_s or _LEASE_TTL_S,
+        slot=_slot(namespace, meeting),
+        own_spec=spec,
+    )
+
+
+def _is_static(meeting: Meeting) -> bool:
+    return not isinstance(meeting, There) and meeting.master_port is not None
+
+
+def _slot(namespace: argparse.Namespace, meeting: Meeting) -> int | None:
+    """With c10d the option is torchrun's no-op: people give every node the same number there."""
+    if isinstance(meeting, There):
+        return values.parse_whole("node-rank", namespace.node_rank) if namespace.node_rank else None
+    return values.parse_whole("node-rank", namespace.node_rank or "0") if _is_static(meeting) else None
+
+
+def _address(namespace: argparse.Namespace, targets: tuple[str, ...], meeting: Meeting) -> str:
+    """Static: node rank 0 is reached by the name that the user gave; its workers open their store there."""
+    if namespace.local_addr:
+        return str(namespace.local_addr)
+    if not isinstance(meeting, There) and _is_static(meeting) and _slot(namespace, meeting) == 0:
+        return meeting.host
+    return own_address(meeting.target if isinstance(meeting, Hosted) else targets[0])
+
+
+def _stop_grace_s(namespace: argparse.Namespace, environment: Mapping[str, str]) -> float:
+    text = namespace.shutdown_timeout or environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT") or "30"
+    return float(values.parse_whole("shutdown-timeout", text))
+
+
+def _run_id(namespace: argparse.Namespace, meeting: Meeting) -> str:
+    """A run with an etcd of its own needs no name; it gets one that no other has, as in torchrun."""
+    if isinstance(meeting, Private) and namespace.rdzv_id == "none":
+        return secrets.token_hex(8)
+    return values.parse_run_id(namespace.rdzv_id)
+
+
+def output_of(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Output:
+    """What becomes of the workers' streams."""
+    return Output(
+        redirects=values.parse_streams("redirects", namespace.redirects),
+        tee=values.parse_streams("tee", namespace.tee),
+        shown=values.parse_ranks("local-ranks-filter", namespace.local_ranks_filter),
+        prefix_template=environment.get(PREFIX_TEMPLATE),
+        stdout_filters=values.parse_words(namespace.duplicate_stdout_filters),
+        stderr_filters=values.parse_words(namespace.duplicate_stderr_filters),
+    )
+
+
+def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Meeting:
+    """Raise UsageError for a wrong command line before anything is started; else where to meet."""
+    values.check_choices(namespace)
+    if namespace.logs_specs is not None:
+        raise UsageError(
+            f"--logs-specs {namespace.logs_specs}: such classes need torch in the agent; use --log-dir, -r and -t"
+        )
+    conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
+    _check_devices(namespace, environment)
+    values.parse_interval("monitor-interval", namespace.monitor_interval)
+    values.parse_signals(namespace.signals_to_handle)
+    _stop_grace_s(namespace, environment)
+    output_of(namespace, environment)
+    values.worker_argv(namespace, sys.executable)
+    parse_binding(namespace.numa_binding, values.parse_nproc(namespace.nproc_per_node, environment), environment)
+    meeting = meeting_of(namespace, conf)
+    _run_id(namespace, meeting)
+    _slot(namespace, meeting)
+    _spec(namespace, environment, conf, static=False)
+    return meeting
+
+
+def _check_devices(namespace: argparse.Namespace, environment: Mapping[str, str]) -> None:
+    nproc = values.parse_nproc(namespace.nproc_per_node, environment)
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if namespace.virtual_local_rank and visible is not None and len(visible.split(",")) < nproc:
+        raise UsageError(f"--virtual-local-rank: {nproc} workers cannot share CUDA_VISIBLE_DEVICES={visible}")
+
+
+def own_address(target: str) -> str:
+    """The address from which this host reaches `target` (HOST:PORT); raises UsageError."""
+    try:
+        return address_towards(target)
+    except socket.gaierror as error:
+        raise UsageError(f"--rdzv-endpoint {target}: the host is not known ({error})") from error
+    except OSError as error:
+        raise UsageError(f"--rdzv-endpoint {target}: there is no way to it ({error}); set --local-addr") from error

@@ -1,0 +1,77 @@
+"""PURE: a sentence for each thing that was asked for and cannot have an effect here.
+
+Nothing that torchrun knows is ignored in silence: it works, is refused (`arguments.py`), or is said here, once, when
+the agent starts.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from elasticjob_agent.cli import rdzv_conf
+from elasticjob_agent.cli.options import OPTIONS
+
+_DEFAULTS = {option.dest: option.default for option in OPTIONS}
+_OPTIONS: dict[str, str] = {
+    "monitor_interval": "nothing here polls: a worker's end is known at once",
+    "start_method": "the workers are commands, which are always exec'ed",
+    "event_log_handler": "torch's elastic events are not written; the agent logs, and ELASTICJOB_TRACE takes its trace",
+}
+_VARIABLES: dict[str, str] = {
+    "TORCHELASTIC_ENABLE_FILE_TIMER": "torch's file timer needs torch in the agent",
+    "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": "a worker that cannot be killed is reported at once",
+    "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT": "a finished node waits for the others, without a limit",
+    "TORCH_ELASTIC_WORKER_IDENTICAL": "ranks come with the round; there is no exchange to be saved",
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "the workers' store is never shared with the agent",
+    "TORCH_MP_PARALLEL_START": "workers are always started in parallel",
+}
+_OFF = {"", "0", "false"}
+
+
+def remarks(namespace: argparse.Namespace, environment: Mapping[str, str]) -> list[str]:
+    """What to say about this command line, a sentence each."""
+    return [
+        *(
+            f"--{name.replace('_', '-')} {_value(namespace, name)} has no effect: {why}"
+            for name, why in _OPTIONS.items()
+            if _value(namespace, name) != _DEFAULTS[name]
+        ),
+        *(say for applies, say in _situations(namespace) if applies()),
+        *(
+            f"--rdzv-conf {key} has no effect: {rdzv_conf.UNUSED[key]}"
+            for key in rdzv_conf.parse_conf(namespace.rdzv_conf).unused
+        ),
+        *(
+            f"{name} has no effect: {why}"
+            for name, why in _VARIABLES.items()
+            if environment.get(name, "").lower() not in _OFF
+        ),
+    ]
+
+
+def _value(namespace: argparse.Namespace, name: str) -> str:
+    return str(getattr(namespace, name))
+
+
+def _situations(namespace: argparse.Namespace) -> list[tuple[Callable[[], bool], str]]:
+    """Options that work, only not together with the others that were given."""
+    static = namespace.rdzv_backend == "static" and not namespace.standalone
+    master = namespace.master_addr != _DEFAULTS["master_addr"] or namespace.master_port is not None
+    elastic = namespace.rdzv_backend == "c10d" or namespace.standalone
+    return [
+        (
+            lambda: namespace.standalone and bool(namespace.rdzv_endpoint),
+            "--rdzv-endpoint has no effect: --standalone has an etcd of its own",
+        ),
+        (
+            lambda: master and not static,
+            "--master-addr and --master-port have no effect: they are for --rdzv-backend static only",
+        ),
+        (
+            lambda: elastic and namespace.node_rank is not None,
+            "--node-rank has no effect with --rdzv-backend c10d, as in torchrun: the nodes are numbered as they come",
+        ),
+        (
+            lambda: namespace.run_path and (namespace.no_python or namespace.module),
+            "--no-python and -m have no effect: --run-path goes before them, as in torchrun",
+        ),
+    ]

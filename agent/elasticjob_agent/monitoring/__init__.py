@@ -1,0 +1,1 @@
+"""Reports of a node: usage, progress, hang suspicion, recovery timings."""

@@ -1,0 +1,137 @@
+"""Looks at the workers now and then. When a hang is suspected, it requests their stacks on stderr and reports it.
+
+The signal for stacks goes only to processes that asked for it (`worker.dump_stacks_on_request`): anything else might
+die of it. Of the others the kernel's view is logged: where each of them waits. Counts are read from /proc alone.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+
+from elasticjob_agent.monitoring.hang_detector import HangSuspicion, Signs
+from elasticjob_agent.monitoring.progress import ProgressFifo
+from elasticjob_api.records import WorkerReport, WorkerState
+
+_LOOKS = 10
+"""So many times within the deadline the workers are looked at."""
+_LONGEST_PAUSE_S = 30.0
+_STACKS_S = 1.0
+"""Seconds that stacks get to be written."""
+_PROC = Path("/proc")
+
+log = logging.getLogger(__name__)
+
+
+class HangWatch:
+    """One node's watch over its workers; `on_change` is called when the suspicion begins or ends."""
+
+    def __init__(
+        self,
+        *,
+        workers: Callable[[], tuple[int, Sequence[WorkerReport]]],
+        progress: ProgressFifo,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+    ) -> None:
+        """`workers` gives the round and its workers; `clock` is monotonic seconds."""
+        self._workers = workers
+        self._progress = progress
+        self._clock = clock
+        self._on_change = on_change
+        self.stalled_for_s: float | None = None
+        """How long nothing has moved, when that is suspicious."""
+
+    async def run(self, deadline_s: float) -> None:
+        """Watch until cancelled."""
+        suspicion = HangSuspicion(deadline_s)
+        while True:
+            await asyncio.sleep(min(deadline_s / _LOOKS, _LONGEST_PAUSE_S))
+            now_s = self._clock()
+            since_s = suspicion.observe(now_s, self.signs())
+            begins, ends = self.stalled_for_s is None, since_s is None
+            self.stalled_for_s = None if since_s is None else now_s - since_s
+            if begins is ends:
+                continue
+            if ends:
+                log.warning("the workers move again")
+            else:
+                await self._tell_all(now_s - (since_s or 0.0))
+                suspicion.discount(self.signs())
+            self._on_change()
+
+    def signs(self) -> Signs | None:
+        """The workers' signs of life; None if none run or they cannot be seen."""
+        round_, workers = self._workers()
+        alive = [worker for worker in workers if worker.state is WorkerState.HEALTHY]
+        if not alive or len(alive) < len(workers):
+            return None
+        try:
+            families = [_family(worker.pid) for worker in alive]
+            written = sum(_written(process.pid) for family in families for process in family)
+            cpu_s = tuple(sum(_cpu_s(process) for process in family) for family in families)
+        except (psutil.Error, OSError):  # one has just ended, or is another user's: nothing can be said
+            return None
+        return Signs(round_, written, self._progress.heard, cpu_s)
+
+    async def _tell_all(self, silent_s: float) -> None:
+        round_, workers = self._workers()
+        log.warning(
+            "round %d: no worker has written or reported anything for %.0f s, and each is idle or spins: do they hang?",
+            round_,
+            silent_s,
+        )
+        for worker in workers:
+            log.warning("rank %d: %s", worker.rank, _seen_by_kernel(worker.pid))
+            for process in _family_or_none(worker.pid):
+                self._ask_for_stacks(process.pid)
+        await asyncio.sleep(_STACKS_S)
+
+    def _ask_for_stacks(self, pid: int) -> None:
+        number = self._progress.stack_signals.get(pid)
+        if number is None:
+            return
+        log.warning("asking process %d for its stacks, by %s", pid, signal.Signals(number).name)
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    leader = psutil.Process(pid)
+    return [leader, *leader.children(recursive=True)]
+
+
+def _family_or_none(pid: int) -> list[psutil.Process]:
+    try:
+        return _family(pid)
+    except psutil.Error:
+        return []
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _written(pid: int) -> int:
+    """Bytes given to write(2) by this process, to whatever: the kernel counts them."""
+    for line in (_PROC / str(pid) / "io").read_text().splitlines():
+        name, _, value = line.partition(": ")
+        if name == "wchar":
+            return int(value)
+    return 0
+
+
+def _seen_by_kernel(pid: int) -> str:
+    try:
+        state = psutil.Process(pid).status()
+        where = (_PROC / str(pid) / "wchan").read_text()
+    except (psutil.Error, OSError):
+        return f"process {pid} is gone"
+    return f"process {pid} is {state}" + (f" in {where}" if where not in {"", "0"} else "")

@@ -1,0 +1,144 @@
+"""Worker states and samples of one node, as `P/r/<slot>.<incarnation>`.
+
+A change of state is written at once (changes within 20 ms together), samples of memory, cpu and progress every
+report period, and once ten seconds after a round began to run. Reports decide nothing: one that cannot be written is
+replaced by the next. A refused one shows that the own key is gone.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from elasticjob_agent.monitoring.progress import ProgressFifo
+from elasticjob_agent.monitoring.recovery_timings import recovery
+from elasticjob_agent.monitoring.usage import Usage, UsageMeter
+from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from elasticjob_agent.rendezvous.member.session import Stay
+from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.tracing import Trace
+from elasticjob_agent.workers.node_workers import NodeWorkers
+from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
+from elasticjob_etcd.errors import EtcdError, LeaseNotFound
+from elasticjob_etcd.interface import Etcd
+
+if TYPE_CHECKING:
+    from elasticjob_agent.monitoring.hang_monitor import HangWatch
+
+_TOGETHER_S = 0.02
+_AGAIN_S = 1.0
+_FIRST_SAMPLE_S = 10.0
+"""Seconds after a change of state: what its workers use is known then, and need not wait for the period."""
+
+log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Writes one node's reports until cancelled."""
+
+    def __init__(
+        self,
+        *,
+        etcd: Etcd,
+        member: RendezvousMember,
+        workers: NodeWorkers,
+        progress: ProgressFifo,
+        wall_ns: Callable[[], int],
+        trace: Trace,
+    ) -> None:
+        self._etcd = etcd
+        self._member = member
+        self._workers = workers
+        self._progress = progress
+        self._wall_ns = wall_ns
+        self._changed = asyncio.Event()
+        self._meter = UsageMeter(time.monotonic)
+        self._stirred = False
+        self._hangs: HangWatch | None = None
+        self._trace = trace
+        workers.on_report = self._changed.set
+
+    async def run(self) -> None:
+        """Report on every change and every period, and watch for hangs if the job wants that."""
+        async with asyncio.TaskGroup() as group:
+            await self._run(group)
+
+    async def _run(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            stay = self._member.stay
+            period_s = stay.terms.report_period_s if stay is not None else None
+            if period_s is not None and self._stirred:
+                period_s = min(period_s, _FIRST_SAMPLE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(period_s):
+                    await self._changed.wait()
+                await asyncio.sleep(_TOGETHER_S)
+            self._stirred = self._changed.is_set()
+            self._changed.clear()
+            if self._member.stay is not None and self._workers.place is not None:
+                self._watch_for_hangs(group, self._member.stay.terms.progress_deadline_s)
+                await self._write(self._member.stay)
+
+    def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:
+        if deadline_s <= 0 or self._hangs is not None:
+            return
+        from elasticjob_agent.monitoring.hang_monitor import HangWatch  # noqa: PLC0415  # psutil: a job has to ask for it
+
+        self._hangs = HangWatch(
+            workers=lambda: (self._workers.place.round if self._workers.place else 0, self._workers.reports()),
+            progress=self._progress,
+            clock=time.monotonic,
+            on_change=self._changed.set,
+        )
+        group.create_task(self._hangs.run(deadline_s))
+
+    async def _write(self, stay: Stay) -> None:
+        try:
+            result = await self._etcd.txn(transactions.report(stay.me, self._report(stay)))
+        except LeaseNotFound:
+            self._lost(stay)
+        except EtcdError as error:
+            log.debug("report not written, the next one replaces it: %s", error)
+            await asyncio.sleep(_AGAIN_S)
+            self._changed.set()
+        else:
+            if not result.succeeded:
+                self._lost(stay)
+
+    def _lost(self, stay: Stay) -> None:
+        # Only if that stay is still the one: a report under way while the node came back says nothing of the new one.
+        if self._member.stay is stay:
+            self._member.lost()
+
+    def _report(self, stay: Stay) -> Report:
+        place, workers = self._workers.place, self._workers.reports()
+        used = self._meter.measure([worker.pid for worker in workers if worker.state is WorkerState.HEALTHY])
+        return Report(
+            pod=stay.node.pod,
+            pod_uid=stay.node.pod_uid,
+            round=place.round if place else 0,
+            group_rank=place.group_rank if place else None,
+            workers=tuple(_sampled(worker, used) for worker in workers),
+            progress=self._progress.last,
+            restart_count=place.restart_count if place else 0,
+            time_ns=self._wall_ns(),
+            stalled_since_ns=self._stalled_since_ns(),
+            recovery=self._recovery(place.round) if place else None,
+        )
+
+    def _recovery(self, round_: int) -> Recovery | None:
+        started_ns = self._workers.started_ns
+        return None if started_ns is None else recovery(self._trace.marks, round_, started_ns)
+
+    def _stalled_since_ns(self) -> int:
+        silent_s = self._hangs.stalled_for_s if self._hangs is not None else None
+        return 0 if silent_s is None else self._wall_ns() - int(silent_s * 1e9)
+
+
+def _sampled(worker: WorkerReport, used: Mapping[int, Usage]) -> WorkerReport:
+    """With what it uses; without, if it has ended or is about to."""
+    use = used.get(worker.pid) if worker.state is WorkerState.HEALTHY else None
+    return worker if use is None else replace(worker, cpu_percent=use.cpu_percent, memory_bytes=use.memory_bytes)

@@ -1,0 +1,1 @@
+"""Addresses, ports and servers of this host."""

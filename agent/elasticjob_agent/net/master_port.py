@@ -1,0 +1,99 @@
+"""The port that rank 0 will listen on: chosen before the round closes, held until its workers start.
+
+Held as a bound socket that does not listen, with SO_REUSEADDR, so that whether somebody *listens* there can still be
+asked; what keeps other agents and launches off, also after `release`, is its mark (`port_choice`). One that is
+forgotten lets go of everything.
+"""
+
+import errno
+import socket
+import weakref
+from contextlib import suppress
+
+from elasticjob_agent.net.ports import (
+    Choose,
+    at_random,
+    candidates,
+    ephemeral_range,
+    inner_socket,
+    mark_or_none,
+    marked,
+)
+
+
+class MasterPort:
+    """One port at a time, on `address`."""
+
+    def __init__(self, address: str, choose: Choose = at_random) -> None:
+        """`choose(low, high)` gives a number from low to high, both included."""
+        self._address = address
+        self._choose = choose
+        self._held: list[socket.socket] = []
+        """The port's own socket, as long as it is held, and last its mark."""
+        weakref.finalize(self, _close, self._held)
+
+    def renew(self) -> int:
+        """Hold a fresh port and let go of the last; its number."""
+        number, fresh = self._take()
+        self.close()
+        self._held.extend(fresh)
+        return number
+
+    def release(self) -> None:
+        """Let go: the worker is about to bind it. Other agents still keep away. Idempotent."""
+        if self._held:
+            self._held[0].close()
+
+    def close(self) -> None:
+        """Let go of it altogether. Idempotent."""
+        _close(self._held)
+
+    def is_taken(self, port: int) -> bool:
+        """Somebody listens at this port, at whatever address: rank 0 cannot have it on all of them."""
+        family, anywhere = (socket.AF_INET6, "::") if ":" in self._address else (socket.AF_INET, "")
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((anywhere, port))
+                probe.listen()
+            except OSError as error:
+                return error.errno == errno.EADDRINUSE
+        return False
+
+    def _take(self) -> tuple[int, list[socket.socket]]:
+        for candidate in candidates(ephemeral_range(), self._choose):
+            with suppress(OSError):
+                return self._hold(self._address, candidate)
+        for address in (self._address, ""):
+            with suppress(OSError):
+                return self._hold(address, 0, last_resort=True)
+        # The address is not one of this host (it is translated on the way).
+        return self._hold("::", 0, last_resort=True)
+
+    def _hold(self, address: str, candidate: int, *, last_resort: bool = False) -> tuple[int, list[socket.socket]]:
+        """This port and its mark, or with 0 one of the kernel's; raises OSError."""
+        held = bound(address, candidate)
+        try:
+            number: int = held.getsockname()[1]
+            return number, [held, *(mark_or_none(number) if last_resort else [marked(number)])]
+        except OSError:
+            held.close()
+            raise
+
+
+def bound(address: str, port: int) -> socket.socket:
+    """A socket that holds this port (0: one of the kernel's) and does not listen; raises OSError."""
+    made = inner_socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((address, port))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _close(held: list[socket.socket]) -> None:
+    for each in held:
+        each.close()
+    held.clear()

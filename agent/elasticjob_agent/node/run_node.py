@@ -1,0 +1,255 @@
+"""One node agent, put together: supervisor, etcd, workers, rendezvous, reports; and its end.
+
+The supervisor's starter is exec'd first, while this process is small and has no connection. SIGTERM leaves the
+job in order; SIGINT and SIGQUIT likewise; a second one kills the workers at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent import multiprocessing
+from elasticjob_agent.host.cpu_topology import Cpus, shown
+from elasticjob_agent.monitoring.progress import ProgressFifo
+from elasticjob_agent.monitoring.reporter import Reporter
+from elasticjob_agent.net.fixed_port import GivenPort
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.node.node_agent import LOOK_S, LoopBeside, NodeAgent
+from elasticjob_agent.node.self_fencing import Isolation
+from elasticjob_agent.rendezvous.errors import RendezvousError
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.server import WorkerSpec
+from elasticjob_agent.supervisor import Console, Supervisor
+from elasticjob_agent.tracing import Trace
+from elasticjob_agent.workers.node_workers import Job, NodeWorkers
+from elasticjob_agent.workers.output import AS_EVER, Output
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Endpoint, Etcd
+
+_STOP_S = 15.0
+"""Seconds for the workers of a job that is over; their short grace is 5."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """All settings of one agent."""
+
+    endpoint: Endpoint
+    profile: Profile
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    run_id: str
+    log_dir: Path
+    join_timeout_s: float = 600.0
+    cwd: str | None = None
+    trace: str | None = None
+    termination_log: str | None = None
+    signals: tuple[signal.Signals, ...] = _SIGNALS
+    """Those on which the node leaves in order."""
+    given_port: int | None = None
+    """MASTER_PORT if the user chose it."""
+    output: Output = AS_EVER
+    virtual_local_rank: bool = False
+    cpus: tuple[Cpus, ...] = ()
+    """By local rank, if workers are bound to processors."""
+
+
+async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = None) -> Outcome:
+    """Be one node of the job until it ends or this node leaves; raises RendezvousError, EtcdError, SupervisorError.
+
+    Signals that tell it to leave are added to `told`.
+    """
+    supervisor = Supervisor.begin()  # it comes up while this node joins
+    consoles = Console(1), Console(2)
+    trace = Trace(settings.trace, settings.profile.pod)
+    progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
+    port = _master_port(settings)
+    if settings.cpus:
+        log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(shown, settings.cpus)))
+    try:
+        workers = NodeWorkers(
+            supervisor=supervisor, job=_job(settings, progress, consoles), port=port, wall_ns=time.time_ns
+        )
+        loop = LoopBeside()
+
+        async def live(etcd: Etcd, member: RendezvousMember) -> Outcome:
+            reporter = Reporter(
+                etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
+            )
+            return await _run_all(member, reporter, Isolation(etcd, member))
+
+        handler = EtcdRendezvousHandler(_surroundings(settings, loop=loop, port=port, trace=trace, live=live))
+        agent = NodeAgent(
+            _spec(settings, handler), workers=workers, handler=handler, loop=loop, host=settings.profile.host
+        )
+        with _signals(settings.signals, [] if told is None else told, agent.stop):
+            return await _run_agent(agent, handler)
+    finally:
+        await supervisor.close()
+        port.close()
+        progress.close()
+        trace.close()
+        for console in consoles:
+            console.close()
+
+
+async def run_node_until(
+    end: Coroutine[Any, Any, str], settings: NodeSettings, told: list[signal.Signals] | None = None
+) -> Outcome:
+    """As `run_node`, but the job is over for this node as soon as `end` returns, with the sentence that it gives."""
+    node = asyncio.create_task(run_node(settings, told), name="node")
+    over = asyncio.create_task(end, name="end of etcd")
+    await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
+    over.cancel()
+    if node.done():
+        return node.result()
+    node.cancel()
+    await asyncio.wait({node}, timeout=_STOP_S)  # who is not done by then is cancelled once more as the loop ends
+    return Outcome(ExitCode.UNAVAILABLE, over.result())
+
+
+async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
+    """The agent in a thread of its own; cancelled, it ends without a word, its workers within the short grace."""
+    run = asyncio.create_task(asyncio.to_thread(_run_to_the_end, agent, handler), name="agent")
+    try:
+        return await asyncio.shield(run)
+    except asyncio.CancelledError:
+        handler.abandon()
+        await asyncio.wait([run])
+        raise
+
+
+def _run_to_the_end(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
+    """How the member ended is how the node ended, whatever that means to the agent."""
+    fault: Exception | None = None
+    try:
+        agent.run()
+    except (multiprocessing.SignalException, RendezvousError) as error:
+        fault = error
+    ended = handler.how_it_ended()
+    if isinstance(ended, Outcome):
+        return ended
+    if isinstance(ended, Exception):
+        raise ended
+    if isinstance(fault, RendezvousError):
+        raise fault
+    return Outcome(ExitCode.LEFT, "left; the others learn it when the lease ends")
+
+
+def _spec(settings: NodeSettings, handler: EtcdRendezvousHandler) -> WorkerSpec:
+    return WorkerSpec(
+        role=settings.profile.role,
+        local_world_size=settings.profile.nproc,
+        rdzv_handler=handler,
+        entrypoint=settings.argv[0],
+        args=settings.argv[1:],
+        monitor_interval=LOOK_S,
+    )
+
+
+def _surroundings(
+    settings: NodeSettings,
+    *,
+    loop: LoopBeside,
+    port: MasterPort,
+    trace: Trace,
+    live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]],
+) -> Surroundings:
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Etcd]:
+        etcd = EtcdClient(settings.endpoint)
+        try:
+            yield etcd
+        finally:
+            await etcd.close()
+
+    return Surroundings(
+        loop=loop,
+        connect=connect,
+        profile=lambda _node: settings.profile,
+        port=port,
+        run_id=settings.run_id,
+        clock=time.monotonic,
+        wall_ns=time.time_ns,
+        draw=lambda: secrets.token_hex(4),
+        trace=trace,
+        join_timeout_s=settings.join_timeout_s,
+        live=live,
+    )
+
+
+def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]) -> Job:
+    return Job(
+        argv=settings.argv,
+        environment=settings.environment,
+        cwd=settings.cwd,
+        run_id=settings.run_id,
+        pod=settings.profile.pod,
+        host=settings.profile.host,
+        log_dir=settings.log_dir,
+        progress=progress.path,
+        stdout=consoles[0].write,
+        stderr=consoles[1].write,
+        output=settings.output,
+        virtual_local_rank=settings.virtual_local_rank,
+        cpus=settings.cpus,
+        told=lambda: progress.last,
+    )
+
+
+def _master_port(settings: NodeSettings) -> MasterPort:
+    address = settings.profile.address
+    return MasterPort(address) if settings.given_port is None else GivenPort(address, settings.given_port)
+
+
+async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: Isolation) -> Outcome:
+    """The member's end is the node's; a fault in what runs beside it ends all."""
+    tasks = {
+        asyncio.create_task(member.run(), name="member"),
+        asyncio.create_task(reporter.run(), name="reporter"),
+        asyncio.create_task(isolation.run(), name="isolation"),
+    }
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        outcomes = [task.result() for task in done]
+        return next(outcome for outcome in outcomes if isinstance(outcome, Outcome))
+    finally:
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _signals(
+    numbers: tuple[signal.Signals, ...], told: list[signal.Signals], stop: Callable[[signal.Signals], None]
+) -> Iterator[None]:
+    """Each reaches the agent as a request to stop; the second one is urgent to it."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: signal.Signals) -> None:
+        log.info("got %s: %s", number.name, "killing the workers" if told else "leaving the job")
+        stop(number)
+        told.append(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,148 @@
+"""The closer's links: one to every node whose key has a listener; gathers proof that a process is gone, and no more.
+
+Fed with every view; `proved` is a level that `plan` reads. New links are made while a round runs, a few at a time:
+while one forms, nodes and closer have better things to do. A link that cannot be established is left to the lease.
+"""
+
+import asyncio
+import logging
+import resource
+from collections.abc import Callable, Collection, Iterable
+
+from elasticjob_agent.rendezvous.leader import dial
+from elasticjob_agent.rendezvous.protocol.crash_proof import Heard, Link, Next, after, begin, inherit
+from elasticjob_agent.rendezvous.protocol.link_handshake import PORTS, Address, Hello
+from elasticjob_agent.rendezvous.protocol.transactions import Identity
+from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
+from elasticjob_agent.tracing import Trace
+from elasticjob_api.rendezvous_state import Member, State
+
+DIALS_AT_ONCE = 16
+_SPARE_FILES = 128
+"""Open files that are not for links: etcd's, the workers' pipes, log files."""
+
+log = logging.getLogger(__name__)
+
+
+class CloserLinks:
+    """Links from one closer; `on_proof` is called when `proved` has grown."""
+
+    def __init__(
+        self,
+        *,
+        me: Identity,
+        clock: Callable[[], float],
+        draw: Callable[[], str],
+        trace: Trace,
+        on_proof: Callable[[], None],
+    ) -> None:
+        self._me = me
+        self._clock = clock
+        self._draw = draw
+        self._trace = trace
+        self._on_proof = on_proof
+        self._tasks: dict[Member, asyncio.Task[None]] = {}
+        self._all: set[asyncio.Task[None]] = set()
+        """Also those whose node is gone and that are just ending."""
+        self._turns = asyncio.Semaphore(DIALS_AT_ONCE)
+        self._has_begun = False
+        self._key: bytes | None = None
+        """The job's, as the newest view has it; without one there are no links."""
+        self.proved: frozenset[Member] = frozenset()
+
+    def mind(self, view: View, *, bereaved: bool = False) -> None:
+        """Have links to the nodes of this view, and to no others.
+
+        Bereaved is who follows a closer that was proved gone: it asks for the members of that one's round, once.
+        """
+        self._key = view.link_key
+        self.proved &= view.nodes.keys()
+        has_ended = view.world is not None and view.world.state.final
+        wanted = set() if has_ended else view.nodes.keys()  # after the end everybody goes: that is no loss
+        for member in self._tasks.keys() - wanted:
+            self._tasks.pop(member).cancel()
+        if self._key is None:
+            return
+        if not self._has_begun and bereaved and not has_ended and view.membership is not None:
+            for node in self._unlinked(view, set(view.membership.members)):
+                self._begin(node, inherit())
+        self._has_begun = True
+        if view.world is not None and view.world.state is State.ACTIVE:
+            crowd = self._unlinked(view, view.nodes.keys())
+            for node in crowd:
+                self._begin(node, begin(among=len(crowd)))
+
+    def drop(self) -> None:
+        """Have no links until the next view: a final state is about to be written, and whoever sees it goes."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
+    def _unlinked(self, view: View, among: Collection[Member]) -> list[LiveNode]:
+        """Those that have a listener and no link yet, as many as there is room for."""
+        listening = _those_with_a_listener(view.nodes.values())
+        no_need = {*self._tasks, self._me.member}
+        room = raised_file_limit() - _SPARE_FILES - len(self._tasks)
+        return [node for node in listening if node.member in among and node.member not in no_need][: max(0, room)]
+
+    def _begin(self, node: LiveNode, first: Next) -> None:
+        coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port), first)
+        task = asyncio.create_task(coroutine, name=f"link to {node.record.pod}")
+        self._tasks[node.member] = task
+        self._all.add(task)
+        task.add_done_callback(self._all.discard)
+
+    async def _follow(self, member: Member, address: Address, next_: Next) -> None:
+        """Keep a link to `member` until it is proved gone, or nothing is left to try."""
+        while next_.dial_in_s is not None:
+            await asyncio.sleep(next_.dial_in_s)
+            if self._key is None:
+                return
+            dialed = await self._dial(member, address, self._key)
+            next_ = after(next_.link, dialed.heard)
+            if dialed.reader is not None:
+                next_ = await self._stand(next_.link, dialed, dialed.reader)
+                self._trace.point("link ended", 0)
+        if next_.gone:
+            log.warning("slot %d (%s) is gone: %s does not answer", member.slot, member.incarnation, address)
+            self._trace.point("link proved", 0)
+            self.proved |= {member}
+            self._on_proof()
+        else:
+            log.debug("no lasting link to %s; the lease of slot %d decides", address, member.slot)
+
+    async def _dial(self, member: Member, address: Address, key: bytes) -> dial.Dialed:
+        mine = Hello(self._me.keys.prefix, self._me.member, self._draw() + self._draw())
+        async with self._turns:
+            return await dial.dial(address, mine, member, key)
+
+    async def _stand(self, link: Link, dialed: dial.Dialed, reader: asyncio.StreamReader) -> Next:
+        since_s = self._clock()
+        try:
+            await dial.ended(reader)
+        finally:
+            dialed.hang_up()
+        return after(link, Heard.ENDED, lasted_s=self._clock() - since_s)
+
+    async def close(self) -> None:
+        """End all links; idempotent."""
+        tasks = list(self._all)
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # for the transports' own last turn
+
+
+def _those_with_a_listener(nodes: Iterable[LiveNode]) -> list[LiveNode]:
+    return [node for node in nodes if node.record.link_port in PORTS and node.record.address]
+
+
+def raised_file_limit() -> int:
+    """How many files this process may open; raised as far as it may be (workers have the starter's limit)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most

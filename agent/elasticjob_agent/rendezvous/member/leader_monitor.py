@@ -1,0 +1,90 @@
+"""A member's end of the closer's link: when it ends, ask whether the closer still lives, and evict it if not.
+
+Without it a dead closer would cost a whole lease. The lowest slots ask first, 10 ms apart, so that of a thousand
+members a few do. A member that sees the closer's key change meanwhile asks no more. An eviction is fenced by that key.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from elasticjob_agent.rendezvous.leader import dial
+from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.crash_proof import Heard, Link, after
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Hello, parse_address
+from elasticjob_agent.rendezvous.protocol.transactions import Identity
+from elasticjob_agent.tracing import Trace
+from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.rendezvous_state import Closer
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Etcd
+
+STAGGER_S = 0.01
+
+log = logging.getLogger(__name__)
+
+
+class CloserMind:
+    """Watches the present closer."""
+
+    def __init__(self, *, etcd: Etcd, draw: Callable[[], str], trace: Trace) -> None:
+        self._etcd = etcd
+        self._draw = draw
+        self._trace = trace
+        self._me: Identity | None = None
+        self._closer: Closer | None = None
+        self._lease = 0
+        self._key: bytes | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    def update(self, me: Identity, closer: Closer | None, lease: int, key: bytes | None = None) -> None:
+        """Take in who is the closer, as the watch shows it, the lease of its key, and the key of the job's links."""
+        self._key = key
+        if (closer, lease) != (self._closer, self._lease) and self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+        self._me, self._closer, self._lease = me, closer, lease
+
+    def link_ended(self, peer: Hello) -> None:
+        """A link that `peer` made has ended."""
+        me, closer = self._me, self._closer
+        key = self._key
+        if me is None or key is None or closer is None or closer.member == me.member:
+            return
+        address = parse_address(closer.link)
+        is_closers = (peer.job, peer.member) == (me.keys.prefix, closer.member)
+        if is_closers and address is not None and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask(me, closer, address, key), name="is the closer there?")
+
+    async def _ask(self, me: Identity, closer: Closer, address: Address, key: bytes) -> None:
+        next_ = after(Link(), Heard.ENDED)
+        await asyncio.sleep(me.member.slot * STAGGER_S)
+        while next_.dial_in_s is not None:
+            await asyncio.sleep(next_.dial_in_s)
+            mine = Hello(me.keys.prefix, me.member, self._draw() + self._draw())
+            dialed = await dial.dial(address, mine, closer.member, key)
+            dialed.hang_up()
+            next_ = after(next_.link, dialed.heard)
+        if next_.gone:
+            await self._evict(me, closer)
+
+    async def _evict(self, me: Identity, closer: Closer) -> None:
+        log.warning("the closer, slot %d (%s), is gone: evicting it", closer.member.slot, closer.member.incarnation)
+        self._trace.point("closer proved gone", 0)
+        txn = transactions.evict_closer(me, closer.member, self._lease, Gone(GoneReason.REFUSED))
+        try:
+            result = await self._etcd.txn(txn)
+            if result.succeeded or result.reads[0]:  # or somebody else has written the proof
+                await self._etcd.lease_revoke(self._lease)
+        except EtcdError as error:
+            log.warning("could not evict the closer; its lease decides: %s", error)
+
+    async def close(self) -> None:
+        """Ask no more; idempotent."""
+        if self._asking is not None:
+            self._asking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._asking
+            self._asking = None
+            await asyncio.sleep(0)  # for the transport's own last turn

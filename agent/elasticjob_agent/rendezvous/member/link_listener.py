@@ -1,0 +1,130 @@
+"""The listener of one agent: answers a hello of its own job with its own, and reports the end of such a link.
+
+Made after the starter was exec'd, and close-on-exec: no worker ever holds it or one of its links, so that with
+this process they end. Any host on the network may connect. A peer that sends nothing in time, or a line that is not
+sealed with the job's key, is dropped without an answer. A flood finds few places, and nothing here raises or blocks.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+
+from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.rendezvous.leader import dial
+from elasticjob_agent.rendezvous.protocol import link_handshake
+from elasticjob_agent.rendezvous.protocol.link_handshake import MOST_BYTES, Address, Hello, Seal, Side
+from elasticjob_api.errors import RecordError
+from elasticjob_api.rendezvous_state import Member
+
+HELLO_S = 2.0
+"""A hello of ours takes some milliseconds: whoever dials waits for no longer either."""
+MOST_STRANGERS = 32
+"""Connections that have not identified themselves; with one more the oldest is dropped: a hello of ours is quicker."""
+MOST_LINKS = 64
+"""There is one closer; a few may have been it within a short time."""
+
+log = logging.getLogger(__name__)
+
+
+class LinkListener:
+    """Listens on `host`; without a port (`address` None) there are no links, and the lease alone decides."""
+
+    def __init__(self, host: str, *, draw: Callable[[], str], on_end: Callable[[Hello], None]) -> None:
+        """`on_end` is told of each link that had its hello; `draw` gives eight random hex digits."""
+        self._host = host
+        self._draw = draw
+        self._on_end = on_end
+        self._me: tuple[str, Member] | None = None
+        self.key: bytes | None = None
+        """The job's; without it nobody is greeted."""
+        self._server: asyncio.Server | None = None
+        self._strangers: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self.address: Address | None = None
+
+    async def open(self) -> None:
+        """Listen; an address that is not this host's is said, and then there is no link."""
+        try:
+            socket_ = _bound(self._host)
+            self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MOST_BYTES, start_serving=False)
+            await self._server.start_serving()  # cancelled here or later, `close` knows what is to be closed
+        except OSError as error:
+            log.warning("no link: cannot listen on %s (%s); a lost node is found by its lease only", self._host, error)
+            return
+        self.address = Address(self._host, socket_.getsockname()[1])
+
+    def answer_as(self, job: str, member: Member) -> None:
+        """Answer as this stay from now on; links to another one of this process have ended."""
+        if self._me is not None and self._me != (job, member):
+            for writer in self._links.values():
+                writer.transport.abort()
+        self._me = job, member
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._me is None or self.key is None or len(self._links) >= MOST_LINKS:
+            writer.transport.abort()
+            return
+        if len(self._strangers) >= MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            self._strangers.pop(oldest).transport.abort()
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="link")
+        self._strangers[task] = writer
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._strangers.pop(task, None)
+        self._links.pop(task, None)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            me, key = self._me, self.key
+            peer = None if key is None else await self._greeted(reader, writer, key)
+            task = asyncio.current_task()
+            if peer is None or key is None or me is None or me != self._me or task not in self._strangers:
+                return
+            self._links[task] = self._strangers.pop(task)
+            answer = Hello(*me, self._nonce())
+            writer.write(link_handshake.encode(answer, Seal(key, Side.ANSWERS, peer.nonce)))
+            await dial.ended(reader)
+            if self._me == me:
+                self._on_end(peer)
+        finally:
+            writer.transport.abort()
+
+    def _nonce(self) -> str:
+        return self._draw() + self._draw()
+
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> Hello | None:
+        challenge = self._nonce()
+        try:
+            async with asyncio.timeout(HELLO_S):
+                writer.write(link_handshake.encode_challenge(challenge))
+                return link_handshake.decode(await reader.readuntil(b"\n"), Seal(key, Side.DIALS, challenge))
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, RecordError) as error:
+            log.debug("dropped a connection to the link: %r", error)
+            return None
+
+    async def close(self) -> None:
+        """Stop listening and end all links; idempotent."""
+        self._me = None
+        server, self._server = self._server, None
+        if server is not None:
+            await stop_serving(server)  # what was being accepted comes to its end as well
+        open_now = {**self._strangers, **self._links}
+        for task, writer in open_now.items():
+            writer.transport.abort()  # also of a task that never began
+            task.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
+        for writer in open_now.values():
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        if server is not None:
+            await server.wait_closed()  # the last: newer Pythons wait here for every connection
+
+
+def _bound(host: str) -> socket.socket:
+    """A listening socket on a free port; OSError. Given a host, asyncio would bind one for each of its addresses."""
+    family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    return socket.create_server(address, family=family)

@@ -1,0 +1,124 @@
+"""PURE: the order of nodes in a round, and from it every rank.
+
+Nodes are ordered by (topology, slot). Survivors keep their order over rounds, a replacement takes the place of the one
+it replaces, and neighbours stay together. Global ranks are contiguous per node, role ranks are contiguous per role in
+the same order.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
+from elasticjob_api.keys import SLOT_LIMIT
+from elasticjob_api.rendezvous_state import Member, World, from_run_lengths, run_lengths
+
+NPROC_MARK = "x"
+ROLE_MARK = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One node's place in a round: all that its workers need to know."""
+
+    round: int
+    nonce: str
+    group_rank: int
+    group_world_size: int
+    nproc: int
+    base_rank: int
+    world_size: int
+    role: str
+    role_base_rank: int
+    role_world_size: int
+    master_addr: str
+    master_port: int
+    restart_count: int
+
+
+def in_order(view: View, nodes: Sequence[LiveNode]) -> list[LiveNode]:
+    """`nodes` in rank order."""
+    return sorted(nodes, key=lambda node: (view.topology(node), node.member.slot, node.member.incarnation))
+
+
+def take(view: View, ready: Sequence[LiveNode], count: int) -> list[LiveNode]:
+    """At most `count` of the ready nodes: members of the last active round first, then by slot."""
+    previous = set(view.membership.members) if view.membership else set()
+    preferred = sorted(ready, key=lambda node: (node.member not in previous, node.member.slot))
+    return preferred[:count]
+
+
+def code_shape(nodes: Sequence[LiveNode]) -> tuple[str, str]:
+    """(nprocs, roles) of nodes in rank order, as the world carries them."""
+    nprocs = run_lengths([str(node.record.nproc) for node in nodes], NPROC_MARK)
+    # A role is the user's word and may hold a comma or a star.
+    roles = run_lengths([quote(node.record.role, safe="") for node in nodes], ROLE_MARK)
+    return nprocs, roles
+
+
+def master_of(node: LiveNode) -> str:
+    """`host:port` that rank 0's node offers; an IPv6 address in brackets."""
+    address = node.record.address
+    return f"[{address}]:{node.record.master_port}" if ":" in address else f"{address}:{node.record.master_port}"
+
+
+def place_of(world: World, member: Member) -> int | None:
+    """The group rank of `member`; None if it is not in the round. Mostly its slot, so that is looked at first."""
+    members, slot = world.members, member.slot
+    if slot < len(members) and members[slot] == member:
+        return slot
+    return next((rank for rank, other in enumerate(members) if other.slot == slot and other == member), None)
+
+
+def assignment(world: World, group_rank: int) -> Assignment:
+    """The place of the node at `group_rank` of an ACTIVE world."""
+    runs = _runs(world.nprocs, world.roles)
+    nproc, role, _ = _run_of(runs, group_rank)
+    same_role = [run for run in runs if run.role == role]
+    host, _, port = world.master.rpartition(":")
+    return Assignment(
+        round=world.round,
+        nonce=world.nonce,
+        group_rank=group_rank,
+        group_world_size=runs[-1].ranks.stop,
+        nproc=nproc,
+        base_rank=_workers(runs, before=group_rank),
+        world_size=_workers(runs),
+        role=role,
+        role_base_rank=_workers(same_role, before=group_rank),
+        role_world_size=_workers(same_role),
+        master_addr=host.strip("[]"),
+        master_port=int(port),
+        restart_count=world.restarts,
+    )
+
+
+class _Run(NamedTuple):
+    """Neighbours in rank order that are alike. Most jobs are one run, however many nodes they have."""
+
+    nproc: int
+    role: str
+    ranks: range
+
+
+@functools.lru_cache(maxsize=4)
+def _runs(nprocs: str, roles: str) -> tuple[_Run, ...]:
+    nodes = zip(from_run_lengths(nprocs, NPROC_MARK), from_run_lengths(roles, ROLE_MARK), strict=True)
+    runs: list[_Run] = []
+    for (nproc, role), alike in itertools.groupby(nodes):
+        begin = runs[-1].ranks.stop if runs else 0
+        runs.append(_Run(int(nproc), unquote(role), range(begin, begin + sum(1 for _ in alike))))
+    return tuple(runs)
+
+
+def _run_of(runs: Sequence[_Run], group_rank: int) -> _Run:
+    return next(run for run in runs if group_rank in run.ranks)
+
+
+def _workers(runs: Sequence[_Run], *, before: int | None = None) -> int:
+    """Workers of all nodes of `runs`, or of those before a rank."""
+    end = SLOT_LIMIT if before is None else before
+    return sum(run.nproc * (min(run.ranks.stop, end) - min(run.ranks.start, end)) for run in runs)

@@ -1,0 +1,169 @@
+"""PURE: what the last round's end counts as, decided once per membership, when everybody has stopped.
+
+An agent writes its failure records before it is ready, so the barrier is the settle window: here every
+failure of the round is known. A failure is charged only if no member left or was lost. So the victims of a lost node
+are never charged, nor named as the root cause. Losses and leaves are never charged.
+
+The root cause is the earliest in etcd's order, of the lowest class present. Class 1: killed by a signal or out of
+memory, or MASTER_PORT taken. Class 2: ended with a message of its own. Class 3: crashed, or reported an error, after we
+had signalled it. Class 4: reports a connection that a peer has closed, as all victims do.
+"""
+
+from dataclasses import dataclass
+
+from elasticjob_agent.rendezvous.protocol import restart_backoff, restart_budget
+from elasticjob_agent.rendezvous.protocol.collateral_failures import speaks_of_a_peer
+from elasticjob_agent.rendezvous.protocol.restart_budget import Tally
+from elasticjob_agent.rendezvous.protocol.view import FailureAt, View
+from elasticjob_api import exit_codes
+from elasticjob_api.records import Failure, FailureRule, GoneReason, Slots
+from elasticjob_api.rendezvous_state import Cause, Member
+
+PORT_RETRIES = 5
+"""Rounds in a row that a taken MASTER_PORT may cost without being charged."""
+
+_FAIL_JOB = "FailJob"
+_IGNORE = "Ignore"
+_ABORT = -6
+_LAST_WORDS = 500
+_CRASHES = {-4, _ABORT, -7, -8, -11}
+"""SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: never what we send to stop a worker."""
+_STACK = "what():"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The additions to the counters, their reason, and whether the job ends with it."""
+
+    restarts: int = 0
+    losses: int = 0
+    root: FailureAt | None = None
+    failed: Cause | None = None
+    detail: str = ""
+    """The root cause in words, and what follows from it."""
+    strikes: int = 0
+    """Failures in a row before any progress, this one included."""
+    port_retries: int = 0
+    """Rounds in a row that a taken MASTER_PORT has ended, this one included."""
+    charges: str = ""
+    """The failures that count within the restart window, as the world carries them."""
+
+
+def judge(view: View, spec: Slots, tally: Tally) -> Verdict:
+    """The verdict on the members of the last active round; `tally` is what was counted before."""
+    if view.membership is None:
+        return Verdict(charges=tally.charges)
+    lost = [m for m in view.membership.members if is_lost(view, m)]
+    if lost or any(has_left(view, m) for m in view.membership.members):
+        # Rounds are counted, as for restarts, not nodes.
+        return Verdict(losses=1 if lost else 0, charges=tally.charges)
+    failures = view.failures_of(view.membership.round)
+    root = root_cause(failures)
+    charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
+    if not charged or root is None:
+        # The round ended for another reason. A worker that lost its peers to that is the cause of nothing.
+        shown = root if root and not _is_a_victim(root.failure) else None
+        return Verdict(root=shown, charges=tally.charges, detail=describe(shown) if shown else "")
+    if root.failure.port_taken and tally.port_retries < PORT_RETRIES:
+        detail = f"{describe(root)}; not charged: the next attempt takes another port"
+        return Verdict(root=root, charges=tally.charges, detail=detail, port_retries=tally.port_retries + 1)
+    return _charge(spec, root, tally, strikes=_strikes(failures, tally))
+
+
+def _strikes(failures: list[FailureAt], tally: Tally) -> int:
+    """A node that had reported progress breaks the row, whichever of the failures is the root cause."""
+    in_a_row = all(f.failure.startup for f in failures if not f.failure.killed_by_us)
+    return tally.strikes + 1 if in_a_row else 0
+
+
+def _charge(spec: Slots, root: FailureAt, tally: Tally, *, strikes: int) -> Verdict:
+    said = describe(root)
+    action = _rule(spec.failure_rules, exit_codes.from_worker(root.failure.exit_code))
+    if action == _FAIL_JOB:
+        return Verdict(root=root, failed=Cause.FAIL_JOB_RULE, detail=f"{said}; a failurePolicy rule ends the job")
+    said_again = said + restart_backoff.words(spec, strikes)
+    ports = tally.port_retries if root.failure.port_taken else 0
+    if action == _IGNORE:
+        return Verdict(root=root, detail=said_again, strikes=strikes, port_retries=ports, charges=tally.charges)
+    if restart_budget.spent(spec, tally) + 1 > spec.max_restarts:
+        return Verdict(root=root, failed=Cause.MAX_RESTARTS, detail=said + _used_up(spec, strikes), strikes=strikes)
+    charges = restart_budget.charged(spec, tally)
+    return Verdict(1, root=root, detail=said_again, strikes=strikes, port_retries=ports, charges=charges)
+
+
+def _used_up(spec: Slots, strikes: int) -> str:
+    window = f" within {spec.restart_window_s:g} s" if spec.restart_window_s else ""
+    row = f": {strikes} failures in a row before any progress" if strikes > 1 else ""
+    return f"; maxRestarts {spec.max_restarts} is used up{window}{row}"
+
+
+def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
+    for rule in rules:
+        if not rule.values or (exit_code in rule.values) != rule.negate:
+            return rule.action
+    return ""
+
+
+def root_cause(failures: list[FailureAt]) -> FailureAt | None:
+    """The first failure of the lowest class in etcd's order; None if all that failed was stopped by us."""
+    own = [f for f in failures if not f.failure.killed_by_us or told_by_itself(f.failure)]
+    return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
+
+
+def told_by_itself(failure: Failure) -> bool:
+    """We had signalled it, but that is not what it ended of: it had crashed, or its error file tells why."""
+    return failure.exit_code in _CRASHES or bool(failure.message)
+
+
+def _class(failure: Failure) -> int:
+    if failure.oom or failure.port_taken:
+        return 0
+    if _is_a_victim(failure):
+        return 3
+    if failure.killed_by_us:
+        return 2
+    return 0 if failure.exit_code < 0 else 1
+
+
+def _is_a_victim(failure: Failure) -> bool:
+    """Whether it ended for want of its peers. A C++ library aborts over an exception that it does not catch."""
+    if failure.exit_code in _CRASHES - {_ABORT}:
+        return False
+    said = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
+    return speaks_of_a_peer(f"{failure.message}\n{said}")
+
+
+def _uncaught(stderr: str) -> str:
+    """What a C++ library says of the exception that nobody caught, before its stack; else the last words."""
+    at = stderr.rfind(_STACK)
+    return stderr[-_LAST_WORDS:] if at < 0 else stderr[at : at + _LAST_WORDS]
+
+
+def describe(failure: FailureAt) -> str:
+    """The failure in words: who, where, how."""
+    record = failure.failure
+    where = f" on {record.pod}" if record.pod else ""
+    how = f"was killed by {record.signal}" if record.signal else f"exited with code {record.exit_code}"
+    oom = " (out of memory)" if record.oom else ""
+    said = record.message.strip().splitlines()
+    return f"rank {record.rank}{where} {how}{oom}" + (f": {said[-1][:200]}" if said else "")
+
+
+def is_done(view: View, member: Member) -> bool:
+    """All its workers exited 0 in the last active round."""
+    return view.membership is not None and (view.membership.round, member) in view.done
+
+
+def has_left(view: View, member: Member) -> bool:
+    """It said goodbye: by its `gone` record, or it is about to."""
+    if is_done(view, member):
+        return False
+    gone, node = view.gone.get(member), view.nodes.get(member)
+    return (gone is not None and gone.reason is GoneReason.LEFT) or (node is not None and node.record.leaving)
+
+
+def is_lost(view: View, member: Member) -> bool:
+    """It is gone without goodbye; a finished member that is gone is not lost."""
+    if is_done(view, member) or has_left(view, member):
+        return False
+    return member not in view.nodes or member in view.gone

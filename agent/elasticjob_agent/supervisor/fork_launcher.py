@@ -1,0 +1,88 @@
+"""A starter that is a fork of this very process, for functions of its memory: start method `fork`.
+
+The fork in between lets the workers' whole trees be known and ended like all others'. Apart from the other launches
+because an agent of commands has no use for what this imports.
+"""
+
+import os
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import NoReturn
+
+from elasticjob_agent.supervisor.errors import StarterLost
+from elasticjob_agent.supervisor.forkserver import server
+from elasticjob_agent.supervisor.function_worker import Call, ForkedWorker, clean_exit
+from elasticjob_agent.supervisor.launchers import StarterProcess
+
+
+class ForkStarter:
+    """A fork of this process, which forks the workers; a `Launch`."""
+
+    what = "the fork of this process"
+    start_s = 30.0
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = calls
+
+    def start(self, theirs: socket.socket) -> StarterProcess:
+        """Fork it; StarterLost if that fails."""
+        agent_pid = os.getpid()
+        _flush_streams()
+        try:
+            with warnings.catch_warnings():
+                # Since 3.12; the caller has chosen to fork, and must not see this as an error after the fork is done.
+                warnings.filterwarnings(
+                    "ignore", message=".* is multi-threaded, use of fork", category=DeprecationWarning
+                )
+                pid = os.fork()
+                if pid == 0:
+                    self._serve(theirs, agent_pid)
+        except OSError as error:
+            raise StarterLost(f"cannot fork: {error.strerror}") from error
+        return _Forked(pid)
+
+    def _serve(self, theirs: socket.socket, agent_pid: int) -> NoReturn:
+        # Everything of ours was closed by descriptors.py, and this thread is the only one now.
+        try:
+            os.setsid()
+            while (null := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - a caller may have closed 0, 1 or 2
+                os.set_inheritable(null, True)
+            os.close(null)
+            server.serve(theirs, agent_pid, ForkedWorker(self._calls))
+        except BaseException:  # noqa: BLE001 - nothing above this frame is ours to return to
+            traceback.print_exc()
+        finally:
+            clean_exit(70)
+
+
+class _Forked:
+    """A forked process with the face of a Popen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        """Reap it; return its exit code."""
+        if self.returncode is None:
+            _, status = os.waitpid(self.pid, 0)
+            self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def kill(self) -> None:
+        """SIGKILL it: it is not reaped, so the pid is its own."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _flush_streams() -> None:
+    """Flush what is buffered, so that a forked child cannot write it a second time."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):  # None, closed, or broken: then nothing is written twice
+            continue

@@ -1,0 +1,366 @@
+"""The starter: the one process that forks the workers, reaps them, and kills their trees.
+
+Single-threaded, so forking is safe whatever the agent has loaded; standard library only, so it is up in
+milliseconds. It sleeps in one poll over its socket, the handshakes of workers before their exec, and a wake-up
+pipe for signals; it decides nothing: see wire.py for what it is asked and what it answers.
+
+It is a subreaper: whatever a worker leaves behind becomes its child. So a tree is killed by killing children until
+there are none: what hung below them comes up. A pid of its own child cannot be recycled until it reaps it.
+
+It outlives the agent by as long as it takes to kill everything. That is why the death of its parent only wakes
+it: a SIGKILL there would end the workers too, by their own parent-death signal, but nothing that they started.
+"""
+
+import errno
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from . import child_setup, prctl, process_tree
+
+_MESSAGE_BYTES = 1 << 16
+_MOST_FDS = 253
+"""SCM_MAX_FD: the kernel sends no more in one message."""
+_FDS_BYTES = socket.CMSG_SPACE(_MOST_FDS * struct.calcsize("i"))
+_FAREWELL_S = 10.0
+_SHORTEST_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 0.5
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class _Worker:
+    """A forked process that has not been reaped."""
+
+    def __init__(self, number: int, pid: int, *, handshake: int, forked_ns: int) -> None:
+        self.number = number
+        self.pid = pid
+        self.handshake = handshake
+        self.forked_ns = forked_ns
+        self.failure = b""
+        self.stopped = False
+
+
+class _Wait:
+    """Something that the agent waits for: groups to become empty or, after a kill, trees to be gone."""
+
+    def __init__(self, request: int, numbers: "set[int]", *, kill: bool) -> None:
+        self.request = request
+        self.numbers = numbers
+        self.kill = kill
+
+
+class Starter:
+    """The state of the one starter of this process."""
+
+    def __init__(self, agent: socket.socket, agent_pid: int, run: "child_setup.Run") -> None:
+        self._agent = agent
+        self._run = run
+        self._agent_pid = agent_pid
+        self._connected = True
+        self._workers: dict[int, _Worker] = {}
+        self._handshakes: dict[int, _Worker] = {}
+        # Of every worker, dead or alive, whose tree was not killed yet: the pid, which names its session and its group.
+        # The kernel gives that number to nobody else while these have members; when it does, the newest owns it.
+        self._unswept: set[int] = set()
+        self._sessions: dict[int, int] = {}
+        self._told: set[tuple[int, int]] = set()
+        self._owners: dict[tuple[int, int], int] = {}
+        self._waits: list[_Wait] = []
+        self._pause_s = _SHORTEST_PAUSE_S
+        self._taken = _take_signals()
+        self._wakeup, self._wakeup_end = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(self._wakeup_end, False)
+        signal.set_wakeup_fd(self._wakeup_end, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        self._poll.register(self._wakeup, select.POLLIN)
+        self._poll.register(agent, select.POLLIN)
+
+    def run(self) -> None:
+        """Serve the agent until it is gone, then end everything."""
+        self._say("ready")
+        try:
+            while self._connected and os.getppid() == self._agent_pid:
+                self._turn()
+        finally:
+            self._end_everything()
+
+    def _turn(self) -> None:
+        pause_ms = self._pause_s * 1000 if self._waits else None
+        ready = self._poll.poll(pause_ms)
+        for fd, _ in ready:
+            if fd == self._wakeup:
+                os.read(self._wakeup, 1024)
+            elif fd in self._handshakes:
+                self._settle(self._handshakes[fd])
+            else:
+                self._listen()
+        self._reap()
+        self._answer()
+        self._pause_s = _SHORTEST_PAUSE_S if ready else min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _end_everything(self) -> None:
+        self._disconnect()
+        deadline_s = time.monotonic() + _FAREWELL_S
+        self._waits = [_Wait(0, self._unswept.copy(), kill=True)]
+        self._answer()
+        while self._waits and time.monotonic() < deadline_s:
+            self._turn()
+
+    # --- the agent ---------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        try:
+            # CLOEXEC: no worker may inherit these under their own numbers. (socket.recv_fds drops its flags.)
+            message, ancillary, _, _ = self._agent.recvmsg(_MESSAGE_BYTES, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:
+            message, ancillary = b"", []
+        kind, *words = message.decode("ascii").split() or ["gone"]
+        if kind == "gone":
+            self._disconnect()
+        elif kind == "spawn":
+            fds = [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)]
+            self._spawn(int(words[0]), fds, expected=int(words[1]))
+        elif kind == "signal":
+            self._signal(int(words[0]), int(words[1]), _numbers(words[2]))
+        elif kind == "kill":
+            self._kill(int(words[0]), _numbers(words[1]))
+
+    def _disconnect(self) -> None:
+        if self._connected:
+            self._connected = False
+            self._poll.unregister(self._agent)
+
+    def _say(self, *words: object) -> None:
+        # Blocking is right: the agent always reads, and when it is gone the kernel says so.
+        with suppress(ConnectionError):
+            self._agent.send(" ".join(map(str, words)).encode("ascii"))
+
+    # --- starting ----------------------------------------------------------------------------------------------
+
+    def _spawn(self, number: int, fds: "list[int]", *, expected: int) -> None:
+        forked_ns = time.time_ns()
+        try:
+            pid, handshake = self._fork(fds, expected)
+        except OSError as error:
+            self._say("failed", number, error.errno, "fork")
+            return
+        finally:
+            for fd in fds:
+                os.close(fd)
+        new = _Worker(number, pid, handshake=handshake, forked_ns=forked_ns)
+        self._workers[pid] = self._handshakes[handshake] = new
+        self._unswept.add(number)
+        self._sessions[pid] = number
+        self._poll.register(handshake, select.POLLIN)
+
+    def _fork(self, fds: "list[int]", expected: int) -> "tuple[int, int]":
+        """Fork one worker; return its pid and the pipe on which its exec, or what hindered it, is seen."""
+        if len(fds) != expected:  # the kernel drops the descriptors for which we have no room
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        command, stdout, stderr, *extras = fds
+        starter_pid = os.getpid()
+        read_end, write_end = os.pipe()
+        # Blocked until the child has its dispositions: else our own handlers would eat a signal meant for it.
+        before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        try:
+            pid = os.fork()
+            if pid == 0:
+                child_setup.become(
+                    command_fd=command,
+                    stdout=stdout,
+                    stderr=stderr,
+                    extras=extras,
+                    handshake=write_end,
+                    starter_pid=starter_pid,
+                    taken=self._taken,
+                    ours=[read_end, *self._own_fds()],
+                    run=self._run,
+                )
+        except OSError:
+            os.close(read_end)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(write_end)
+        return pid, read_end
+
+    def _own_fds(self) -> "list[int]":
+        """What no worker may hold; an exec closes them by itself."""
+        return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes]
+
+    def _settle(self, one: _Worker) -> None:
+        """Its handshake has ended: it runs its command, or has reported why not and ends."""
+        one.failure = os.read(one.handshake, 100)
+        self._poll.unregister(one.handshake)
+        os.close(one.handshake)
+        del self._handshakes[one.handshake]
+        one.handshake = -1
+        if not one.failure:
+            self._say("started", one.number, one.pid, one.forked_ns)
+
+    # --- ends --------------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._workers:
+                self._tell_end(self._workers.pop(pid), status)
+
+    def _tell_end(self, one: _Worker, status: int) -> None:
+        at_s, wall_ns = time.monotonic(), time.time_ns()
+        if one.handshake >= 0:
+            self._settle(one)
+        if one.failure:
+            self._forget({one.number})
+            self._say("failed", one.number, one.failure.decode("ascii"))
+        else:
+            self._say("exited", one.number, status, int(one.stopped), at_s, wall_ns)
+
+    # --- stopping ----------------------------------------------------------------------------------------------
+
+    def _signal(self, request: int, signum: int, numbers: "set[int]") -> None:
+        self._reap()  # a worker that has already ended was not stopped by us
+        self._remember_owners(numbers)
+        for group in self._groups(numbers):
+            told = self._sessions[group], signum
+            if told not in self._told:
+                self._told.add(told)
+                self._signal_group(group, signum)
+        self._waits.append(_Wait(request, numbers, kill=False))
+
+    def _groups(self, numbers: "set[int]") -> "list[int]":
+        """Those of their process groups that have members, the leader or others."""
+        groups = set(self._workers)
+        if not numbers.issubset(one.number for one in self._workers.values()):
+            groups.update(process.group for process in self._orphans() if not process.dead)
+        return [group for group in groups if self._sessions.get(group) in numbers]
+
+    def _orphans(self) -> "list[process_tree.Process]":
+        """What ended workers have left behind. Living workers' trees are not looked at: their groups are their own."""
+        roots = [process_tree.read(pid) for pid in process_tree.children(os.getpid()) if pid not in self._workers]
+        return [each for root in roots if root for each in (root, *process_tree.descendants(root.pid))]
+
+    def _signal_group(self, group: int, signum: int) -> None:
+        # It is ours: its leader was not reaped, or a process below us is in it, and so nobody else can have its number.
+        if group in self._workers:
+            self._workers[group].stopped = True
+        # A stopped process takes no signal but SIGKILL until it is continued.
+        for each in (signum, signal.SIGCONT):
+            _send(os.killpg, group, each)
+
+    def _kill(self, request: int, numbers: "set[int]") -> None:
+        self._reap()
+        self._remember_owners(numbers)
+        self._waits.append(_Wait(request, numbers, kill=True))
+
+    def _remember_owners(self, numbers: "set[int]") -> None:
+        """While a worker lives its whole tree is known: note whose the processes are that have left its session."""
+        if numbers.issuperset(self._unswept):
+            return  # everything will go: whose it is does not matter
+        for one in self._workers.values():
+            if one.number in numbers:
+                for process in process_tree.descendants(one.pid):
+                    self._owners[process.pid, process.started] = one.number
+
+    def _answer(self) -> None:
+        for wait in list(self._waits):
+            if self._kill_pass(wait.numbers) if wait.kill else self._groups(wait.numbers):
+                continue
+            self._waits.remove(wait)
+            if wait.kill:
+                self._forget(wait.numbers)
+            self._say("done", wait.request)
+
+    def _kill_pass(self, numbers: "set[int]") -> bool:
+        """SIGKILL everything of these trees that is there now; False if nothing was."""
+        # An orphan that has left its session tells nothing about its owner. It is killed with the last of the
+        # workers that may have started it, so that it never outlives them and no other's process is touched.
+        all_of_them = numbers.issuperset(self._unswept)
+        left = [
+            pid for pid in process_tree.children(os.getpid()) if self._belongs(pid, numbers, all_of_them=all_of_them)
+        ]
+        for pid in left:
+            self._kill_child(pid)
+        # What is below them comes up to us as they die. It is killed here as well because a process that hangs in
+        # the kernel keeps its own; and only now, because this takes longer.
+        for pid in left:
+            for process in process_tree.descendants(pid):
+                process_tree.kill(process)
+        return bool(left)
+
+    def _belongs(self, pid: int, numbers: "set[int]", *, all_of_them: bool) -> bool:
+        if pid in self._workers:
+            return self._workers[pid].number in numbers
+        return all_of_them or self._owner(pid) in numbers
+
+    def _owner(self, orphan: int) -> "int | None":
+        process = process_tree.read(orphan)
+        if not process:
+            return None
+        return self._sessions.get(process.session, self._owners.get((orphan, process.started)))
+
+    def _kill_child(self, pid: int) -> None:
+        """SIGKILL this child of ours and, if it is a worker, its group at once, so that no fork of it escapes."""
+        if pid in self._workers:
+            self._workers[pid].stopped = True
+            _send(os.killpg, pid, signal.SIGKILL)
+        _send(os.kill, pid, signal.SIGKILL)  # a worker that has not come to its setsid yet has no group
+
+    def _forget(self, numbers: "set[int]") -> None:
+        self._unswept -= numbers
+        self._sessions = {pid: number for pid, number in self._sessions.items() if number not in numbers}
+        self._told = {(number, signum) for number, signum in self._told if number not in numbers}
+        self._owners = {process: number for process, number in self._owners.items() if number not in numbers}
+
+
+def _numbers(text: str) -> "set[int]":
+    return {int(word) for word in text.split(",")}
+
+
+def _send(function: "Callable[[int, int], None]", pid: int, signum: int) -> None:
+    """Signal what may be gone already, or be another user's by a setuid exec: then the wait shows that it stays."""
+    with suppress(ProcessLookupError, PermissionError):
+        function(pid, signum)
+
+
+def _take_signals() -> "list[int]":
+    """Let signals wake the loop and do nothing else; return all that a worker must set back to the default."""
+    for signum in (signal.SIGCHLD, *_IGNORED):
+        signal.signal(signum, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the agent's mask came along: a blocked SIGCHLD would never wake us
+    settable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    return [signum for signum in settable if signal.getsignal(signum) != signal.SIG_DFL]
+
+
+def serve(agent: socket.socket, agent_pid: int, run: "child_setup.Run" = child_setup.execute) -> None:
+    """Be the starter of this agent until it is gone, and end this process.
+
+    Args:
+        agent: the other end is the agent's.
+        agent_pid: our parent, as long as it lives.
+        run: what a forked worker does in the end; by default it executes its command.
+    """
+    agent.set_inheritable(False)  # it came through an exec; it must not go through the workers'
+    prctl.become_subreaper()
+    starter = Starter(agent, agent_pid, run)
+    # After the handler is in place. An agent that is already gone is noticed by the first look at getppid.
+    prctl.signal_on_parent_death(signal.SIGTERM)
+    starter.run()
+    os._exit(0)  # at once: the agent waits for this, and there is nothing to finalize
+
+
+def main() -> None:
+    """Run the starter on the socket and for the agent that the command line names."""
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

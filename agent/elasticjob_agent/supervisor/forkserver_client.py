@@ -1,0 +1,143 @@
+"""The agent's end of one starter: its process, and the socket to it.
+
+The messages are wire.py's; what they mean is the supervisor's. A link is used once: when the starter is gone,
+`on_end` is called, one time, and the link stays dead.
+
+The starter gets a session of its own, so that neither a terminal's Ctrl-C nor a kill of the agent's process group
+reaches it. It must be there to end the workers.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from elasticjob_agent.supervisor import fd_registry, forkserver_protocol
+from elasticjob_agent.supervisor.errors import StarterLost, StartError
+from elasticjob_agent.supervisor.launchers import Launch
+
+_END_S = 15.0
+"""Seconds for it to end after its socket was closed; it gives up on processes that cannot die after 10."""
+_MESSAGE_BYTES = 4096
+
+
+class StarterLink:
+    """One starter process."""
+
+    def __init__(
+        self, launch: Launch, on_event: Callable[[forkserver_protocol.Event], None], on_end: Callable[[], None]
+    ) -> None:
+        self._launch = launch
+        self._refusal = ""
+        self._loop = asyncio.get_running_loop()
+        self._on_event = on_event
+        self._on_end = on_end
+        self._ready = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._sending = asyncio.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        fd_registry.own_object(self._socket)
+        try:
+            with theirs:
+                self._process = launch.start(theirs)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._socket, self._receive)
+
+    @property
+    def pid(self) -> int:
+        """The starter's process id."""
+        return self._process.pid
+
+    @property
+    def lost(self) -> bool:
+        """The starter is gone."""
+        return self._ended.is_set()
+
+    async def wait_ready(self) -> None:
+        """Return when the starter takes commands; StarterLost if it does not come up, StartError if it refuses to."""
+        try:
+            async with asyncio.timeout(self._launch.start_s):
+                await self._ready.wait()
+        except TimeoutError:
+            raise StarterLost(f"{self._launch.what} did not come up within {self._launch.start_s:.0f} s") from None
+        if self._refusal:
+            raise StartError(f"{self._launch.what} refuses: {self._refusal}")
+        if self.lost:
+            code = self._process.returncode
+            raise StarterLost(f"{self._launch.what} ended with code {code} as it began")
+
+    async def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
+        """Send one message; messages arrive in the order of the calls.
+
+        Raises:
+            StarterLost: there is nobody to take it.
+        """
+        async with self._sending:
+            while not self._sent(message, fds):
+                await self._writable()
+
+    async def close(self) -> None:
+        """End the starter, which ends everything below it, and reap it. Bounded; may be called again."""
+        if not self.lost:
+            self._socket.shutdown(socket.SHUT_WR)
+        try:
+            async with asyncio.timeout(_END_S):
+                await self._ended.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._ended.wait()
+
+    def _sent(self, message: bytes, fds: Sequence[int]) -> bool:
+        if self.lost:
+            raise StarterLost("the starter process is gone; the next spawn makes a new one")
+        try:
+            socket.send_fds(self._socket, [message], fds)
+        except BlockingIOError:
+            return False
+        except ConnectionError as error:
+            self._receive()  # messages from before it died still count; then comes the end
+            raise StarterLost("the starter process has just died; the next spawn makes a new one") from error
+        return True
+
+    async def _writable(self) -> None:
+        writable = asyncio.Event()
+        self._loop.add_writer(self._socket, writable.set)
+        try:
+            await writable.wait()
+        finally:
+            if not self.lost:
+                self._loop.remove_writer(self._socket)
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                message = self._socket.recv(_MESSAGE_BYTES)
+            except BlockingIOError:
+                return
+            except ConnectionError:  # it died with messages of ours unread
+                message = b""
+            if not message:
+                self._end()
+                return
+            self._take(forkserver_protocol.parse(message))
+
+    def _take(self, event: forkserver_protocol.Event) -> None:
+        match event:
+            case forkserver_protocol.Ready():
+                self._ready.set()
+            case forkserver_protocol.Refused(why):
+                self._refusal = why
+            case _:
+                self._on_event(event)
+
+    def _end(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        # Its end of the socket closes when it exits and at no other time, so this wait is for microseconds.
+        self._process.wait()
+        self._ended.set()
+        self._ready.set()
+        self._on_end()

@@ -1,0 +1,159 @@
+"""What is said between the agent and its starter: the agent's side of it, pure.
+
+The socket keeps message boundaries, so a message is a few ASCII words. A worker's command, which may be large,
+travels as a memory file beside its `spawn` message, with NUL between the fields: neither arguments nor
+environment can contain that byte, and anything else passes unchanged.
+
+    agent → starter    spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, others)
+                       signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
+                       kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
+    starter → agent    ready · refused WHY… · started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE
+                       exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
+
+`exited` and `failed` are said after the process was reaped, and before any `done` that waited for it.
+"""
+
+import errno
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_agent.supervisor.errors import CommandNotExecutable, CommandNotFound, StartError
+from elasticjob_agent.supervisor.process_types import Command, Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The starter is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The starter will not come up, and says why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """This worker runs its command."""
+
+    number: int
+    pid: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """This worker could not become its command, and has been reaped."""
+
+    number: int
+    errno: int
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """This worker has ended and was reaped."""
+
+    number: int
+    exit: Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What this request waited for has come."""
+
+    request: int
+
+
+Event = Ready | Refused | Started | Failed | Exited | Done
+
+
+def parse(message: bytes) -> Event:
+    """Read one message of the starter."""
+    if message.startswith(b"refused "):
+        return Refused(message.removeprefix(b"refused ").decode(errors="replace"))
+    kind, *words = message.decode("ascii").split()
+    match kind, words:
+        case "ready", []:
+            return Ready()
+        case "started", [number, pid, wall_ns]:
+            return Started(int(number), int(pid), int(wall_ns))
+        case "failed", [number, code, stage]:
+            return Failed(int(number), int(code), stage)
+        case "exited", [number, status, stopped, at_s, wall_ns]:
+            end = Exit(
+                code=os.waitstatus_to_exitcode(int(status)),
+                stopped_by_us=stopped == "1",
+                at_s=float(at_s),
+                wall_ns=int(wall_ns),
+                core_dumped=os.WCOREDUMP(int(status)),
+            )
+            return Exited(int(number), end)
+        case "done", [request]:
+            return Done(int(request))
+    raise AssertionError(f"the starter sent {message!r}, which no version of it can")
+
+
+def words(kind: str, *numbers: int, of: Iterable[int] = ()) -> bytes:
+    """One message to the starter: the kind, its numbers, and the workers that it is about."""
+    return " ".join([kind, *map(str, numbers), *([",".join(map(str, of))] if of else [])]).encode("ascii")
+
+
+def encode(command: Command) -> bytes:
+    """The command as the worker reads it before its exec; StartError if no process can have such a one."""
+    if not command.argv or not command.argv[0]:
+        raise StartError(f"{command.name}: cannot be started: its command is empty")
+    for key in command.env:
+        if not key or "=" in key:
+            raise StartError(
+                f"{command.name}: cannot be started: {key!r} cannot be the name of an environment variable"
+            )
+    env = [f"{key}={value}" for key, value in command.env.items()]
+    cpus = ",".join(map(str, sorted(command.cpus)))
+    fields = [cpus, command.cwd or "", str(len(command.argv)), *command.argv, *env]
+    for field in fields:
+        if "\0" in field:
+            raise StartError(f"{command.name}: cannot be started: {field!r} contains a NUL byte, which none can get")
+    return b"\0".join(map(os.fsencode, fields))
+
+
+def start_error(command: Command, failed: Failed) -> StartError:
+    """Say in words why this command could not be started."""
+    error = _start_error(command, failed)
+    error.errno = failed.errno
+    return error
+
+
+def _start_error(command: Command, failed: Failed) -> StartError:
+    reason = os.strerror(failed.errno)
+    if failed.stage == "cwd":
+        return StartError(f"{command.name}: cannot enter its working directory {command.cwd!r}: {reason}")
+    if failed.stage == "cpus":
+        return StartError(f"{command.name}: cannot be bound to processors {sorted(command.cpus)}: {reason}")
+    if failed.stage != "exec":
+        return StartError(f"{command.name}: cannot be started ({failed.stage}): {reason}")
+    if failed.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return _not_found(command)
+    word = command.argv[0]
+    if failed.errno in {errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.EPERM}:
+        return CommandNotExecutable(
+            f"{command.name}: command {word!r} cannot be executed: {reason}; "
+            "it needs the x bit, and to be a program or a script whose first line names its interpreter",
+            command=word,
+        )
+    return StartError(f"{command.name}: command {word!r} cannot be executed: {reason}")
+
+
+def _not_found(command: Command) -> CommandNotFound:
+    word, path = command.argv[0], command.env.get("PATH", os.defpath)
+    where = Path(command.cwd or ".") / word
+    if "/" not in word:
+        why = f"no folder of its PATH has it; PATH is {path!r}"
+    elif where.exists():
+        why = "the file exists, but the interpreter in its first line, or the loader it was linked for, does not"
+    else:
+        why = f"no such file; PATH ({path!r}) is not searched for a name with a slash"
+    return CommandNotFound(f"{command.name}: command {word!r} not found: {why}", command=word, path=path)

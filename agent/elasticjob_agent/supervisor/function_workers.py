@@ -1,0 +1,299 @@
+"""Python functions as workers: how they are packed, started by each start method, and what they answer.
+
+    children = await spawn_functions(supervisor, [Function(name="rank 0", fn=train, args=(), …)], "spawn")
+    exit_ = await children[0].exit
+    outcome = await children[0].outcome          # after exit and drained nothing more comes
+    await stop_functions(children, grace_s=5)    # once, also for functions that have ended
+
+A function is packed in the thread that calls, where an error of pickling belongs; started in the supervisor's loop,
+all or none. `spawn` execs the user's Python for each through the supervisor's starter, `forkserver` forks from an
+interpreter with the `preload` imports done, `fork` from a copy of this process as it is now.
+"""
+
+import asyncio
+import io
+import multiprocessing
+import os
+import signal
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import context, forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent.supervisor import function_worker
+from elasticjob_agent.supervisor.child import Child
+from elasticjob_agent.supervisor.fork_launcher import ForkStarter
+from elasticjob_agent.supervisor.launchers import PreloadStarter
+from elasticjob_agent.supervisor.process_types import Command, Exit, Sink
+from elasticjob_agent.supervisor.result_channel import Channel, Outcome
+from elasticjob_agent.supervisor.supervisor import Supervisor
+
+START_METHODS = ("spawn", "fork", "forkserver")
+_DATA_FD, _CHANNEL_FD, _FIRST_INHERITED_FD = 3, 4, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function worker to start."""
+
+    name: str
+    """What messages and `multiprocessing.current_process()` call it."""
+    fn: Any
+    args: tuple[Any, ...]
+    env: Mapping[str, str]
+    """The whole environment of the worker: nothing is added to it."""
+    stdout: Sink
+    stderr: Sink
+    daemon: bool = False
+    """As multiprocessing's: it may not start processes of its own."""
+    linger: bool = False
+    """After its answer it waits for `FunctionChild.release`."""
+    quiet: bool = False
+    """It does not print the traceback of an exception; `Outcome` has it."""
+    discard: bool = False
+    """Its value is not wanted: `Outcome` has None, and what it returns need not be picklable."""
+    cpus: frozenset[int] = frozenset()
+    """As a command's."""
+
+    def call(self, method: str) -> function_worker.Call:
+        """Return the worker's task."""
+        return function_worker.Call(
+            name=self.name,
+            fn=self.fn,
+            args=self.args,
+            daemon=self.daemon,
+            linger=self.linger,
+            quiet=self.quiet,
+            discard=self.discard,
+            method=method,
+        )
+
+
+class FunctionChild:
+    """A started function worker: a `Child`, and its answer."""
+
+    def __init__(self, child: Child, channel: Channel, home: "_Home") -> None:
+        self.child = child
+        self.home = home
+        self._channel = channel
+        child.exit.add_done_callback(lambda _: channel.worker_ended())
+
+    @property
+    def pid(self) -> int:
+        """Its process id, also after its end."""
+        return self.child.pid
+
+    @property
+    def exit(self) -> asyncio.Future[Exit]:
+        """Resolves when it was reaped."""
+        return self.child.exit
+
+    @property
+    def drained(self) -> asyncio.Future[None]:
+        """Resolves when all that it wrote has been read."""
+        return self.child.drained
+
+    @property
+    def outcome(self) -> asyncio.Future[Outcome | None]:
+        """Resolves with its answer; with None if it died, or was killed halfway through, without one."""
+        return self._channel.outcome
+
+    def release(self) -> None:
+        """Let a worker that lingers go on to its end; may be called again."""
+        self._channel.release()
+
+
+class _Home:
+    """The supervisor that some functions live under, and whether it goes with the last of them."""
+
+    def __init__(self, supervisor: Supervisor, *, own: bool) -> None:
+        self.supervisor = supervisor
+        self.own = own
+        self.left = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    function: Function
+    call: function_worker.Call
+    data: bytes
+    fds: tuple[int, ...]
+
+
+def resolve_method(method: str | None) -> str:
+    """The start method of that name; None is the default of `multiprocessing`. ValueError for any other."""
+    name = multiprocessing.get_context().get_start_method() if method is None else method
+    if name not in START_METHODS:
+        raise ValueError(f"unknown start method {name!r}; it is one of {', '.join(START_METHODS)}")
+    return name
+
+
+def spawn_functions(
+    supervisor: Supervisor, functions: Sequence[Function], method: str | None, *, preload: Sequence[str] | None = None
+) -> Awaitable[list[FunctionChild]]:
+    """Start all of these; await it in the supervisor's loop: it returns when all run.
+
+    The functions are pickled in this call, before anything is awaited: call it where an error should appear.
+
+    Args:
+        supervisor: starts `spawn` workers, and is the key under which fork servers are kept.
+        functions: what to start; a pickling error is raised as it comes.
+        method: `spawn`, `forkserver` or `fork`, None for the default of `multiprocessing`; else ValueError.
+        preload: modules that the fork server imports beforehand; None for what was given to
+            `multiprocessing.set_forkserver_preload`.
+
+    Raises (when awaited):
+        StartError: one could not be started; then none is left running.
+    """
+    method = resolve_method(method)
+    packed = [_pack(function, method) for function in functions]
+    return _start(supervisor, packed, method, _preload_default() if preload is None else tuple(preload))
+
+
+async def stop_functions(
+    children: Sequence[FunctionChild],
+    *,
+    sig: signal.Signals = signal.SIGTERM,
+    grace_s: float,
+    reap_s: float | None = None,
+) -> None:
+    """End these workers and everything they started, dead or alive, as `Supervisor.stop`; 0 kills at once."""
+    homes = {child.home for child in children}
+    stops = [
+        home.supervisor.stop(
+            [each.child for each in children if each.home is home], sig=sig, grace_s=grace_s, reap_s=reap_s
+        )
+        for home in homes
+    ]
+    await asyncio.gather(*stops)
+    for home in homes:
+        home.left -= sum(each.home is home for each in children)
+        if home.own and home.left <= 0:
+            await home.supervisor.close()
+    for child in children:
+        child.release()
+
+
+def _pack(function: Function, method: str) -> _Packed:
+    call = function.call(method)
+    if method == "fork":
+        return _Packed(function, call, b"", ())
+    popen = _Spawning()
+    buffer = io.BytesIO()
+    head = io.BytesIO()
+    context.set_spawning_popen(popen)  # type: ignore[arg-type]  # it has all that pickling asks for
+    try:
+        preparation = {**spawn.get_preparation_data(function.name), "start_method": method}
+        reduction.dump(tuple(call), buffer)
+        # After the arguments: a semaphore among them may have started the tracker.
+        reduction.dump((_tracker(popen), preparation), head)
+    finally:
+        context.set_spawning_popen(None)
+    return _Packed(function, call, head.getvalue() + buffer.getvalue(), tuple(popen.fds))
+
+
+def _preload_default() -> tuple[str, ...]:
+    """What was set for multiprocessing's own fork server; the main module is never imported beforehand."""
+    names = getattr(forkserver._forkserver, "_preload_modules", [])  # noqa: SLF001 - no getter
+    return tuple(name for name in names if name != "__main__")
+
+
+class _Spawning:
+    """What multiprocessing's pickling asks for descriptors to be passed along."""
+
+    DupFd = popen_forkserver._DupFd  # noqa: SLF001 - resolves in the child by its place in the list
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+
+    def duplicate_for_child(self, fd: int) -> int:
+        """Pass this descriptor on; return its place."""
+        self.fds.append(fd)
+        return len(self.fds) - 1
+
+
+def _tracker(popen: _Spawning) -> int | None:
+    """The place of the resource tracker's pipe, if there is a tracker."""
+    fd = resource_tracker._resource_tracker._fd  # type: ignore[attr-defined]  # noqa: SLF001 - getfd() would start one
+    return None if fd is None else popen.duplicate_for_child(fd)
+
+
+async def _start(
+    supervisor: Supervisor, packed: list[_Packed], method: str, preload: tuple[str, ...]
+) -> list[FunctionChild]:
+    if not packed:
+        return []
+    home = await _home(supervisor, packed, method, preload)
+    opened: list[int] = []
+    channels: list[Channel] = []
+    try:
+        commands = [_command(each, number, method, opened, channels) for number, each in enumerate(packed)]
+        children = await home.supervisor.spawn(commands)
+    except BaseException:
+        for channel in channels:
+            channel.worker_ended()
+        if home.own:
+            await asyncio.shield(home.supervisor.close())
+        raise
+    finally:
+        for fd in opened:
+            os.close(fd)
+    home.left += len(children)
+    return [FunctionChild(child, channel, home) for child, channel in zip(children, channels, strict=True)]
+
+
+async def _home(supervisor: Supervisor, packed: list[_Packed], method: str, preload: tuple[str, ...]) -> _Home:
+    if method == "spawn":
+        return _Home(supervisor, own=False)
+    if method == "fork":
+        return _Home(await Supervisor.create(launch=ForkStarter([each.call for each in packed])), own=True)
+    return _Home(await supervisor.dependent(("forkserver", *preload), PreloadStarter(_python(), preload)), own=False)
+
+
+def _python() -> list[str]:
+    """The user's Python, with the flags it runs with."""
+    flags = util._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
+    return [os.fsdecode(spawn.get_executable()), *flags]
+
+
+_BOOT = """
+import sys
+sys.path.insert(0, {folder!r})
+from function_worker import main
+del sys.path[0]
+main({fds})
+"""
+
+
+def _command(packed: _Packed, number: int, method: str, opened: list[int], channels: list[Channel]) -> Command:
+    """The command for the starter; what it opens is noted as it goes."""
+    channel, theirs = Channel.open()
+    channels.append(channel)
+    opened.append(theirs)
+    argv: tuple[str, ...] = (str(number),)
+    fds: tuple[int, ...] = (theirs,)
+    if method != "fork":
+        data = os.memfd_create("function")
+        opened.append(data)
+        with os.fdopen(os.dup(data), "wb") as file:
+            file.write(packed.data)
+        fds = (data, theirs, *packed.fds)
+        argv = _argv(len(packed.fds)) if method == "spawn" else ("function",)
+    function = packed.function
+    return Command(
+        name=function.name,
+        argv=argv,
+        env=function.env,
+        cwd=str(Path.cwd()),
+        stdout=function.stdout,
+        stderr=function.stderr,
+        fds=fds,
+        cpus=function.cpus,
+    )
+
+
+def _argv(inherited: int) -> tuple[str, ...]:
+    fds = [_DATA_FD, _CHANNEL_FD, *range(_FIRST_INHERITED_FD, _FIRST_INHERITED_FD + inherited)]
+    boot = _BOOT.format(folder=str(Path(__file__).parent), fds=", ".join(map(str, fds)))
+    return (*_python(), "-c", boot)

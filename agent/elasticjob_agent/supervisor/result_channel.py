@@ -1,0 +1,108 @@
+"""The parent's end of a function worker's channel: reads its one answer, whatever the size, in the event loop.
+
+The format is in function_child.py. `outcome` always resolves: with the answer as soon as its last byte is here, or
+with None when the channel ends or the worker has ended before that. A grandchild that holds the channel open delays
+nothing. Data that is read is trusted as little as a pickle can be: values are unpickled by the caller that asks for
+them.
+"""
+
+import asyncio
+import json
+import os
+import pickle
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from elasticjob_agent.supervisor import fd_registry, function_worker
+
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a function ended, in its worker's own words."""
+
+    kind: str
+    """One of the kinds of function_child.py."""
+    payload: bytes
+
+    @property
+    def is_value(self) -> bool:
+        """The function returned; this counts only if the process then exits with 0."""
+        return self.kind == function_worker.VALUE
+
+    def value(self) -> Any:
+        """What the function returned; unpickling runs code of the user's and may raise anything."""
+        return pickle.loads(self.payload)  # noqa: S301 - the worker runs our user's own code
+
+    @property
+    def words(self) -> dict[str, str]:
+        """`type`, `text` and `traceback` of the exception; for all kinds but a value."""
+        words: dict[str, str] = json.loads(self.payload)
+        return words
+
+
+class Channel:
+    """One worker's channel."""
+
+    def __init__(self, fd: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.outcome: asyncio.Future[Outcome | None] = self._loop.create_future()
+        self._fd = fd_registry.own(fd)
+        self._data = bytearray()
+        self._released = False
+        self._loop.add_reader(fd, self._read)
+
+    @classmethod
+    def open(cls) -> "tuple[Channel, int]":
+        """A channel, and the descriptor that its worker gets: the caller closes it."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        return cls(ours.detach()), theirs.detach()
+
+    def release(self) -> None:
+        """Let a worker that lingers go on; may be called at any time."""
+        if self._fd >= 0 and not self._released:
+            self._released = True
+            try:
+                os.write(self._fd, b"\n")
+            except OSError:  # it is gone already
+                return
+
+    def worker_ended(self) -> None:
+        """The worker is dead: what it has sent is here, nothing more will come."""
+        while self._fd >= 0 and self._read():
+            pass
+        self._finish()
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        except ConnectionError:  # it died with our release unread
+            data = b""
+        if not data:
+            self._finish()
+            return False
+        self._data += data
+        self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Resolve `outcome` if the answer is whole."""
+        header = function_worker.HEADER_BYTES
+        if self.outcome.done() or len(self._data) < header:
+            return
+        if len(self._data) >= header + int.from_bytes(self._data[1:header], "big"):
+            self.outcome.set_result(Outcome(chr(self._data[0]), bytes(memoryview(self._data)[header:])))
+            self._data = bytearray()
+
+    def _finish(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            fd_registry.close(self._fd)
+            self._fd = -1
+        if not self.outcome.done():
+            self.outcome.set_result(None)

@@ -1,0 +1,100 @@
+"""A worker's descriptors: opening what its sinks name, and the memory file that its command travels in.
+
+The agent opens every sink itself and sends the descriptors along: a file that cannot be opened is an exact error
+before the worker exists, and the starter needs to know nothing of sinks.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from elasticjob_agent.supervisor import forkserver_protocol
+from elasticjob_agent.supervisor.errors import StartError
+from elasticjob_agent.supervisor.process_types import Command, Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor.stream_pump import PIPE_BYTES, FileCopy, LinePump, open_log
+
+
+@dataclass(slots=True)
+class Streams:
+    """What one worker is started with."""
+
+    fds: list[int] = field(default_factory=list)
+    """Its command, stdout, stderr and others, as the starter gets them."""
+    pumps: list[LinePump] = field(default_factory=list)
+    """Behind those of its streams that are teed; they outlive the descriptors."""
+
+
+@contextlib.contextmanager
+def opened(command: Command) -> Iterator[Streams]:
+    """Open everything of this command; on leaving close the descriptors.
+
+    A pump ends by itself when nobody holds its pipe: if no worker came of it, then.
+
+    Raises:
+        StartError: a file cannot be opened, no descriptor is left, or no process can have such a command.
+    """
+    content = forkserver_protocol.encode(command)
+    streams = Streams()
+    try:
+        _open_all(command, content, streams)
+        yield streams
+    finally:
+        for fd in streams.fds:
+            os.close(fd)
+
+
+def _open_all(command: Command, content: bytes, streams: Streams) -> None:
+    try:
+        streams.fds.append(os.memfd_create("command"))
+        os.write(streams.fds[0], content)
+        for sink, standard_fd in ((command.stdout, 1), (command.stderr, 2)):
+            fd, pump = _open(sink, standard_fd)
+            streams.fds.append(fd)
+            streams.pumps += [pump] if pump else []
+        for fd in command.fds:
+            streams.fds.append(os.dup(fd))
+    except OSError as error:
+        what = error.filename or "its streams"
+        failure = StartError(f"{command.name}: not started: cannot open {what}: {error.strerror}")
+        failure.errno = error.errno or 0
+        raise failure from error
+
+
+def _open(sink: Sink, standard_fd: int) -> tuple[int, LinePump | None]:
+    match sink:
+        case Inherit():
+            return _dup_own(standard_fd), None
+        case Null():
+            return os.open(os.devnull, os.O_WRONLY), None
+        case ToFile(path):
+            return open_log(path), None
+        case Lines():
+            return _open_pipe(sink)
+    assert_never(sink)
+
+
+def _dup_own(standard_fd: int) -> int:
+    try:
+        return os.dup(standard_fd)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        return os.open(os.devnull, os.O_WRONLY)  # ours is closed, as a daemon's may be: the worker still runs
+
+
+def _open_pipe(sink: Lines) -> tuple[int, LinePump]:
+    copy = FileCopy(sink.path) if sink.path else None
+    try:
+        read_end, write_end = os.pipe()
+    except OSError:
+        if copy:
+            copy.close()
+        raise
+    os.set_blocking(read_end, False)  # the two ends do not share this flag: the worker's stays blocking
+    with contextlib.suppress(OSError):  # the user's share of pipe memory is used up: 64 KiB do as well, only slower
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return write_end, LinePump(read_end, sink, copy)

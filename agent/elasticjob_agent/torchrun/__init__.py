@@ -1,0 +1,1 @@
+"""A rendezvous handler for an unmodified torchrun."""

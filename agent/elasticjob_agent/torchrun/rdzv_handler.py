@@ -1,0 +1,254 @@
+"""Our rendezvous for an unmodified torchrun: `torchrun --rdzv-backend elasticjob --rdzv-endpoint HOST:PORT …`.
+
+torchrun finds `get_handler` by the entry point `elasticjob` of the group `torchrun.handlers`. torch is imported only
+inside functions that torchrun calls; nothing else of this package imports this module.
+
+torch's agent tells its rendezvous little, so the handler reads it from what is called: a second `next_rendezvous`
+without an order is a failure of this node's workers; the exit barrier in the store is their success; a shutdown
+without either is a spent budget, which ends the job for all, as torch's own rendezvous does. A signal calls none of
+them: then leaving in order is left to the interpreter's exit. Budgets stay torch's, per agent.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from elasticjob_agent.cli import rdzv_conf, values
+from elasticjob_agent.cli.config import own_address
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.rendezvous import errors
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.interface import RendezvousInfo
+from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
+from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.supervisor.background_loop import Background, background
+from elasticjob_agent.torchrun.round_store import RoundOver, RoundStore
+from elasticjob_agent.tracing import Trace
+from elasticjob_api import constants
+from elasticjob_api.keys import Keys, cli_prefix
+from elasticjob_api.records import Slots
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Txn
+
+BACKEND = "elasticjob"
+_LEASE_TTL_S = 6.0
+_NO_LIMIT = 1 << 30
+_EXIT_BARRIER = "torchelastic/agent/terminal_state"
+_ENDED_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+def get_handler() -> Callable[[Any], "TorchrunRendezvous"]:
+    """For torchrun's registry: what makes a handler of torch's RendezvousParameters."""
+    return create
+
+
+def create(parameters: Any) -> "TorchrunRendezvous":
+    """The handler of one torchrun; raises ValueError for what cannot be."""
+    conf = rdzv_conf.parse_conf(",".join(f"{key}={value}" for key, value in parameters.config.items()))
+    targets = values.parse_endpoint(parameters.endpoint)
+    address = parameters.local_addr or own_address(targets[0])
+    keys = Keys(cli_prefix(f"torchrun-{values.parse_run_id(parameters.run_id)}"))
+    spec = Slots(
+        min=parameters.min_nodes,
+        max=parameters.max_nodes,
+        desired=parameters.max_nodes,
+        max_restarts=_NO_LIMIT,
+        join_timeout_s=conf.join_timeout_s or 600.0,
+        last_call_s=LAST_CALL_S if conf.last_call_s is None else conf.last_call_s,
+        scale_up_delay_s=1.0,
+    )
+    profile = Profile(
+        keys=keys,
+        pod=f"{socket.gethostname()}-{os.getpid()}",
+        pod_uid=secrets.token_hex(8),
+        host=socket.gethostname(),
+        address=address,
+        nproc=1,  # torch's agent does not tell; it counts workers itself, through the store
+        lease_ttl_s=conf.lease_ttl_s or _LEASE_TTL_S,
+        own_spec=spec,
+    )
+    endpoint = Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key)
+    return TorchrunRendezvous(endpoint=endpoint, profile=profile, run_id=parameters.run_id)
+
+
+class TorchrunRendezvous:
+    """What torch calls a RendezvousHandler, for one torchrun process."""
+
+    def __init__(self, *, endpoint: Endpoint, profile: Profile, run_id: str) -> None:
+        self._background: Background = background()
+        self._etcd: EtcdClient = self._background.submit(_client(endpoint)).result()
+        self._keys = profile.keys
+        self._store: RoundStore | None = None
+        self._succeeded = False
+        self._inner = EtcdRendezvousHandler(self._surroundings(profile, run_id))
+        self._inner.offer(NodeOffer(role="", local_world_size=1, max_restarts=_NO_LIMIT), self._on_change)
+        atexit.register(self._leave)
+
+    def _surroundings(self, profile: Profile, run_id: str) -> Surroundings:
+        join_timeout_s = profile.own_spec.join_timeout_s if profile.own_spec else 600.0
+        return Surroundings(
+            loop=self._background,
+            connect=self._connection,
+            profile=lambda _offer: profile,
+            port=MasterPort(profile.address),
+            run_id=run_id,
+            clock=time.monotonic,
+            wall_ns=time.time_ns,
+            draw=lambda: secrets.token_hex(4),
+            trace=Trace(os.environ.get(constants.ENV_TRACE), profile.pod),
+            join_timeout_s=join_timeout_s,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Etcd]:
+        """The one client, which the store uses too; closed with the process."""
+        yield self._etcd
+
+    # -- what torch calls ------------------------------------------------------------------------
+
+    def get_backend(self) -> str:
+        """The name after --rdzv-backend."""
+        return BACKEND
+
+    @property
+    def use_agent_store(self) -> bool:
+        """False: rank 0's worker opens the workers' store at MASTER_PORT."""
+        return False
+
+    def get_run_id(self) -> str:
+        """The name after --rdzv-id."""
+        return self._inner.get_run_id()
+
+    def next_rendezvous(self) -> Any:
+        """Wait for a round that names this node, and until all of its nodes have taken it; torch's RendezvousInfo."""
+        while True:
+            try:
+                info = self._inner.next_rendezvous()
+            except errors.RendezvousError as error:
+                raise _as_torch_has_it(error) from error
+            store = self._store = self._new_store(info)
+            try:
+                # A node that died with the round already written is found out here, not inside torch's rank exchange.
+                store.set(f"arrived/{info.rank}", b"1")
+                store.wait([f"arrived/{rank}" for rank in range(info.world_size)])
+            except (RoundOver, TimeoutError) as error:
+                log.info("round given up before it began: %s", error)
+                continue
+            return _as_torchs_info(info, store)
+
+    def num_nodes_waiting(self) -> int:
+        """1 when the agent has to stop its workers and come to the next rendezvous, for whatever reason."""
+        return int(self._is_over())
+
+    def is_closed(self) -> bool:
+        """The job has ended for this node."""
+        return self._inner.is_closed()
+
+    def set_closed(self) -> None:
+        """End the job for all: every agent's next rendezvous is refused."""
+        try:
+            self._background.submit(self._delete()).result(_ENDED_S)
+        except (EtcdError, TimeoutError) as error:
+            log.warning("could not end the job for the others; they wait for this node: %s", error)
+
+    def shutdown(self) -> bool:
+        """The agent has ended: leave; if that was neither success nor the job's own end, end it for all."""
+        atexit.unregister(self._leave)
+        if not self._succeeded and not self._inner.is_closed():
+            self.set_closed()
+        return self._inner.shutdown()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        self._inner.shutdown()
+
+    async def _delete(self) -> None:
+        await self._etcd.txn(Txn((), (Delete(self._keys.all, prefix=True),)))
+
+    def _is_over(self) -> bool:
+        return self._inner.num_nodes_waiting() > 0 or (self._inner.is_closed() and not self._succeeded)
+
+    def _on_change(self) -> None:
+        if self._store is not None:
+            self._background.loop.call_soon_threadsafe(self._store.wake)
+
+    def _new_store(self, info: RendezvousInfo) -> "AgentStore":
+        place = info.assignment
+        round_ = 0 if place is None else place.round
+        return AgentStore(
+            etcd=self._etcd,
+            prefix=f"{self._keys.prefix}/t/{round_}",
+            submit=self._background.submit,
+            is_over=self._is_over,
+            succeeded=self._on_success,
+            is_done=self._inner.is_closed,
+        )
+
+    def _on_success(self) -> None:
+        self._succeeded = True
+        self._inner.workers_succeeded()
+
+
+class AgentStore(RoundStore):
+    """A round's store, in which torch's exit barrier is our own end: all done, or another round."""
+
+    def __init__(self, *, succeeded: Callable[[], None], is_done: Callable[[], bool], **store: Any) -> None:
+        super().__init__(**store)
+        self._succeeded = succeeded
+        self._is_done = is_done
+
+    def add(self, key: str, amount: int) -> int:
+        """As any; at the exit barrier this node's workers have succeeded."""
+        if not key.startswith(_EXIT_BARRIER):
+            return super().add(key, amount)
+        self._succeeded()
+        return 0
+
+    def wait(self, keys: Any, timeout: Any = None) -> None:
+        """As any; at the exit barrier wait until the job has ended. RoundOver if it goes on instead."""
+        if not all(key.startswith(_EXIT_BARRIER) for key in keys):
+            super().wait(keys, timeout)
+            return
+        self._submit(self._until(self._is_done, (timeout or self.timeout).total_seconds())).result()
+
+
+async def _client(endpoint: Endpoint) -> EtcdClient:
+    return EtcdClient(endpoint)
+
+
+def _as_torchs_info(info: RendezvousInfo, store: RoundStore) -> Any:
+    from torch.distributed.elastic.rendezvous.api import (  # noqa: PLC0415  # only ever inside torchrun
+        RendezvousInfo as TorchsInfo,
+    )
+    from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo as TorchsStoreInfo  # noqa: PLC0415  # as above
+
+    at = info.bootstrap_store_info
+    master = None if at is None else TorchsStoreInfo(at.master_addr, at.master_port)
+    return TorchsInfo(store, info.rank, info.world_size, master)
+
+
+def _as_torch_has_it(error: errors.RendezvousError) -> Exception:
+    """The same kind in torch's own tree, which is what its agent catches."""
+    from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415  # only ever inside torchrun
+
+    kinds = (
+        (errors.RendezvousGracefulExitError, api.RendezvousGracefulExitError),
+        (errors.RendezvousClosedError, api.RendezvousClosedError),
+        (errors.RendezvousTimeoutError, api.RendezvousTimeoutError),
+        (errors.RendezvousConnectionError, api.RendezvousConnectionError),
+        (errors.RendezvousStateError, api.RendezvousStateError),
+    )
+    kind = next((theirs for ours, theirs in kinds if isinstance(error, ours)), api.RendezvousError)
+    made: Exception = kind(str(error))
+    return made

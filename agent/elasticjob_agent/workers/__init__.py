@@ -1,0 +1,1 @@
+"""The workers of a node as one gang."""

@@ -1,0 +1,88 @@
+"""PURE: the environment of a worker: the container's own, torchrun's contract, a few of ours, none of the agent's.
+
+The table is that of torchrun, value by value, so that a script sees no difference. Variables that configure the agent
+alone (where its keys and logs are) are taken out. So are those that could leak from its own interpreter.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_api import constants
+
+_AGENTS_OWN = {
+    constants.ENV_PREFIX,
+    constants.ENV_ENDPOINTS,
+    constants.ENV_ETCD_TLS,
+    constants.ENV_LOG_DIR,
+    constants.ENV_TERMINATION_LOG,
+    constants.ENV_TRACE,
+    constants.ENV_LOG_LEVEL,
+}
+_AGENTS_OWN_PREFIXES = ("GRPC_", "PROTOCOL_BUFFERS_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPaths:
+    """Files of one worker."""
+
+    error_file: str
+    progress: str
+
+
+def worker_environment(
+    base: Mapping[str, str],
+    place: Assignment,
+    *,
+    local_rank: int,
+    run_id: str,
+    max_restarts: int,
+    paths: WorkerPaths,
+    virtual: bool = False,
+) -> dict[str, str]:
+    """Everything worker `local_rank` sees; `base` is the environment in which the agent was started."""
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name not in _AGENTS_OWN and not name.startswith(_AGENTS_OWN_PREFIXES)
+    }
+    kept.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+    if place.nproc > 1:
+        kept.setdefault("OMP_NUM_THREADS", "1")
+    if virtual:
+        kept["CUDA_VISIBLE_DEVICES"] = _own_device(base.get("CUDA_VISIBLE_DEVICES"), local_rank)
+    return {
+        **kept,
+        "RANK": str(place.base_rank + local_rank),
+        "LOCAL_RANK": "0" if virtual else str(local_rank),
+        "GROUP_RANK": str(place.group_rank),
+        "ROLE_RANK": str(place.role_base_rank + local_rank),
+        "ROLE_NAME": place.role,
+        "WORLD_SIZE": str(place.world_size),
+        "LOCAL_WORLD_SIZE": str(place.nproc),
+        "GROUP_WORLD_SIZE": str(place.group_world_size),
+        "ROLE_WORLD_SIZE": str(place.role_world_size),
+        "MASTER_ADDR": place.master_addr,
+        "MASTER_PORT": str(place.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(place.restart_count),
+        "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
+        "TORCHELASTIC_RUN_ID": run_id,
+        # torch would expect a store server of its own at MASTER_PORT; without it rank 0 opens one there.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_ERROR_FILE": paths.error_file,
+        constants.ENV_ROUND: str(place.round),
+        constants.ENV_PROGRESS: paths.progress,
+    }
+
+
+def _own_device(visible: str | None, local_rank: int) -> str:
+    """The one device of this worker, which it then calls 0; a list that is too short leaves it without one."""
+    if visible is None:
+        return str(local_rank)
+    devices = [device.strip() for device in visible.split(",")]
+    return devices[local_rank] if local_rank < len(devices) else ""
+
+
+def worker_arguments(arguments: tuple[str, ...], local_rank: int) -> tuple[str, ...]:
+    """Arguments with torchrun's `${local_rank}` macro filled in; everything else stays verbatim."""
+    return tuple(argument.replace("${local_rank}", str(local_rank)) for argument in arguments)

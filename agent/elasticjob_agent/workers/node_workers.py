@@ -1,0 +1,305 @@
+"""The workers of one node as a group: start them for a round, see the first failure at once, stop them all.
+
+A gang: the first worker that fails by itself makes the group FAILED, and whoever drives it stops the rest.
+`SUCCEEDED` and `NONE` are said only when nothing of the workers' trees is left. A worker that cannot be started is
+a failure with its reason, not an exception: a missing command on one node is for the whole job to know.
+"""
+
+import asyncio
+import functools
+import logging
+import signal
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elasticjob_agent.host.cpu_topology import Cpus
+from elasticjob_agent.host.oom import OomCounter, find_folder
+from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.rendezvous.protocol import verdict
+from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
+from elasticjob_agent.workers import error_file
+from elasticjob_agent.workers import log_dir as logs
+from elasticjob_agent.workers.cpu_binding import of_rank
+from elasticjob_agent.workers.env import WorkerPaths, worker_arguments, worker_environment
+from elasticjob_agent.workers.failure_recorder import Autopsy, Remains
+from elasticjob_agent.workers.output import AS_EVER, Output
+from elasticjob_api.records import WorkerReport, WorkerState
+from elasticjob_api.runtime_config import Terms
+
+_MOST_TAILS = 16
+"""Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""
+_LAST_WORDS_S = 0.05
+"""How long a failure waits for the worker's last line of stderr; it is there already unless a grandchild writes."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is run on this node, the same in every round."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    """The environment in which the agent was started."""
+    cwd: str | None
+    run_id: str
+    pod: str
+    host: str
+    log_dir: Path
+    progress: Path
+    stdout: Callable[[bytes], None]
+    stderr: Callable[[bytes], None]
+    output: Output = AS_EVER
+    virtual_local_rank: bool = False
+    cpus: tuple[Cpus, ...] = ()
+    """By local rank, if workers are bound to processors."""
+    told: Callable[[], object | None] = lambda: None
+    """The newest progress that a worker of this node has told; another object with each."""
+
+
+_Draft = tuple[Command, logs.WorkerLogs, error_file.Tail]
+
+
+@dataclass(slots=True)
+class _Worker:
+    child: Child
+    rank: int
+    local_rank: int
+    files: logs.WorkerLogs
+    tail: error_file.Tail
+    end: Exit | None = None
+
+
+class NodeWorkers:
+    """The workers of one node; implements `rendezvous.ports.WorkersPort`."""
+
+    def __init__(
+        self,
+        *,
+        supervisor: Supervisor,
+        job: Job,
+        port: MasterPort,
+        wall_ns: Callable[[], int],
+        memory: OomCounter | None = None,
+    ) -> None:
+        """`wall_ns` is the wall clock in nanoseconds, for reports only; `memory` counts kills: this container's."""
+        self._supervisor = supervisor
+        self._job = job
+        self._port = port
+        self._wall_ns = wall_ns
+        counter = memory or OomCounter(find_folder())
+        self._autopsy = Autopsy(pod=job.pod, host=job.host, port=port, memory=counter, progress=job.told)
+        self._workers: list[_Worker] = []
+        self._place: Assignment | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._settling: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._starting: asyncio.Task[None] | None = None
+        self._fault: BaseException | None = None
+        self._phase = Workers.NONE
+        self.failures: list[FailureIn] = []
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_report: Callable[[], None] = lambda: None
+
+    @property
+    def phase(self) -> Workers:
+        """How they are; raises what went wrong in here, so that a fault of ours ends the agent, not its job."""
+        if self._fault is not None:
+            raise self._fault
+        return self._phase
+
+    @property
+    def place(self) -> Assignment | None:
+        """This node's place in the round started last."""
+        return self._place
+
+    @property
+    def started_ns(self) -> int | None:
+        """Wall clock at which the last worker of that round was started; None before."""
+        return max((worker.child.started_at_ns for worker in self._workers), default=None)
+
+    def renew_master_port(self) -> int:
+        """Hold a fresh port for the next round's rank 0."""
+        return self._port.renew()
+
+    # -- start -----------------------------------------------------------------------------------
+
+    async def start(self, place: Assignment, terms: Terms) -> None:
+        """Begin to start all workers of `place`; what cannot be started makes the group FAILED.
+
+        Does not wait for them: an exec may hang on a dead file system, and this node must still be able to leave.
+        """
+        self._place, self.failures, self._workers, self._stopping = place, [], [], False
+        self._port.release()
+        logs.prune(self._job.log_dir, place.round)
+        drafts = [self._draft(place, terms, local_rank) for local_rank in range(place.nproc)]
+        self._autopsy.begin(place, time.monotonic())
+        self._phase = Workers.RUNNING
+        self._starting = self._spawn_task(self._start_all(place, drafts))
+
+    async def _start_all(self, place: Assignment, drafts: list[_Draft]) -> None:
+        try:
+            children = await self._supervisor.spawn([command for command, _, _ in drafts])
+        except StartError as error:
+            self._could_not_start(place, error)
+            return
+        for local_rank, (child, (_, files, tail)) in enumerate(zip(children, drafts, strict=True)):
+            worker = _Worker(child, place.base_rank + local_rank, local_rank, files, tail)
+            self._workers.append(worker)
+            child.exit.add_done_callback(functools.partial(self._on_exit, worker))
+        log.info(
+            "round %d: ranks %d-%d of %d are running (restart %d)",
+            place.round,
+            place.base_rank,
+            place.base_rank + place.nproc - 1,
+            place.world_size,
+            place.restart_count,
+        )
+        self._changed()
+
+    def _draft(self, place: Assignment, terms: Terms, local_rank: int) -> _Draft:
+        rank = place.base_rank + local_rank
+        files = logs.worker_logs(self._job.log_dir, place.round, rank)
+        job = self._job
+        tail = error_file.Tail(job.output.prefix(place, local_rank))
+        command = Command(
+            name=f"rank {rank}",
+            argv=worker_arguments(self._job.argv, local_rank),
+            env=worker_environment(
+                self._job.environment,
+                place,
+                local_rank=local_rank,
+                run_id=self._job.run_id,
+                max_restarts=terms.max_restarts,
+                paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._job.progress)),
+                virtual=job.virtual_local_rank,
+            ),
+            cwd=self._job.cwd,
+            cpus=of_rank(job.cpus, local_rank),
+            stdout=job.output.stdout(place, local_rank, files, job.stdout),
+            stderr=job.output.stderr(place, local_rank, files, job.stderr, tail.add),
+        )
+        return command, files, tail
+
+    def _could_not_start(self, place: Assignment, error: StartError) -> None:
+        failure = self._autopsy.of_none(place.base_rank, error, self._wall_ns())
+        self.failures = [FailureIn(place.round, 0, failure)]
+        if self._phase is Workers.RUNNING:
+            self._phase = Workers.FAILED
+        self._changed()
+
+    # -- ends ------------------------------------------------------------------------------------
+
+    def _on_exit(self, worker: _Worker, exited: "asyncio.Future[Exit]") -> None:
+        end = worker.end = exited.result()
+        if end.code != 0:
+            self._settling.append(self._spawn_task(self._settle_failure(worker, end)))
+        elif self._stopping or end.stopped_by_us:
+            self.on_report()
+        elif all(w.end is not None and w.end.code == 0 for w in self._workers):
+            self._spawn_task(self._settle_success())
+        else:
+            self.on_report()
+
+    async def _settle_failure(self, worker: _Worker, end: Exit) -> None:
+        """The worker's last words are part of the failure; they wait for nothing else.
+
+        Who was signalled by us and ended of that has no failure. But it may have crashed, or told of an error, and
+        only looked alive: peers that lose their connection to it can be faster than its own end.
+        """
+        place = self._place
+        if place is None:
+            return
+        if not end.stopped_by_us:
+            await asyncio.wait([worker.child.drained], timeout=_LAST_WORDS_S)
+        failure = self._autopsy.of(self._remains(worker, end))
+        if end.stopped_by_us and not verdict.told_by_itself(failure):
+            self.on_report()
+            return
+        if len(self.failures) >= _MOST_TAILS:
+            failure = replace(failure, stderr="")
+        self.failures.append(FailureIn(place.round, worker.local_rank, failure))
+        if self._phase is Workers.RUNNING:
+            self._phase = Workers.FAILED
+        self._changed()
+
+    def _remains(self, worker: _Worker, end: Exit) -> Remains:
+        return Remains(
+            rank=worker.rank,
+            pid=worker.child.pid,
+            end=end,
+            started_at_ns=worker.child.started_at_ns,
+            told=error_file.read_error_file(worker.files.error_file),
+            tail=worker.tail,
+        )
+
+    async def _settle_success(self) -> None:
+        await self._supervisor.sweep([worker.child for worker in self._workers])
+        if self._phase is Workers.RUNNING:
+            self._phase = Workers.SUCCEEDED
+        self._changed()
+
+    def stop(self, *, grace_s: float, signal_name: str) -> None:
+        """Begin to stop them all; a second call may shorten the grace."""
+        if self._phase in {Workers.NONE, Workers.SUCCEEDED}:
+            return
+        self._stopping = True
+        self._phase = Workers.STOPPING
+        self._spawn_task(self._stop(grace_s, signal.Signals[signal_name]))
+
+    def kill(self) -> None:
+        """Stop them at once: told twice."""
+        self.stop(grace_s=0.0, signal_name=signal.SIGKILL.name)
+
+    async def _stop(self, grace_s: float, sig: signal.Signals) -> None:
+        if self._starting is not None:
+            await asyncio.wait([self._starting])  # a half-started worker cannot be stopped; the spawn itself is atomic
+        await self._supervisor.stop([worker.child for worker in self._workers], sig=sig, grace_s=grace_s)
+        # Failures are recorded before this node says that it is ready: the barrier is the settle window.
+        await asyncio.gather(*self._settling)
+        self._settling.clear()
+        if self._phase is Workers.STOPPING:
+            self._phase = Workers.NONE
+        self._changed()
+
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def reports(self) -> tuple[WorkerReport, ...]:
+        """Each worker as it is now; memory and cpu are the reporter's to add."""
+        return tuple(
+            WorkerReport(
+                rank=worker.rank,
+                state=self._state(worker),
+                pid=worker.child.pid,
+                exit_code=None if worker.end is None else worker.end.code,
+            )
+            for worker in self._workers
+        )
+
+    def _state(self, worker: _Worker) -> WorkerState:
+        if worker.end is None:
+            return WorkerState.UNHEALTHY if worker.child.wedged else WorkerState.HEALTHY
+        if worker.end.stopped_by_us:
+            return WorkerState.STOPPED
+        return WorkerState.SUCCEEDED if worker.end.code == 0 else WorkerState.FAILED
+
+    def _changed(self) -> None:
+        self.on_change()
+        self.on_report()
+
+    def _spawn_task(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(coroutine)
+        self._ending.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._ending.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fault = error
+            self.on_change()

@@ -1,0 +1,111 @@
+"""The destinations of a worker's stdout and stderr: console, file, both or neither.
+
+torchrun's table of --redirects, --tee and --local-ranks-filter, with two differences that lose nothing: several
+workers on a node are told apart by a prefix even when nothing was asked for, and stderr always passes through the
+agent, which keeps the last words of a failure.
+"""
+
+import os
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_agent.cli.values import NO_STREAMS, Streams
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.supervisor import Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.workers.log_dir import WorkerLogs
+
+PREFIX_TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
+
+Write = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What the command line says of the workers' streams; as it stands, nothing."""
+
+    redirects: Streams = NO_STREAMS
+    tee: Streams = NO_STREAMS
+    shown: frozenset[int] | None = None
+    """Local ranks that appear on the console; None: all."""
+    prefix_template: str | None = None
+    stdout_filters: tuple[str, ...] = ()
+    stderr_filters: tuple[str, ...] = ()
+
+    @property
+    def wants_files(self) -> bool:
+        """Somebody will look for files afterwards."""
+        streams = (self.redirects, self.tee)
+        return any(each.every or each.by_rank for each in streams) or bool(self.stdout_filters or self.stderr_filters)
+
+    def prefix(self, place: Assignment, local_rank: int) -> bytes:
+        """What each line of a worker begins with on the console; nothing for the only one."""
+        rank = place.base_rank + local_rank
+        if self.prefix_template is not None:
+            values = {"role_name": place.role, "rank": rank, "local_rank": local_rank}
+            return string.Template(self.prefix_template).safe_substitute(values).encode()
+        teed = self.tee.stdout(local_rank) or self.tee.stderr(local_rank)
+        return f"[rank{rank}] ".encode() if place.nproc > 1 or teed else b""
+
+    def stdout(self, place: Assignment, local_rank: int, files: WorkerLogs, write: Write) -> Sink:
+        """Where stdout of this worker goes; a single one has the console itself, terminal and all."""
+        teed = self.tee.stdout(local_rank)
+        if self.redirects.stdout(local_rank) and not teed:
+            return ToFile(files.stdout)
+        if not self._is_shown(local_rank):
+            return ToFile(files.stdout) if teed else Null()
+        if place.nproc == 1 and not teed and not self.stdout_filters:
+            return Inherit()
+        copy = filtered(files.folder.parent / "filtered_stdout.log", self.stdout_filters, write)
+        return Lines(files.stdout, self.prefix(place, local_rank), copy)
+
+    def stderr(self, place: Assignment, local_rank: int, files: WorkerLogs, write: Write, tail: Write) -> Sink:
+        """Where stderr goes; `tail` hears all of it."""
+        teed = self.tee.stderr(local_rank)
+        prefix = self.prefix(place, local_rank)
+        if not self._is_shown(local_rank) or (self.redirects.stderr(local_rank) and not teed):
+            return Lines(files.stderr, prefix, tail)
+        copy = filtered(files.folder.parent / "filtered_stderr.log", self.stderr_filters, write)
+        return Lines(files.stderr, prefix, _both(copy, tail))
+
+    def _is_shown(self, local_rank: int) -> bool:
+        return self.shown is None or local_rank in self.shown
+
+
+AS_EVER = Output()
+"""Nothing was said."""
+
+
+def filtered(path: Path, words: tuple[str, ...], write: Write) -> Write:
+    """`write`, and lines with one of `words` to `path` as well."""
+    if not words:
+        return write
+    wanted = [word.encode() for word in words]
+
+    def copy(data: bytes) -> None:
+        found = b"".join(line for line in data.splitlines(keepends=True) if any(word in line for word in wanted))
+        if found:
+            _append(path, found)
+
+    return _both(write, copy)
+
+
+def _append(path: Path, data: bytes) -> None:
+    """One write at the end of the file, which several workers share; a full disk costs the copy, not the run."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+    except OSError:
+        return
+
+
+def _both(first: Write, second: Write) -> Write:
+    def write(data: bytes) -> None:
+        first(data)
+        second(data)
+
+    return write

@@ -1,0 +1,180 @@
+"""From a command line to settings, and the sentences of those that are wrong."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.cli import config
+from elasticjob_agent.cli.options import UsageError, build_parser
+from elasticjob_agent.cli.rdzv_backend import Hosted
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
+from elasticjob_agent.node.run_node import NodeSettings
+from elasticjob_api import constants
+from elasticjob_api.bootstrap import brief_of, encode_brief
+from elasticjob_api.records import Slots
+
+LOGS = Path("/logs")
+
+
+def made(line: str, **environment: str) -> NodeSettings:
+    """Settings for this line; etcd, wherever it is, is on the loopback interface."""
+    namespace = build_parser(environment).parse_args([*line.split(), "train.py"])
+    meeting = config.check(namespace, environment)
+    targets = (f"127.0.0.1:{meeting.port}",) if isinstance(meeting, Hosted) else ("127.0.0.1:2379",)
+    return config.from_command_line(namespace, environment, LOGS, targets=targets, meeting=meeting)
+
+
+POD = {
+    constants.ENV_PREFIX: "/p",
+    constants.ENV_ENDPOINTS: "etcd:2379",
+    constants.ENV_SLOT: "0",
+    constants.ENV_NPROC: "1",
+    constants.ENV_POD_NAME: "j-0-a",
+    constants.ENV_POD_UID: "u",
+    constants.ENV_POD_IP: "10.0.0.1",
+    constants.ENV_JOB: "j",
+}
+
+
+def test_in_a_pod_etcd_is_spoken_to_with_the_certificate_that_is_mounted() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    secured = config.from_pod(namespace, {**POD, constants.ENV_ETCD_TLS: "/certificates"}, LOGS).endpoint
+    files = ("/certificates/ca.crt", "/certificates/tls.crt", "/certificates/tls.key")
+    assert (secured.ca_cert, secured.cert, secured.key) == files
+    plain = config.from_pod(namespace, POD, LOGS).endpoint
+    assert (plain.ca_cert, plain.cert, plain.key) == (None, None, None)
+
+
+def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
+    def cpus(**environment: str) -> tuple[frozenset[int], ...]:
+        namespace = build_parser(environment).parse_args(["--pod", "train.py"])
+        return config.from_pod(namespace, {**POD, **environment}, LOGS).cpus
+
+    assert cpus() == ()
+    assert cpus(PET_NUMA_BINDING="node") == tuple(bindings(NumaOptions(AffinityMode.NODE), 1))
+    with pytest.raises(UsageError, match="--numa-binding near: it must be one of"):
+        cpus(PET_NUMA_BINDING="near")
+
+
+def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    brief = brief_of(Slots(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
+    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_brief(brief)}, LOGS).profile.brief == brief
+    assert config.from_pod(namespace, POD, LOGS).profile.brief is None
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, 600.0), ("", 600.0), ("5", 5.0), ("1.5", 1.5)])
+def test_in_a_pod_etcd_is_tried_for_as_long_as_the_manifest_says(text: str | None, seconds: float) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    told = {} if text is None else {constants.ENV_JOIN_TIMEOUT: text}
+    assert config.from_pod(namespace, {**POD, **told}, LOGS).join_timeout_s == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_in_a_pod_a_join_timeout_that_is_no_time_is_refused(text: str) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    with pytest.raises(UsageError, match="must be a number of seconds above 0"):
+        config.from_pod(namespace, {**POD, constants.ENV_JOIN_TIMEOUT: text}, LOGS)
+
+
+def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.brief is None
+    assert "ignored ELASTICJOB_SPEC, the spec is read in etcd: " in caplog.text
+
+
+ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"
+
+
+def test_an_elastic_job() -> None:
+    spec = made(f"{ETCD} --nnodes 2:4 --max-restarts 3 --rdzv-conf join_timeout=9").profile.own_spec
+    assert spec is not None
+    assert (spec.min, spec.max, spec.desired, spec.max_restarts, spec.join_timeout_s) == (2, 4, 4, 3, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("conf", "last_call_s"), [("join_timeout=9", 1.0), ("last_call_timeout=7", 7.0), ("last_call_timeout=0", 0.0)]
+)
+def test_how_long_more_nodes_are_waited_for_can_be_chosen(conf: str, last_call_s: float) -> None:
+    spec = made(f"{ETCD} --rdzv-conf {conf}").profile.own_spec
+    assert spec is not None
+    assert spec.last_call_s == last_call_s
+
+
+def test_how_restarts_are_counted_and_delayed_can_be_said() -> None:
+    spec = made(f"{ETCD} --rdzv-conf restart_window=60,backoff=0,backoff_max=9").profile.own_spec
+    assert spec is not None
+    assert (spec.restart_window_s, spec.backoff_initial_s, spec.backoff_max_s) == (60.0, 0.0, 9.0)
+    plain = made(ETCD).profile.own_spec
+    assert plain is not None
+    assert (plain.restart_window_s, plain.backoff_initial_s, plain.backoff_max_s) == (0.0, 1.0, 300.0)
+
+
+def test_a_static_job_has_all_of_its_nodes_or_none_in_the_order_of_their_ranks() -> None:
+    static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
+    spec = static.profile.own_spec
+    assert spec is not None
+    assert (spec.min, spec.max, static.profile.slot, static.given_port) == (4, 4, 3, 7)
+
+
+def test_node_rank_0_of_a_static_job_is_reached_as_the_user_said() -> None:
+    line = "--nnodes 2 --master-addr localhost --master-port 7 --node-rank"
+    assert (made(f"{line} 0").profile.address, made(f"{line} 1").profile.address) == ("localhost", "127.0.0.1")
+
+
+def test_node_rank_is_the_slot_on_etcd_and_nothing_on_c10d() -> None:
+    assert made(f"{ETCD} --node-rank 5").profile.slot == 5
+    assert made(f"{ETCD}").profile.slot is None
+    assert made("--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:1 --node-rank 5").profile.slot is None
+
+
+def test_a_run_of_its_own_has_a_name_that_no_other_has() -> None:
+    assert made("").run_id != made("").run_id
+    assert made("--rdzv-id mine").run_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "seconds"),
+    [
+        ("", {}, 30.0),
+        ("", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"}, 7.0),
+        ("--shutdown-timeout 5", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"}, 5.0),
+        ("", {"PET_SHUTDOWN_TIMEOUT": "6"}, 6.0),
+    ],
+)
+def test_how_long_workers_may_take_to_stop(line: str, environment: dict[str, str], seconds: float) -> None:
+    spec = made(line, **environment).profile.own_spec
+    assert spec is not None
+    assert spec.stop_grace_s == seconds
+
+
+def test_etcd_may_be_behind_tls() -> None:
+    endpoint = made(f"{ETCD} --rdzv-conf cacert=/ca,cert=/c,key=/k").endpoint
+    assert (endpoint.ca_cert, endpoint.cert, endpoint.key) == ("/ca", "/c", "/k")
+
+
+def test_which_signals_and_which_python() -> None:
+    said = made("--signals-to-handle SIGUSR1", PYTHON_EXEC="/venv/python")
+    assert (said.signals, said.argv) == ((signal.SIGUSR1,), ("/venv/python", "-u", "train.py"))
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "why"),
+    [
+        ("--logs-specs mine", {}, "--logs-specs mine: such classes need torch"),
+        ("--numa-binding exclusive --nproc-per-node 1024", {}, "--numa-binding exclusive: workers cannot be bound"),
+        ("", {"PET_NUMA_BINDING": "near"}, "--numa-binding near: it must be one of core-complex, exclusive, node"),
+        ("--rdzv-id a/b", {}, "it must be a name without a slash"),
+        ("", {"PET_START_METHOD": "thread"}, "--start-method thread: it must be one of spawn, fork, forkserver"),
+        ("--shutdown-timeout -1", {}, "it must be a whole number from 0"),
+        ("", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "soon"}, "--shutdown-timeout soon"),
+        ("--max-restarts many", {}, "--max-restarts many"),
+        ("--monitor-interval 0", {}, "--monitor-interval 0"),
+        ("--virtual-local-rank --nproc-per-node 2", {"CUDA_VISIBLE_DEVICES": "0"}, "--virtual-local-rank: 2 workers"),
+        (f"{ETCD} --node-rank x", {}, "--node-rank x: it must be a whole number"),
+    ],
+)
+def test_a_wrong_line_is_refused_by_one_sentence(line: str, environment: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        made(line, **environment)

@@ -1,0 +1,146 @@
+"""The port of rank 0: held until its worker binds it, fresh each round, out of the kernel's way."""
+
+import gc
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.launch._port import HeldPort
+from elasticjob_agent.net.master_port import MasterPort
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def port() -> Iterator[MasterPort]:
+    made = MasterPort(HOST)
+    yield made
+    made.close()
+
+
+def can_bind(number: int, *, reuse: bool) -> bool:
+    with closing(socket.socket()) as other:
+        if reuse:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind((HOST, number))
+        except OSError:
+            return False
+        return True
+
+
+def ephemeral_range() -> range:
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    return range(low, high + 1)
+
+
+def test_a_held_port_is_taken_for_everybody_who_does_not_say_reuse(port: MasterPort) -> None:
+    assert not can_bind(port.renew(), reuse=False)
+
+
+def test_a_released_port_can_be_bound_and_listened_on(port: MasterPort) -> None:
+    number = port.renew()
+    port.release()
+    with closing(socket.socket()) as worker:
+        worker.bind((HOST, number))
+        worker.listen()
+
+
+def test_each_round_has_a_fresh_port_and_lets_go_of_the_last(port: MasterPort) -> None:
+    first, second = port.renew(), port.renew()
+    assert first != second
+    assert can_bind(first, reuse=False)
+
+
+def test_it_is_chosen_where_the_kernel_gives_no_port_by_itself(port: MasterPort) -> None:
+    assert port.renew() not in ephemeral_range()
+
+
+def test_a_port_that_is_taken_is_passed_over() -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        busy = taken.getsockname()[1]
+        free = MasterPort(HOST)
+        wanted = free.renew()
+        free.close()
+        choices = iter([busy, busy, wanted])
+        made = MasterPort(HOST, lambda _low, _high: next(choices))
+        assert made.renew() == wanted
+        made.close()
+
+
+def test_where_every_choice_is_taken_the_kernel_chooses() -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        made = MasterPort(HOST, lambda _low, _high: int(taken.getsockname()[1]))
+        assert made.renew() != taken.getsockname()[1]
+        made.release()
+
+
+def test_an_address_that_is_not_of_this_host_still_gets_a_port() -> None:
+    made = MasterPort("192.0.2.1")
+    assert made.renew() > 0
+    made.release()
+
+
+def test_an_ipv6_address_gets_a_port_too() -> None:
+    made = MasterPort("::1")
+    assert made.renew() > 0
+    made.release()
+
+
+def test_another_agents_choice_fails_on_a_port_that_is_held(port: MasterPort) -> None:
+    held = port.renew()
+    choices = iter(range(held, held + 100))
+    other = MasterPort(HOST, lambda _low, _high: next(choices))
+    assert other.renew() > held
+    other.close()
+
+
+def test_another_agents_choice_fails_also_after_the_release(port: MasterPort) -> None:
+    held = port.renew()
+    port.release()
+    choices = iter(range(held, held + 100))
+    other = MasterPort(HOST, lambda _low, _high: next(choices))
+    assert other.renew() > held
+    other.close()
+
+
+def test_a_launch_keeps_off_the_port_of_an_agent(port: MasterPort) -> None:
+    held = port.renew()
+    port.release()
+    choices = iter(range(held, held + 100))
+    with HeldPort(lambda _low, _high: next(choices)) as other:
+        assert other.number > held
+
+
+def test_a_port_that_is_forgotten_is_let_go(port: MasterPort) -> None:
+    held = port.renew()
+    port.close()
+    forgotten = MasterPort(HOST, lambda _low, _high: held)
+    assert forgotten.renew() == held
+    del forgotten
+    gc.collect()
+    assert MasterPort(HOST, lambda _low, _high: held).renew() == held
+
+
+def test_letting_go_twice_is_no_matter(port: MasterPort) -> None:
+    port.renew()
+    port.release()
+    port.release()
+
+
+def test_a_port_at_which_somebody_listens_is_taken_and_then_no_more(port: MasterPort) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        number = server.getsockname()[1]
+        assert port.is_taken(number)
+    assert not port.is_taken(number)
+
+
+def test_a_port_that_others_only_hold_is_not_taken_for_rank_0(port: MasterPort) -> None:
+    assert not port.is_taken(port.renew())

@@ -1,0 +1,79 @@
+"""Who is cut off from etcd for as long as the job allows leaves by itself; who is not, does not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from elasticjob_agent.node.self_fencing import Isolation
+from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots
+from elasticjob_api.runtime_config import terms_of
+from elasticjob_etcd.interface import KeyValue
+from elasticjob_etcd.leases import LeaseKeeper
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from tests.faults.waiting import aeventually
+
+
+class Asked(MemoryEtcd):
+    """Counts how often somebody has looked whether it answers."""
+
+    asked = 0
+
+    async def get(self, key: str) -> KeyValue | None:
+        self.asked += 1
+        return await super().get(key)
+
+
+class Node:
+    """What `Isolation` sees of a member, which has lost its lease."""
+
+    def __init__(self, grace_s: float | None) -> None:
+        self.etcd = Asked(MemoryStore())
+        self.left = False
+        self._grace_s = grace_s
+        self.stay: Any = None
+
+    async def begin(self) -> None:
+        keeper = LeaseKeeper(self.etcd, await self.etcd.lease_grant(6.0))
+        keeper.lost.set()
+        terms = terms_of(Slots(min=1, max=1, desired=1, isolation_grace_s=self._grace_s))
+        self.stay = SimpleNamespace(keeper=keeper, terms=terms, me=SimpleNamespace(keys=Keys("/p")))
+
+    def request_leave(self) -> None:
+        self.left = True
+
+
+@pytest.fixture
+async def watched(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
+    """A node whose job allows so many seconds."""
+    node = Node(request.param)
+    await node.begin()
+    watch = asyncio.create_task(Isolation(node.etcd, cast("RendezvousMember", node)).run())
+    yield node
+    watch.cancel()
+    await asyncio.wait({watch})
+    await node.stay.keeper.close()
+
+
+@pytest.mark.parametrize("watched", [0.0, 6.0], indirect=True)
+async def test_who_is_isolated_for_long_enough_leaves(watched: Node) -> None:
+    watched.etcd.disconnect()
+    await aeventually(lambda: watched.left, within_s=30, what="it leaves")
+
+
+@pytest.mark.parametrize("watched", [0.0], indirect=True)
+async def test_nobody_leaves_whom_etcd_answers(watched: Node) -> None:
+    await aeventually(lambda: watched.etcd.asked >= 2, within_s=30, what="two looks")
+    assert not watched.left
+
+
+@pytest.mark.parametrize("watched", [None, 3600.0], indirect=True)
+async def test_nobody_asks_before_the_time_is_over(watched: Node) -> None:
+    watched.etcd.disconnect()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (watched.etcd.asked, watched.left) == (0, False)

@@ -1,0 +1,127 @@
+"""What a worker sees: torchrun's contract, a few names of ours, nothing of the agent's."""
+
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.workers.env import WorkerPaths, worker_arguments, worker_environment
+from elasticjob_api import constants
+
+PLACE = Assignment(
+    round=5,
+    nonce="n",
+    group_rank=1,
+    group_world_size=3,
+    nproc=2,
+    base_rank=2,
+    world_size=6,
+    role="trainer",
+    role_base_rank=1,
+    role_world_size=5,
+    master_addr="10.0.0.1",
+    master_port=23456,
+    restart_count=4,
+)
+
+
+PATHS = WorkerPaths(error_file="/logs/error.json", progress="/logs/progress")
+
+
+def environment(**base: str) -> dict[str, str]:
+    """Of the second worker of two."""
+    return worker_environment(base, PLACE, local_rank=1, run_id="job-1", max_restarts=7, paths=PATHS)
+
+
+def test_every_variable_of_torchruns_contract_has_its_value() -> None:
+    assert environment() == {
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "GROUP_RANK": "1",
+        "ROLE_RANK": "2",
+        "ROLE_NAME": "trainer",
+        "WORLD_SIZE": "6",
+        "LOCAL_WORLD_SIZE": "2",
+        "GROUP_WORLD_SIZE": "3",
+        "ROLE_WORLD_SIZE": "5",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "23456",
+        "TORCHELASTIC_RESTART_COUNT": "4",
+        "TORCHELASTIC_MAX_RESTARTS": "7",
+        "TORCHELASTIC_RUN_ID": "job-1",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_ERROR_FILE": "/logs/error.json",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "OMP_NUM_THREADS": "1",
+        "ELASTICJOB_ROUND": "5",
+        "ELASTICJOB_PROGRESS": "/logs/progress",
+    }
+
+
+def test_the_containers_own_environment_stays() -> None:
+    own = {"PATH": "/bin", "HOME": "/root", "PYTHONPATH": "/app", "LD_LIBRARY_PATH": "/lib", "EMPTY": ""}
+    assert own.items() <= environment(**own).items()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            constants.ENV_PREFIX,
+            constants.ENV_ENDPOINTS,
+            constants.ENV_LOG_DIR,
+            constants.ENV_TERMINATION_LOG,
+            constants.ENV_TRACE,
+        ),
+        *(constants.ENV_ETCD_TLS, constants.ENV_LOG_LEVEL, "GRPC_VERBOSITY", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"),
+    ],
+)
+def test_what_configures_the_agent_alone_does_not_reach_a_worker(name: str) -> None:
+    assert name not in environment(**{name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name", [constants.ENV_JOB, constants.ENV_SLOT, constants.ENV_POD_NAME, constants.ENV_NODE_NAME]
+)
+def test_who_the_pod_is_a_worker_may_know(name: str) -> None:
+    assert environment(**{name: "x"})[name] == "x"
+
+
+def test_a_rank_given_from_outside_is_not_believed() -> None:
+    assert environment(RANK="99", WORLD_SIZE="99", MASTER_ADDR="elsewhere")["RANK"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("OMP_NUM_THREADS", "4"), ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"), ("OMP_NUM_THREADS", "")]
+)
+def test_what_the_user_has_set_is_left_as_it_is(name: str, value: str) -> None:
+    assert environment(**{name: value})[name] == value
+
+
+def test_a_single_worker_may_use_all_cores() -> None:
+    alone = replace(PLACE, nproc=1)
+    seen = worker_environment({}, alone, local_rank=0, run_id="job-1", max_restarts=7, paths=PATHS)
+    assert "OMP_NUM_THREADS" not in seen
+
+
+def test_the_base_is_not_changed() -> None:
+    base = {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
+    environment(**base)
+    assert base == {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
+
+
+@pytest.mark.parametrize(
+    ("given", "filled"),
+    [
+        ("--gpu=${local_rank}", "--gpu=2"),
+        ("${local_rank}${local_rank}", "22"),
+        ("$local_rank", "$local_rank"),
+        ("$HOME", "$HOME"),
+        ("100%", "100%"),
+        ("$$", "$$"),
+        ("${x}", "${x}"),
+        ("", ""),
+    ],
+)
+def test_only_the_macro_of_torchrun_is_filled_in(given: str, filled: str) -> None:
+    assert worker_arguments((given,), 2) == (filled,)

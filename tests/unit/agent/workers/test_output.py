@@ -1,0 +1,113 @@
+"""Console, file, both or neither: torchrun's table, and what is ours."""
+
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.cli import values
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.supervisor import Inherit, Lines, Null, ToFile
+from elasticjob_agent.workers.log_dir import WorkerLogs
+from elasticjob_agent.workers.output import Output, filtered
+
+FILES = WorkerLogs(Path("/logs/round_1/2"))
+
+
+def place(nproc: int) -> Assignment:
+    """The first of two nodes with ranks from 2."""
+    return Assignment(
+        round=1,
+        nonce="00000000",
+        group_rank=1,
+        group_world_size=2,
+        nproc=nproc,
+        base_rank=2,
+        world_size=4,
+        role="trainer",
+        role_base_rank=2,
+        role_world_size=4,
+        master_addr="10.0.0.1",
+        master_port=1,
+        restart_count=0,
+    )
+
+
+def output(redirects: str = "0", tee: str = "0", shown: str = "", template: str | None = None) -> Output:
+    return Output(
+        redirects=values.parse_streams("redirects", redirects),
+        tee=values.parse_streams("tee", tee),
+        shown=values.parse_ranks("local-ranks-filter", shown),
+        prefix_template=template,
+    )
+
+
+def console(data: bytes) -> None:
+    raise AssertionError(data)
+
+
+@pytest.mark.parametrize(
+    ("made", "nproc", "kind"),
+    [
+        pytest.param(output(), 1, Inherit, id="a single worker has the console itself"),
+        pytest.param(output(), 2, Lines, id="several are told apart"),
+        pytest.param(output(redirects="1"), 1, ToFile, id="redirected"),
+        pytest.param(output(redirects="2"), 1, Inherit, id="only stderr is redirected"),
+        pytest.param(output(tee="1"), 1, Lines, id="teed"),
+        pytest.param(output(redirects="3", tee="3"), 1, Lines, id="tee goes before redirect"),
+        pytest.param(output(shown="1"), 2, Null, id="not shown"),
+        pytest.param(output(tee="3", shown="1"), 2, ToFile, id="teed and not shown"),
+        pytest.param(output(redirects="1:3"), 2, Lines, id="another rank is redirected"),
+    ],
+)
+def test_where_stdout_of_local_rank_0_goes(made: Output, nproc: int, kind: type) -> None:
+    assert isinstance(made.stdout(place(nproc), 0, FILES, console), kind)
+
+
+def heard(made: Output, line: bytes) -> tuple[bytes, bytes]:
+    """What console and tail get of a line of stderr."""
+    shown, kept = bytearray(), bytearray()
+    sink = made.stderr(place(2), 0, FILES, shown.extend, kept.extend)
+    assert isinstance(sink, Lines)
+    sink.write(line)
+    return bytes(shown), bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_shown"),
+    [
+        (output(), True),
+        (output(redirects="2"), False),
+        (output(redirects="1"), True),
+        (output(redirects="2", tee="2"), True),
+        (output(shown="1"), False),
+    ],
+)
+def test_stderr_always_passes_the_agent_for_its_last_words(made: Output, *, is_shown: bool) -> None:
+    assert heard(made, b"oh\n") == (b"oh\n" if is_shown else b"", b"oh\n")
+
+
+def test_lines_begin_with_the_rank_where_there_is_more_than_one_or_a_tee() -> None:
+    assert output().prefix(place(2), 1) == b"[rank3] "
+    assert output().prefix(place(1), 0) == b""
+    assert output(tee="3").prefix(place(1), 0) == b"[rank2] "
+
+
+def test_the_prefix_may_be_given_as_torchruns_template() -> None:
+    made = output(template="[${role_name} ${rank}/${local_rank} ${other}]: ")
+    assert made.prefix(place(2), 1) == b"[trainer 3/1 ${other}]: "
+
+
+def test_lines_with_a_wanted_word_are_copied(tmp_path: Path) -> None:
+    shown = bytearray()
+    write = filtered(tmp_path / "filtered.log", ("loss", "a,b"), shown.extend)
+    write(b"loss 1\nnoise\n")
+    write(b"x a,b\nnoise\n")
+    assert (tmp_path / "filtered.log").read_bytes() == b"loss 1\nx a,b\n"
+    assert bytes(shown) == b"loss 1\nnoise\nx a,b\nnoise\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"), [(output(), False), (output(tee="0:1"), True), (output(redirects="3"), True)]
+)
+def test_files_are_kept_for_who_asked_for_them(made: Output, *, wanted: bool) -> None:
+    assert made.wants_files is wanted

@@ -1,0 +1,40 @@
+"""The variables of each worker, and launches that cannot be."""
+
+import pytest
+
+from elasticjob_agent.launch._env import Place, worker_variables
+
+
+def test_b_002_24_ranks_of_the_second_node_follow_those_of_the_first() -> None:
+    place = Place(nprocs=2, nnodes=2, node_rank=1)
+    workers = [worker_variables(place, rank, master_addr="node-0", master_port=29500) for rank in range(2)]
+    assert [each["RANK"] for each in workers] == ["2", "3"]
+    assert [each["LOCAL_RANK"] for each in workers] == ["0", "1"]
+    assert {each["WORLD_SIZE"] for each in workers} == {"4"}
+    assert {each["LOCAL_WORLD_SIZE"] for each in workers} == {"2"}
+    assert {(each["MASTER_ADDR"], each["MASTER_PORT"]) for each in workers} == {("node-0", "29500")}
+
+
+@pytest.mark.parametrize(
+    ("place", "port", "named"),
+    [
+        (Place(nprocs=-1), None, "nprocs"),
+        (Place(nprocs=1, nnodes=0), 1, "nnodes"),
+        (Place(nprocs=1, nnodes=2, node_rank=2), 1, "node_rank"),
+        (Place(nprocs=1, nnodes=2, node_rank=-1), 1, "node_rank"),
+        (Place(nprocs=1, node_rank=1), 1, "node_rank"),
+        (Place(nprocs=1, nnodes=2), None, "master_port"),
+    ],
+)
+def test_b_002_24_a_launch_that_cannot_be_is_a_value_error_naming_the_argument(
+    place: Place, port: int | None, named: str
+) -> None:
+    with pytest.raises(ValueError, match=named):
+        place.check(port)
+
+
+@pytest.mark.parametrize(
+    ("place", "port"), [(Place(nprocs=0), None), (Place(nprocs=8), 29500), (Place(nprocs=2, nnodes=2), 29500)]
+)
+def test_a_launch_that_can_be_passes(place: Place, port: int | None) -> None:
+    place.check(port)

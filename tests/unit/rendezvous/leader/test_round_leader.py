@@ -1,0 +1,47 @@
+"""The closing loop's wait: whatever falls together with its cancellation, it ends."""
+
+import asyncio
+
+import pytest
+
+from elasticjob_agent.rendezvous.leader.round_leader import COALESCE_S, MOST_COALESCE_S, ClosingLoop, coalesce_s
+from elasticjob_agent.rendezvous.protocol.transactions import Identity
+from elasticjob_agent.tracing import Trace
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Slots, encode
+from elasticjob_api.rendezvous_state import Member
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+
+KEYS = Keys("/elasticjob/test")
+
+
+@pytest.mark.parametrize("ticks", range(12))
+async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment(ticks: int) -> None:
+    store = MemoryStore()
+    etcd, other = MemoryEtcd(store), MemoryEtcd(store)
+    me = Identity(KEYS, Member(0, "00000000"), 1)
+    loop = ClosingLoop(
+        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Trace(None, "")
+    )
+    # It is not the closer, so its write is refused, and it waits for the next change for a bounded time.
+    await other.txn(Txn((), (Put(KEYS.spec, encode(Slots(min=1, max=1, desired=1))),)))
+    task = asyncio.create_task(loop.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    await other.txn(Txn((), (Put(KEYS.expected, b"{}"),)))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=5)
+    assert done, "it swallowed its cancellation and goes on"
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize(
+    ("planned_s", "gathered_s"), [(0.0, COALESCE_S), (0.001, COALESCE_S), (0.01, 0.02), (1.0, MOST_COALESCE_S)]
+)
+def test_changes_are_gathered_for_longer_when_a_plan_takes_longer_but_never_for_long(
+    planned_s: float, gathered_s: float
+) -> None:
+    assert coalesce_s(planned_s) == gathered_s

@@ -1,0 +1,202 @@
+"""The steps carried out: what is remembered when an answer is lost, refused, or slow."""
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from elasticjob_agent.rendezvous.leader.election import Election
+from elasticjob_agent.rendezvous.member.executor import Acts, Result, Scene
+from elasticjob_agent.rendezvous.member.join import Wanted
+from elasticjob_agent.rendezvous.member.session import Stay
+from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.member_plan import Do, Step
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.transactions import Identity, NodeAt
+from elasticjob_agent.rendezvous.protocol.view import parse_view
+from elasticjob_agent.tracing import Trace
+from elasticjob_api import rendezvous_state
+from elasticjob_api.bootstrap import brief_of
+from elasticjob_api.records import Slots
+from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
+from elasticjob_etcd.leases import LeaseKeeper
+from elasticjob_etcd.memory.store import MemoryStore
+from tests.unit.rendezvous.sim.wire import Fault, SimEtcd, now
+from tests.unit.rendezvous.sim.workers import SimWorkers
+from tests.unit.rendezvous.views import KEYS, a_node
+
+ME = Member(0, "0000000a")
+ACTIVE = World(
+    state=State.ACTIVE, round=1, nonce="n1", members=(ME,), master="10.0.0.1:20000", nprocs="2x1", roles="default*1"
+)
+FORMING = World(state=State.FORMING, round=2, nonce="n2")
+
+
+class SlowEtcd(SimEtcd):
+    """Something happens while a transaction is under way."""
+
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        result = await super().txn(txn)
+        self.meanwhile()
+        return result
+
+
+class _NobodyCloses:
+    is_closer = False
+
+
+class Node:
+    """One node that has joined a store, and its acts."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.etcd = SlowEtcd(self.store)
+        self.workers = SimWorkers(_forget)
+        me = Identity(KEYS, ME, self.store.grant(6.0).id)
+        node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
+        joined = self.store.txn(transactions.join(me, node, spec_revision=0))
+        last = NodeAt(node, joined.revision)
+        wanted, keeper = Wanted(brief_of(spec, 1), spec), cast("LeaseKeeper", None)
+        self.stay = Stay(me=me, last=last, wanted=wanted, ctl=Range((), 1), keeper=keeper)
+        drawn = iter("abcdefgh")
+        self._acts = Acts(
+            etcd=self.etcd,
+            workers=self.workers,
+            draw=lambda: next(drawn),
+            trace=Trace(None, ""),
+            election=cast("Election", _NobodyCloses()),
+        )
+
+    def put_world(self, value: World) -> None:
+        self.store.txn(Txn((), (Put(KEYS.world, rendezvous_state.encode_world(value)),)))
+
+    def do(self, do: Do, seen: World, revision: int | None = None) -> Result:
+        kv = self.store.get(KEYS.world)
+        assert kv is not None
+        scene = Scene(self.stay, seen, kv.mod_revision if revision is None else revision)
+        return now(self._acts.perform(scene, Step(do, group_rank=0)))
+
+    def run_round_1(self) -> None:
+        self.put_world(ACTIVE)
+        self.do(Do.START, ACTIVE)
+
+    def failures(self) -> dict[str, bool]:
+        """Name → late, as etcd has them."""
+        return {f.name: f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.all).kvs).failures}
+
+
+def _forget(_place: Assignment) -> None:
+    """Nobody asks."""
+
+
+def test_an_opening_whose_answer_is_lost_is_tried_again_with_the_same_nonce() -> None:
+    node = Node()
+    node.run_round_1()
+    node.workers.fail(1)
+    kv = node.store.get(KEYS.world)
+    assert kv is not None
+    node.etcd.faults = [Fault.ANSWER_LOST]
+    with pytest.raises(Unavailable):
+        node.do(Do.OPEN_FAILED, ACTIVE)
+    assert node.do(Do.OPEN_FAILED, ACTIVE, revision=kv.mod_revision) is Result.WORLD_MOVED
+    opened = node.store.get(KEYS.world)
+    assert opened is not None
+    node.stay.note(rendezvous_state.decode_world(opened.value))
+    assert node.stay.failures_said == 1
+
+
+def test_an_opening_by_another_does_not_say_this_nodes_failures() -> None:
+    node = Node()
+    node.run_round_1()
+    node.workers.fail(1)
+    node.etcd.faults = [Fault.REQUEST_LOST]
+    with pytest.raises(Unavailable):
+        node.do(Do.OPEN_FAILED, ACTIVE)
+    node.stay.note(FORMING)
+    assert node.stay.failures_said == 0
+
+
+@pytest.mark.parametrize("do", [Do.OPEN_FAILED, Do.SAY_LATE_FAILURES])
+def test_a_failure_that_happens_while_others_are_being_said_is_said_later(do: Do) -> None:
+    node = Node()
+    node.run_round_1()
+    node.workers.fail(1)
+    node.etcd.meanwhile = lambda: node.workers.fail(-9)
+    assert node.do(do, ACTIVE) is Result.DONE
+    assert (len(node.workers.failures), node.stay.failures_said) == (2, 1)
+    node.do(Do.SAY_LATE_FAILURES, FORMING)
+    assert node.failures() == {"1/0000.0": do is Do.SAY_LATE_FAILURES, "1/0000.1": True}
+
+
+def test_a_node_that_never_ran_keeps_the_port_that_a_closer_may_have_given_out_already() -> None:
+    node = Node()
+    node.put_world(FORMING)
+    held = node.stay.node.master_port
+    assert node.do(Do.SAY_READY, FORMING) is Result.DONE
+    assert (node.stay.node.ready, node.stay.node.master_port) == (2, held)
+
+
+@pytest.mark.parametrize("do", [Do.SAY_READY, Do.SAY_LEAVING])
+def test_a_write_of_the_own_record_that_is_late_never_undoes_a_newer_one(do: Do) -> None:
+    node = Node()
+    node.run_round_1()
+    node.put_world(FORMING)
+    node.etcd.faults = [Fault.LATE]
+    with pytest.raises(Unavailable):
+        node.do(Do.SAY_READY, FORMING)
+    assert node.do(do, FORMING) is Result.DONE
+    said = node.store.get(node.stay.me.node_key)
+    node.etcd.land()
+    assert node.store.get(node.stay.me.node_key) == said
+
+
+def test_a_write_of_the_own_record_whose_answer_was_lost_is_known_at_the_next() -> None:
+    node = Node()
+    node.run_round_1()
+    node.put_world(FORMING)
+    node.etcd.faults = [Fault.ANSWER_LOST]
+    with pytest.raises(Unavailable):
+        node.do(Do.SAY_READY, FORMING)
+    assert node.stay.node.ready == 0
+    assert node.do(Do.SAY_READY, FORMING) is Result.RECORD_MOVED
+    assert node.stay.node.ready == 2
+    assert node.do(Do.SAY_LEAVING, FORMING) is Result.DONE
+
+
+def test_a_node_that_ran_offers_a_new_port() -> None:
+    node = Node()
+    node.run_round_1()
+    node.put_world(FORMING)
+    assert node.do(Do.SAY_READY, FORMING) is Result.DONE
+    assert node.stay.node.master_port == node.workers.port
+
+
+def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
+    node = Node()
+    node.put_world(ACTIVE)
+    node.workers.phase = node.workers.phase.RUNNING
+    with pytest.raises(AssertionError, match="beside others"):
+        node.do(Do.START, ACTIVE)
+    assert node.stay.started == (1, "n1")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "result"),
+    [
+        pytest.param(lambda _: None, Result.DONE, id="nothing changed"),
+        pytest.param(lambda n: n.put_world(FORMING), Result.WORLD_MOVED, id="the world moved"),
+        pytest.param(lambda n: n.store.expire(n.stay.me.lease), Result.KEY_LOST, id="the lease ran out"),
+    ],
+)
+def test_a_refusal_says_which_fence_failed(spoil: Callable[[Node], object], result: Result) -> None:
+    node = Node()
+    node.run_round_1()
+    kv = node.store.get(KEYS.world)
+    assert kv is not None
+    spoil(node)
+    assert node.do(Do.SAY_DONE, ACTIVE, revision=kv.mod_revision) is result
+    assert node.stay.done_round == (1 if result is Result.DONE else 0)

@@ -1,0 +1,177 @@
+"""Entering a job: for how long a lease is asked, and who says so."""
+
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
+from elasticjob_agent.rendezvous.member import join as joining
+from elasticjob_agent.rendezvous.member.join import Joined, Ports, Profile
+from elasticjob_api import records
+from elasticjob_api.bootstrap import brief_of
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_etcd.interface import KeyValue, Lease, Put, Range, Txn, TxnResult
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+
+KEYS = Keys("/elasticjob/test")
+SPEC = Slots(min=1, max=2, desired=2)
+PROFILE = Profile(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0)
+PORTS = Ports(master=1, link=4321)
+
+
+async def join(store: MemoryStore, profile: Profile) -> Joined:
+    return await joining.join(MemoryEtcd(store), profile, ports=PORTS, draw=lambda: "0000000a")
+
+
+async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
+    store = MemoryStore()
+    joined = await join(store, replace(PROFILE, lease_ttl_s=9.0, own_spec=SPEC))
+    assert (joined.lease.ttl_s, joined.wanted.brief.keep_alive_s) == (9.0, 9.0)
+    assert store.keep_alive(joined.me.lease) == 9.0
+
+
+async def test_who_comes_later_keeps_its_lease_as_the_spec_says() -> None:
+    store = MemoryStore()
+    written = replace(SPEC, keep_alive_s=20.0, operator="op", slots={"0001": SlotOwner("pod-0")})
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),)))
+    joined = await join(store, replace(PROFILE, slot=1))
+    assert (joined.lease.ttl_s, store.keep_alive(joined.me.lease)) == (20.0, 20.0)
+
+
+async def test_the_record_of_a_node_tells_where_its_link_is() -> None:
+    joined = await join(MemoryStore(), replace(PROFILE, own_spec=SPEC))
+    assert joined.last.node.link_port == 4321
+
+
+@pytest.mark.parametrize("spec", [b"", b"nonsense", b'{"v":1}'])
+async def test_an_unreadable_spec_is_told_and_leaves_no_lease_behind(spec: bytes) -> None:
+    store = MemoryStore()
+    store.txn(Txn((), (Put(KEYS.spec, spec),)))
+    with pytest.raises(Superseded):
+        await join(store, replace(PROFILE, slot=1))
+    assert store.range(KEYS.nodes).kvs == ()
+
+
+async def test_one_whose_slot_is_anothers_writes_nothing_at_all() -> None:
+    store = MemoryStore()
+    written = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-9")})
+    at = store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),))).revision
+    with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
+        await join(store, replace(PROFILE, slot=1))
+    assert store.range(KEYS.all).revision == at
+
+
+class ChangesItsMind(MemoryEtcd):
+    """What is wanted changes once, between its reading and the join."""
+
+    def __init__(self, store: MemoryStore, wanted: Slots) -> None:
+        super().__init__(store)
+        self._store, self._wanted = store, [wanted]
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        while self._wanted:
+            self._store.txn(Txn((), (Put(KEYS.spec, records.encode(self._wanted.pop())),)))
+        return await super().lease_grant(ttl_s)
+
+
+async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
+    store = MemoryStore()
+    before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={"0001": SlotOwner("pod-0")})
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
+    etcd = ChangesItsMind(store, replace(before, keep_alive_s=20.0))
+    joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
+    assert (joined.wanted.brief.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
+    assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
+
+
+async def test_a_slot_that_was_taken_away_while_a_node_joined_is_not_entered() -> None:
+    store = MemoryStore()
+    before = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")})
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
+    etcd = ChangesItsMind(store, replace(before, slots={"0001": SlotOwner("pod-9")}))
+    with pytest.raises(Superseded):
+        await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
+    assert store.range(KEYS.nodes).kvs == ()
+
+
+class Counted(MemoryEtcd):
+    """Writes down what it is asked."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.asked: list[str] = []
+
+    async def get(self, key: str) -> KeyValue | None:
+        self.asked.append(f"get {key}")
+        return await super().get(key)
+
+    async def range(self, prefix: str) -> Range:
+        self.asked.append(f"range {prefix}")
+        return await super().range(prefix)
+
+    async def lease_grant(self, ttl_s: float) -> Lease:
+        self.asked.append(f"grant {ttl_s}")
+        return await super().lease_grant(ttl_s)
+
+    async def lease_revoke(self, lease_id: int) -> bool:
+        self.asked.append("revoke")
+        return await super().lease_revoke(lease_id)
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        self.asked.append("txn")
+        return await super().txn(txn)
+
+
+def briefed(store: MemoryStore, spec: Slots) -> Profile:
+    """A pod that the operator made from this spec."""
+    revision = store.txn(Txn((), (Put(KEYS.spec, records.encode(spec)),))).revision
+    return replace(PROFILE, slot=1, brief=brief_of(spec, revision))
+
+
+OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_alive_s=20.0, stop_grace_s=77.0)
+
+
+async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+    joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    assert etcd.asked == ["grant 20.0", "txn"]
+    assert (joined.lease.ttl_s, joined.wanted.is_operated) == (20.0, True)
+    assert joined.wanted.brief.terms.stop_grace_s == 77.0
+
+
+async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+
+    async def watching() -> None:
+        etcd.asked.append("watching")
+
+    await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a", watching=watching)
+    assert etcd.asked == ["grant 20.0", "watching", "txn"]
+
+
+async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+    briefed(store, replace(OWNED, keep_alive_s=9.0, stop_grace_s=1.0))
+    joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}", "grant 9.0", "txn"]
+    assert (joined.lease.ttl_s, joined.wanted.brief.terms.stop_grace_s) == (9.0, 1.0)
+    assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
+
+
+async def test_who_was_replaced_since_its_brief_never_shows_its_key_and_leaves_no_lease() -> None:
+    store = MemoryStore()
+    etcd, profile = Counted(store), briefed(store, OWNED)
+    at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={"0001": SlotOwner("pod-9")}))),)))
+    with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
+        await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    assert store.range(KEYS.all).revision == at.revision
+    assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}"]
+
+
+async def test_with_a_brief_too_a_pod_whose_job_has_no_spec_is_not_wanted() -> None:
+    with pytest.raises(NothingWanted):
+        await join(MemoryStore(), briefed(MemoryStore(), OWNED))

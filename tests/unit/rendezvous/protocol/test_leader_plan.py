@@ -1,0 +1,277 @@
+"""What the closer does next."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_agent.rendezvous.protocol.leader_plan import (
+    STOP_MARGIN_S,
+    Decision,
+    Evict,
+    Tell,
+    Wait,
+    WriteWorld,
+    forming,
+    plan,
+    untold,
+)
+from elasticjob_api.records import GoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.runtime_config import terms_of
+from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, member, seen
+
+NONCE = "fresh"
+
+
+def next_act(job: AView, now_s: float = 0.0, **when: Any) -> Decision:
+    return plan(job.build(), seen(now_s, **when), NONCE)
+
+
+def written(job: AView, now_s: float = 0.0, **when: Any) -> World:
+    decision = next_act(job, now_s, **when)
+    assert isinstance(decision, WriteWorld), decision
+    assert decision.world.nonce == NONCE
+    return decision.world
+
+
+def waiting(job: AView, now_s: float = 0.0, **when: Any) -> Wait:
+    decision = next_act(job, now_s, **when)
+    assert isinstance(decision, Wait), decision
+    return decision
+
+
+def running(most: int = 3, **spec: Any) -> AView:
+    """Round 1 runs in slots 0, 1 and 2."""
+    return a_view(1, most, **spec).nodes(0, 1, 2).active(1, 0, 1, 2, restarts=1)
+
+
+def stopped(**spec: Any) -> AView:
+    """Round 1 had slots 0, 1, 2; its members are ready for round 2."""
+    return a_view(1, 3, **spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        pytest.param(a_view().no_spec().nodes(0), "no spec yet", id="without a spec"),
+        pytest.param(running().no_spec().lost(1), "no spec yet", id="when the spec is gone"),
+        pytest.param(a_view(suspended=True).nodes(0), "suspended", id="suspended before it began"),
+        pytest.param(running(suspended=True).lost(1), "suspended", id="suspended"),
+        pytest.param(a_view().nodes(0).world(State.SUSPENDED, 4), "suspended", id="until the operator resumes"),
+        pytest.param(
+            running().done(1, 0, 1, 2).world(State.FAILED, 1), "the job has ended", id="after it failed, for ever"
+        ),
+        pytest.param(running().lost(1).world(State.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
+    ],
+)
+def test_the_closer_writes_nothing(job: AView, why: str) -> None:
+    assert waiting(job) == Wait(why=why)
+
+
+def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
+    job = running().untold(stop_grace_s=90.0, stop_signal="SIGUSR1")
+    decision = next_act(job)
+    assert isinstance(decision, Tell)
+    assert decision.terms is not None
+    assert (decision.terms.stop_grace_s, decision.terms.stop_signal) == (90.0, "SIGUSR1")
+
+
+def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
+    assert waiting(running().untold(scale_up_delay_s=99.0)).why == "running"
+
+
+def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted() -> None:
+    job = running(operator=OPERATOR).expected(0, 1, 2).untold(operator=None, stop_grace_s=30.0, slots={})
+    assert untold(job.build()) == Tell()
+    assert untold(running(operator=OPERATOR).expected(0).untold(stop_grace_s=90.0).build()).terms is not None
+
+
+def test_a_round_is_opened_before_anything_is_told() -> None:
+    assert written(running().untold(stop_grace_s=90.0).lost(1)).state is State.FORMING
+
+
+def test_agents_without_a_key_for_their_links_are_given_one() -> None:
+    job = running()
+    del job.items[KEYS.link]
+    assert next_act(job) == Tell(link_key=True)
+
+
+def test_a_key_that_cannot_be_read_is_left() -> None:
+    assert waiting(running().raw(KEYS.link, b"2 a later version")).why == "running"
+
+
+def test_terms_that_cannot_be_read_are_told_anew() -> None:
+    job = running().raw(KEYS.terms, b"1 nonsense")
+    assert next_act(job) == Tell(terms_of(job.build().spec or pytest.fail("no spec")))
+
+
+def test_the_first_world_is_what_the_spec_says() -> None:
+    job = a_view(first_round=1003, first_restarts=2, restart_id="r7").nodes(0)
+    expected = World(state=State.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
+    assert written(job) == expected
+
+
+def test_the_first_round_is_at_least_1() -> None:
+    assert written(a_view(first_round=0)).round == 1
+
+
+def test_an_unreadable_world_is_never_taken_for_none_and_written_over() -> None:
+    job = a_view().nodes(0).raw("/elasticjob/cli/test/c/ctl/world", b"nonsense")
+    assert waiting(job).why == "the world cannot be read"
+
+
+def test_a_round_closes_with_everything_that_its_members_need() -> None:
+    job = a_view(2, 2).node(0, nproc=2, role="a").node(1, role="b").forming(1)
+    world = written(job)
+    assert (world.state, world.round, world.members) == (State.ACTIVE, 1, (member(0), member(1)))
+    assert (world.nprocs, world.roles, world.master) == ("2x1,1x1", "a*1,b*1", "10.0.0.1:20000")
+
+
+def test_success_comes_before_every_other_rule() -> None:
+    job = running().done(1, 0, 1, 2).lost(1).spec(restart_id="again", desired=1)
+    assert (written(job).state, written(job).cause) == (State.SUCCEEDED, Cause.SUCCEEDED)
+
+
+def test_a_lost_member_opens_the_next_round_and_charges_nothing() -> None:
+    world = written(running().lost(1))
+    assert (world.state, world.round, world.restarts, world.judged) == (State.FORMING, 2, 1, False)
+    assert (world.members, world.master, world.cause) == ((), "", Cause.NODE_LOST)
+
+
+def test_a_restart_request_is_answered_once() -> None:
+    world = written(running().spec(restart_id="again"))
+    assert (world.cause, world.restart_id) == (Cause.RESTART_REQUESTED, "again")
+    assert isinstance(next_act(running().active(2, 0, 1, 2, restart_id="again").spec(restart_id="again")), Wait)
+
+
+def test_a_restart_request_during_another_round_needs_no_round_of_its_own() -> None:
+    assert written(stopped().forming(2).spec(restart_id="again")).restart_id == "again"
+
+
+def test_joiners_that_fill_the_job_open_at_once() -> None:
+    world = written(running(most=4).nodes(3))
+    assert (world.cause, world.detail) == (Cause.NODE_JOINED, "pod-3 joined")
+
+
+def test_joiners_that_do_not_fill_it_wait_for_more_but_not_for_ever() -> None:
+    job = running(most=5, scale_up_delay_s=10.0).nodes(3)
+    assert waiting(job, 7.0, joiner_since_s=4.0).until_s == 14.0
+    assert written(job, 14.0, joiner_since_s=4.0).cause is Cause.NODE_JOINED
+
+
+def test_a_spare_beyond_what_is_wanted_opens_nothing() -> None:
+    assert waiting(running(most=3).nodes(3, 4), 1e6) == Wait(why="running")
+
+
+# The barrier.
+
+
+def test_a_member_that_still_stops_holds_the_round_open_and_is_named() -> None:
+    wait = waiting(stopped().node(1, ready=1).forming(2))
+    assert (wait.until_s, wait.why) == (30.0 + STOP_MARGIN_S, "pod-1 not ready")
+
+
+@pytest.mark.parametrize(
+    ("cause", "grace_s"),
+    [
+        pytest.param(Cause.WORKER_FAILED, 5.0, id="short after a failure"),
+        pytest.param(Cause.NODE_LOST, 5.0, id="short after a loss"),
+        pytest.param(Cause.NODE_LEFT, 30.0, id="the user's after a leave"),
+        pytest.param(Cause.NODE_JOINED, 30.0, id="the user's after a join"),
+    ],
+)
+def test_who_is_late_at_the_stop_deadline_is_evicted_as_wedged(cause: Cause, grace_s: float) -> None:
+    job = stopped(failure_grace_s=5.0, stop_grace_s=30.0).node(1, ready=1).forming(2, cause=cause)
+    deadline_s = 100.0 + grace_s + STOP_MARGIN_S
+    assert waiting(job, deadline_s - 0.01, forming_since_s=100.0).until_s == deadline_s
+    assert next_act(job, deadline_s, forming_since_s=100.0) == Evict(member(1), 101, GoneReason.WEDGED)
+
+
+def test_a_leaver_keeps_the_users_grace_when_a_failure_opens_the_round() -> None:
+    job = stopped(failure_grace_s=5.0, stop_grace_s=30.0).node(1, ready=1, leaving=True)
+    job.forming(2, cause=Cause.WORKER_FAILED)
+    assert waiting(job, 5.0 + STOP_MARGIN_S).until_s == 30.0 + STOP_MARGIN_S
+    assert isinstance(next_act(job, 30.0 + STOP_MARGIN_S), Evict)
+
+
+def test_a_peer_of_a_leaver_does_not_share_its_grace() -> None:
+    job = stopped(failure_grace_s=5.0, stop_grace_s=30.0).node(1, ready=1, leaving=True).node(2, ready=1)
+    job.forming(2, cause=Cause.WORKER_FAILED)
+    assert next_act(job, 5.0 + STOP_MARGIN_S) == Evict(member(2), 102, GoneReason.WEDGED)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(a_view().nodes(0, 1, 2), id="before the first world"),
+        pytest.param(running(), id="in an active round"),
+        pytest.param(stopped().forming(2), id="while a round forms"),
+        pytest.param(running().done(1, 0, 1, 2), id="even before success"),
+    ],
+)
+def test_a_live_key_with_proof_against_it_is_revoked_before_anything_else(job: AView) -> None:
+    assert next_act(job.gone(1, GoneReason.POD_FAILED)) == Evict(member(1), 101, GoneReason.POD_FAILED)
+
+
+def test_one_that_said_goodbye_is_left_to_go_by_itself() -> None:
+    assert written(running().gone(1, GoneReason.LEFT)).cause is Cause.NODE_LEFT
+
+
+# The verdict.
+
+
+def test_the_verdict_is_part_of_the_closing_write() -> None:
+    world = written(stopped().failure(1, 1, message="boom").forming(2, cause=Cause.WORKER_FAILED))
+    assert (world.state, world.restarts, world.root) == (State.ACTIVE, 1, "1/0001.0")
+    assert (world.judged, world.detail) == (False, "rank 1 on pod-1 exited with code 1: boom")
+
+
+def test_the_verdict_is_written_first_when_membership_must_wait() -> None:
+    job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
+    world = written(job)
+    assert (world.state, world.judged, world.restarts) == (State.FORMING, True, 1)
+
+
+def test_a_membership_is_judged_once() -> None:
+    job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).lost(2).forming(2, judged=True, restarts=1)
+    assert waiting(job).until_s == 600.0
+    world = written(job.spec(min=2, max=2, desired=2))
+    assert (world.state, world.restarts, world.losses) == (State.ACTIVE, 1, 0)
+
+
+def test_a_failure_over_the_budget_ends_the_job_at_the_barrier_whoever_is_missing() -> None:
+    job = stopped(max_restarts=0).spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
+    world = written(job)
+    assert (world.state, world.cause, world.root) == (State.FAILED, Cause.MAX_RESTARTS, "1/0001.0")
+
+
+def test_no_verdict_before_the_barrier() -> None:
+    job = stopped(max_restarts=0).failure(1, 1).node(2, ready=1).forming(2, cause=Cause.WORKER_FAILED)
+    assert waiting(job).why == "pod-2 not ready"
+
+
+def test_too_few_nodes_within_the_join_time_out_fail_the_job_and_are_named() -> None:
+    job = a_view(3, 3, join_timeout_s=60.0).nodes(0).forming(1)
+    world = written(job, 60.0)
+    assert (world.state, world.cause) == (State.FAILED, Cause.JOIN_TIMEOUT)
+    assert world.detail == "fewer than 3 nodes within 60 s; missing: 2 more"
+
+
+def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:
+    job = a_view(2, 2).owned_by(s0="pod-0", s1="pod-1").nodes(0).forming(1)
+    assert waiting(job, 1e6).until_s is None
+
+
+# Worlds that agents open.
+
+
+def test_an_opener_charges_nothing_and_keeps_what_was_counted() -> None:
+    last = World(
+        state=State.ACTIVE, round=4, nonce="old", restarts=2, losses=1, root="3/0000.0", restart_id="r",
+        judged=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),
+    )  # fmt: skip
+    expected = World(
+        state=State.FORMING, round=5, nonce="new", restarts=2, losses=1, root="3/0000.0", restart_id="r",
+        cause=Cause.NODE_LEFT, detail="pod-0 leaves",
+    )  # fmt: skip
+    assert forming(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected

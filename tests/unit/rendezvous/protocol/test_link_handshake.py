@@ -1,0 +1,135 @@
+"""The first line of a link."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_agent.rendezvous.protocol.crash_proof import Heard
+from elasticjob_agent.rendezvous.protocol.link_handshake import (
+    MOST_BYTES,
+    Address,
+    Hello,
+    Seal,
+    Side,
+    decode,
+    decode_challenge,
+    encode,
+    encode_challenge,
+    judge,
+    parse_address,
+)
+from elasticjob_api.errors import RecordError
+from elasticjob_api.rendezvous_state import Member
+
+HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
+SEAL = Seal(b"k" * 32, Side.DIALS, "f" * 16)
+TEXT = b"elasticjob-link/2 /elasticjob/cli/a%20job 0003 0000000a 0123456789abcdef"
+LINE = TEXT + b" " + SEAL.of(TEXT) + b"\n"
+
+hellos = st.builds(
+    Hello,
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=100),
+    st.builds(Member, st.integers(0, 0xFFFF), st.from_regex(r"[0-9a-f]{8}", fullmatch=True)),
+    st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
+)
+
+
+def test_a_hello_is_one_line_of_words() -> None:
+    assert encode(HELLO, SEAL) == LINE
+    assert len(SEAL.of(TEXT)) == 64
+
+
+@given(hellos)
+def test_every_hello_is_read_as_it_was_written(hello: Hello) -> None:
+    line = encode(hello, SEAL)
+    assert len(line) <= MOST_BYTES
+    assert decode(line, SEAL) == hello
+
+
+@given(hellos, st.integers(0, 200), st.integers(1, 255))
+def test_a_hello_with_any_byte_changed_is_refused(hello: Hello, where: int, how: int) -> None:
+    line = bytearray(encode(hello, SEAL))
+    line[where % len(line)] ^= how
+    with pytest.raises(RecordError):
+        decode(bytes(line), SEAL)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(Seal(b"K" * 32, Side.DIALS, "f" * 16), id="another job's key"),
+        pytest.param(Seal(b"k" * 32, Side.ANSWERS, "f" * 16), id="what the other side has said, sent back"),
+        pytest.param(Seal(b"k" * 32, Side.DIALS, "e" * 16), id="what was said on an earlier link, said again"),
+    ],
+)
+def test_a_hello_with_another_seal_is_refused(other: Seal) -> None:
+    with pytest.raises(RecordError, match="not sealed"):
+        decode(encode(HELLO, other), SEAL)
+
+
+def test_a_challenge_is_read_as_it_was_written() -> None:
+    assert decode_challenge(encode_challenge("0123456789abcdef")) == "0123456789abcdef"
+
+
+@given(st.one_of(st.binary(max_size=100), st.sampled_from([LINE, b"elasticjob-link/2 \n", b"elasticjob-link/2 abc\n"])))
+def test_what_is_no_challenge_is_refused(line: bytes) -> None:
+    with pytest.raises(RecordError, match="not the challenge"):
+        decode_challenge(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"GET / HTTP/1.1\r\n", id="a browser"),
+        pytest.param(
+            b"elasticjob-link/1 /elasticjob/cli/a%20job 0003 0000000a 12345678\n", id="a version without keys"
+        ),
+        pytest.param(TEXT + b"\n", id="no seal"),
+        pytest.param(LINE[:-1], id="no end"),
+        pytest.param(LINE + b"\n", id="more than a line"),
+        pytest.param(LINE.replace(b"/2 ", b"/1 "), id="another version"),
+        pytest.param(LINE.replace(b"0003", b"3"), id="a short slot"),
+        pytest.param(LINE.replace(b"0000000a", b"0000000A"), id="capitals"),
+        pytest.param(LINE.replace(b"%20", b" "), id="a word too many"),
+        pytest.param(LINE.replace(b"a%20job", b"\xff" * 9), id="bytes that are no text"),
+    ],
+)
+def test_anything_else_is_refused(line: bytes) -> None:
+    with pytest.raises(RecordError, match="not a hello"):
+        decode(line, SEAL)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_more_than_be_refused(line: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode(line + b"\0", SEAL)
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard"),
+    [
+        pytest.param(Hello(HELLO.job, Member(7, "0000000b"), "99999999"), Heard.THEIRS, id="who was meant"),
+        pytest.param(Hello(HELLO.job, Member(7, "0000000c"), "99999999"), Heard.OTHER, id="a later stay"),
+        pytest.param(Hello("/elasticjob/other", Member(7, "0000000b"), "99999999"), Heard.OTHER, id="another job"),
+    ],
+)
+def test_whose_answer_it_is(answer: Hello, heard: Heard) -> None:
+    assert judge(answer, mine=HELLO, meant=Member(7, "0000000b")) is heard
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        pytest.param("10.0.0.1:4321", Address("10.0.0.1", 4321), id="IPv4"),
+        pytest.param("[fd00::1]:4321", Address("fd00::1", 4321), id="IPv6"),
+        pytest.param("node-1:1", Address("node-1", 1), id="a name"),
+    ],
+)
+def test_an_address_is_read_as_it_is_written(text: str, address: Address) -> None:
+    assert (str(address), parse_address(text)) == (text, address)
+
+
+@pytest.mark.parametrize("text", ["", "10.0.0.1", ":80", "a:0", "a:65536", "a:-1", "a:x", "a:" + "9" * 5000, "a:²"])
+def test_what_is_no_address_is_none(text: str) -> None:
+    assert parse_address(text) is None

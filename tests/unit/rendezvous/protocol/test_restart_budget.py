@@ -1,0 +1,83 @@
+"""Which failures count: all of them, or with a window the young ones, by nobody's wall clock."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_agent.rendezvous.protocol.restart_budget import ChargeClock, Tally, ages, charged, spent
+from elasticjob_api.records import Slots
+
+
+def spec(window_s: float) -> Slots:
+    return Slots(min=1, max=1, desired=1, restart_window_s=window_s)
+
+
+@pytest.mark.parametrize(
+    ("window_s", "charges", "seen_s", "counted"),
+    [
+        pytest.param(0, "", 0, 7, id="without a window all of the job's life"),
+        pytest.param(0, "4:0.0", 0, 7, id="whatever an earlier window has left"),
+        pytest.param(60, "", 0, 0, id="with one those that were charged since it is there"),
+        pytest.param(60, "4:0.0,30.0", 0, 2, id="all are young"),
+        pytest.param(60, "4:0.0,30.0", 29.9, 2, id="still"),
+        pytest.param(60, "4:0.0,30.0", 30, 1, id="one is as old as the window"),
+        pytest.param(60, "4:0.0,30.0", 3600, 0, id="all are old"),
+        pytest.param(60, "nonsense", 0, 0, id="what cannot be read counts for nothing"),
+        pytest.param(60, "4:a,b", 0, 0, id="nor numbers that are none"),
+    ],
+)
+def test_failures_that_count(window_s: float, charges: str, seen_s: float, counted: int) -> None:
+    assert spent(spec(window_s), Tally(restarts=7, charges=charges, charges_seen_s=seen_s)) == counted
+
+
+def test_a_charge_is_of_age_0_and_the_others_grow_older_and_go() -> None:
+    tally = Tally(round=9, charges="4:0.0,30.0,50.0", charges_seen_s=10.25)
+    assert charged(spec(60), tally) == "9:0.0,10.2,40.2"
+
+
+def test_without_a_window_nothing_is_noted() -> None:
+    assert charged(spec(0), Tally(round=9, charges="4:0.0")) == ""
+
+
+def test_a_thousand_charges_are_kept_at_most() -> None:
+    tally = Tally(round=1, charges="0:" + ",".join(["1.0"] * 1000))
+    assert len(ages(charged(spec(60), tally))) == 1000
+
+
+def test_the_clock_begins_anew_with_each_charge() -> None:
+    clock = ChargeClock()
+    assert [clock.note("1:0.0", 10), clock.note("1:0.0", 25), clock.note("2:0.0,15.0", 30)] == [0, 15, 0]
+
+
+gaps = st.lists(st.floats(0.1, 100), min_size=1, max_size=30)
+
+
+@given(gaps, st.floats(1, 200), st.floats(0, 1))
+def test_a_failure_never_counts_too_short_a_time_whoever_judges(
+    gaps: list[float], window_s: float, late: float
+) -> None:
+    """Each judge has seen the last charges for a part of the time only, so it counts at least the true ones."""
+    now, true, tally = 0.0, [0.0], Tally(round=1, charges="1:0.0")
+    for round_, gap in enumerate(gaps, start=2):
+        now += gap
+        tally = Tally(round=round_, charges=tally.charges, charges_seen_s=gap * late)
+        rounded_s = 0.06 * len(true)  # a tenth of a second is what the world carries of an age, at each verdict
+        assert spent(spec(window_s), tally) >= sum(now - at < window_s - rounded_s for at in true)
+        true.append(now)
+        tally = Tally(round=round_, charges=charged(spec(window_s), tally))
+
+
+@given(gaps, st.floats(1, 200))
+def test_one_judge_that_sees_everything_counts_exactly(gaps: list[float], window_s: float) -> None:
+    now, true, tally, clock = 0.0, [0.0], Tally(round=1, charges="1:0.0"), ChargeClock()
+    clock.note(tally.charges, 0.0)
+    for round_, gap in enumerate(gaps, start=2):
+        now += gap
+        tally = Tally(round=round_, charges=tally.charges, charges_seen_s=clock.note(tally.charges, now))
+        rounding_s = 0.1 * round_  # ages are written in tenths
+        counted = spent(spec(window_s), tally)
+        assert sum(now - at < window_s - rounding_s for at in true) <= counted
+        assert counted <= sum(now - at < window_s + rounding_s for at in true)
+        true.append(now)
+        tally = Tally(round=round_, charges=charged(spec(window_s), tally))
+        clock.note(tally.charges, now)

@@ -1,0 +1,339 @@
+"""Every transaction against a store: it does its work, and each of its fences holds alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.transactions import FailureIn, Identity, News, NodeAt
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_api import records, rendezvous_state
+from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
+from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
+from elasticjob_api.runtime_config import terms_of
+from elasticjob_etcd.interface import Delete, Put, Txn, reads_of
+from elasticjob_etcd.memory.store import MemoryStore
+from tests.unit.rendezvous.views import KEYS, a_node
+
+ME = Member(1, "0000000a")
+ACTIVE = World(state=State.ACTIVE, round=1, nonce="n1", members=(ME,))
+FORMING = World(state=State.FORMING, round=2, nonce="n2")
+SPEC = Slots(min=1, max=2, desired=2)
+
+
+@dataclass
+class Scene:
+    """A store in which one node has joined, is the closer, and runs round 1."""
+
+    store: MemoryStore
+    me: Identity
+
+    @classmethod
+    def make(cls) -> "Scene":
+        store = MemoryStore()
+        scene = cls(store, Identity(KEYS, ME, store.grant(6.0).id))
+        store.txn(transactions.create_spec(KEYS, SPEC))
+        store.txn(transactions.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))
+        scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE))
+        store.txn(transactions.elect(scene.me, "10.0.0.1:7"))
+        return scene
+
+    def node(self, **changes: object) -> records.Node:
+        return a_node(1, lease=self.me.lease, **changes)
+
+    def last(self) -> NodeAt:
+        """The own record as it is."""
+        return NodeAt(self.node(), self.revision_of(self.me.node_key))
+
+    def put(self, key: str, value: bytes, lease: int = 0) -> None:
+        self.store.txn(Txn((), (Put(key, value, lease),)))
+
+    def delete(self, key: str) -> None:
+        self.store.txn(Txn((), (Delete(key),)))
+
+    def revision_of(self, key: str) -> int:
+        kv = self.store.get(key)
+        return kv.mod_revision if kv else 0
+
+    def view(self) -> View:
+        return parse_view(KEYS, self.store.range(KEYS.all).kvs)
+
+
+FAILURES = [FailureIn(1, 0, Failure(incarnation=ME.incarnation, rank=0, exit_code=1))]
+Make = Callable[[Scene], Txn]
+
+TXNS: dict[str, Make] = {
+    "ready": lambda s: transactions.ready(s.me, s.last(), s.node(ready=2)),
+    "open_round": lambda s: transactions.open_round(s.me, s.revision_of(KEYS.world), FORMING, FAILURES),
+    "open_leaving": lambda s: transactions.open_leaving(
+        s.me, s.revision_of(KEYS.world), FORMING, s.last(), s.node(leaving=True), is_closer=True
+    ),
+    "late_failures": lambda s: transactions.late_failures(s.me, FAILURES),
+    "leaving": lambda s: transactions.leaving(s.me, s.last(), s.node(leaving=True), is_closer=True),
+    "done": lambda s: transactions.done(s.me, s.revision_of(KEYS.world), 1),
+    "report": lambda s: transactions.report(s.me, Report(pod="pod-1", pod_uid="u", round=1, group_rank=0)),
+    "write_world": lambda s: transactions.write_world(
+        s.me, seen=s.revision_of(KEYS.world), spec_revision=s.revision_of(KEYS.spec), next_world=FORMING
+    ),
+    "tell": lambda s: transactions.tell(s.me, s.revision_of(KEYS.spec), News(terms_of(SPEC), b"k" * 32)),
+    "evict": lambda s: transactions.evict(s.me, s.revision_of(KEYS.world), Member(0, "b" * 8), Gone(GoneReason.WEDGED)),
+}
+OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
+OF_THE_NODE = ["ready", "open_leaving", "leaving"]
+OF_THE_CLOSER = ["write_world", "tell", "evict"]
+
+
+def refused(make: Make, spoil: Callable[[Scene], None]) -> bool:
+    """True if the transaction, planned before `spoil`, then changes nothing at all."""
+    scene = Scene.make()
+    txn = make(scene)
+    spoil(scene)
+    before = scene.store.range("")
+    result = scene.store.txn(txn)
+    return not result.succeeded and scene.store.range("") == before
+
+
+@pytest.mark.parametrize("name", TXNS)
+def test_it_takes_place_when_nothing_has_changed(name: str) -> None:
+    scene = Scene.make()
+    assert scene.store.txn(TXNS[name](scene)).succeeded
+
+
+@pytest.mark.parametrize("name", TXNS)
+def test_it_is_refused_once_the_own_key_is_gone(name: str) -> None:
+    assert refused(TXNS[name], lambda scene: scene.delete(scene.me.node_key))
+
+
+@pytest.mark.parametrize("name", TXNS)
+def test_it_is_refused_once_the_own_key_is_under_another_lease(name: str) -> None:
+    def spoil(scene: Scene) -> None:
+        scene.put(scene.me.node_key, records.encode(scene.node()), scene.store.grant(6.0).id)
+
+    assert refused(TXNS[name], spoil)
+
+
+@pytest.mark.parametrize("name", OF_THE_WORLD)
+def test_it_is_refused_once_the_world_has_moved(name: str) -> None:
+    assert refused(TXNS[name], lambda scene: scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE)))
+
+
+@pytest.mark.parametrize("name", OF_THE_WORLD)
+def test_it_is_refused_once_the_world_is_gone(name: str) -> None:
+    assert refused(TXNS[name], lambda scene: scene.delete(KEYS.world))
+
+
+@pytest.mark.parametrize("name", sorted(set(TXNS) - set(OF_THE_WORLD)))
+def test_it_does_not_mind_another_world(name: str) -> None:
+    assert not refused(TXNS[name], lambda scene: scene.put(KEYS.world, rendezvous_state.encode_world(FORMING)))
+
+
+@pytest.mark.parametrize("name", OF_THE_CLOSER)
+def test_it_is_refused_once_another_is_the_closer(name: str) -> None:
+    def spoil(scene: Scene) -> None:
+        scene.put(KEYS.closer, rendezvous_state.encode_closer(Closer(ME)), scene.store.grant(6.0).id)
+
+    assert refused(TXNS[name], spoil)
+    assert refused(TXNS[name], lambda scene: scene.delete(KEYS.closer))
+
+
+@pytest.mark.parametrize("name", OF_THE_NODE)
+def test_it_is_refused_once_another_write_of_the_own_record_came_before(name: str) -> None:
+    def spoil(scene: Scene) -> None:
+        scene.put(scene.me.node_key, records.encode(scene.node(ready=9)), scene.me.lease)
+
+    assert refused(TXNS[name], spoil)
+
+
+@pytest.mark.parametrize("name", OF_THE_NODE)
+def test_its_loser_learns_its_own_record_in_the_same_trip(name: str) -> None:
+    scene = Scene.make()
+    txn = TXNS[name](scene)
+    scene.put(scene.me.node_key, records.encode(scene.node(ready=9)), scene.me.lease)
+    assert scene.me.node_key in {kv.key for kv in reads_of(scene.store.txn(txn))}
+
+
+@pytest.mark.parametrize("name", ["write_world", "tell"])
+def test_what_goes_by_the_spec_is_refused_once_that_has_changed(name: str) -> None:
+    assert refused(TXNS[name], lambda scene: scene.put(KEYS.spec, records.encode(SPEC)))
+
+
+@pytest.mark.parametrize("name", TXNS)
+def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> None:
+    scene = Scene.make()
+    txn = TXNS[name](scene)
+    scene.put(KEYS.world, rendezvous_state.encode_world(FORMING))
+    scene.delete(scene.me.node_key)
+    assert [kv.key for kv in reads_of(scene.store.txn(txn))] == [KEYS.closer, KEYS.world]
+
+
+# Each one's own work.
+
+
+def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_slot_needs() -> None:
+    scene = Scene.make()
+    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec)))
+    read = {kv.key for kv in reads_of(result)}
+    assert result.succeeded
+    assert read == {KEYS.closer, KEYS.world, scene.me.node_key, newcomer.node_key}
+
+
+def test_one_whose_slot_was_given_reads_no_nodes() -> None:
+    scene = Scene.make()
+    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    spec = scene.revision_of(KEYS.spec)
+    result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=spec, slot_is_given=True))
+    assert {kv.key for kv in reads_of(result)} == {KEYS.closer, KEYS.world}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(KEYS.node(2, "0000000c"), id="the incarnation is there already"),
+        pytest.param(KEYS.gone(2, "0000000c"), id="the incarnation has been there before"),
+        pytest.param(KEYS.spec, id="what is wanted has changed since it was read"),
+    ],
+)
+def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
+    scene = Scene.make()
+    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    txn = transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec))
+    scene.put(key, b"")
+    assert not scene.store.txn(txn).succeeded
+    assert key == newcomer.node_key or not scene.revision_of(newcomer.node_key)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "succeeds"),
+    [
+        pytest.param(lambda _: None, True, id="the key is gone and nothing else happened"),
+        pytest.param(lambda s: s.put(KEYS.world, rendezvous_state.encode_world(FORMING)), False, id="the world moved"),
+        pytest.param(lambda s: s.put(KEYS.gone(1, ME.incarnation), b""), False, id="it was proved gone"),
+        pytest.param(lambda s: s.put(s.me.node_key, b""), False, id="the key is there again"),
+    ],
+)
+def test_put_back_only_where_nobody_moved_on(spoil: Callable[[Scene], None], succeeds: bool) -> None:  # noqa: FBT001 -- a column of the table
+    scene = Scene.make()
+    seen = scene.revision_of(KEYS.world)
+    scene.store.expire(scene.me.lease)
+    spoil(scene)
+    again = Identity(KEYS, ME, scene.store.grant(6.0).id)
+    assert scene.store.txn(transactions.put_back(again, a_node(1, lease=again.lease), seen)).succeeded is succeeds
+
+
+def test_everything_of_one_stay_goes_with_its_lease_in_one_revision() -> None:
+    scene = Scene.make()
+    scene.store.txn(TXNS["report"](scene))
+    before = scene.store.revision
+    scene.store.revoke(scene.me.lease)
+    gone = {event.kv.key: event.kv.mod_revision for event in scene.store.events_since(before + 1, KEYS.all)}
+    keys = {scene.me.node_key, KEYS.closer, KEYS.report(ME.slot, ME.incarnation)}
+    assert gone == dict.fromkeys(keys, before + 1)
+
+
+def test_open_round_writes_the_world_and_the_failures_in_one_revision() -> None:
+    scene = Scene.make()
+    scene.store.txn(TXNS["open_round"](scene))
+    view = scene.view()
+    assert view.world == FORMING
+    assert [(f.name, f.revision) for f in view.failures] == [("1/0001.0", view.world_revision)]
+
+
+@pytest.mark.parametrize("name", ["open_leaving", "leaving"])
+def test_a_leaver_that_is_the_closer_stands_down_in_the_same_revision(name: str) -> None:
+    scene = Scene.make()
+    scene.store.txn(TXNS[name](scene))
+    assert scene.view().nodes[ME].record.leaving
+    assert scene.store.get(KEYS.closer) is None
+
+
+@pytest.mark.parametrize("name", ["open_leaving", "leaving"])
+def test_a_leaver_that_is_not_the_closer_leaves_the_closer_alone(name: str) -> None:
+    scene = Scene.make()
+    node, seen = scene.node(leaving=True), scene.revision_of(KEYS.world)
+    make = {
+        "open_leaving": transactions.open_leaving(scene.me, seen, FORMING, scene.last(), node, is_closer=False),
+        "leaving": transactions.leaving(scene.me, scene.last(), node, is_closer=False),
+    }
+    assert scene.store.txn(make[name]).succeeded
+    assert scene.store.get(KEYS.closer) is not None
+
+
+def test_done_is_written_for_the_incarnation() -> None:
+    scene = Scene.make()
+    scene.store.txn(TXNS["done"](scene))
+    assert scene.view().done == {(1, ME)}
+
+
+def test_the_first_who_stands_is_the_closer() -> None:
+    scene = Scene.make()
+    assert not scene.store.txn(transactions.elect(scene.me, "")).succeeded
+    scene.delete(KEYS.closer)
+    assert scene.store.txn(transactions.elect(scene.me, "h:1")).succeeded
+    kv = scene.store.get(KEYS.closer)
+    assert kv is not None
+    assert (rendezvous_state.decode_closer(kv.value), kv.lease) == (Closer(ME, "h:1"), scene.me.lease)
+
+
+def test_nobody_without_a_living_key_may_stand() -> None:
+    scene = Scene.make()
+    scene.store.expire(scene.me.lease)
+    assert not scene.store.txn(transactions.elect(scene.me, "")).succeeded
+
+
+def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> None:
+    scene = Scene.make()
+    seen, spec = scene.revision_of(KEYS.world), scene.revision_of(KEYS.spec)
+    scene.store.txn(transactions.write_world(scene.me, seen=seen, spec_revision=spec, next_world=ACTIVE))
+    assert scene.view().membership == Membership(1, (ME,))
+    assert scene.view().membership_revision == scene.view().world_revision
+    before = scene.view().membership_revision
+    scene.store.txn(TXNS["write_world"](scene))
+    assert scene.view().membership_revision == before
+
+
+def test_closing_a_round_deletes_the_records_that_it_is_told_and_no_others() -> None:
+    scene = Scene.make()
+    for round_ in (1, 11, 2):
+        scene.put(KEYS.done(round_, 0), records.encode(records.Done("b" * 8)))
+    garbage = [KEYS.dones(1), KEYS.failures(1)]
+    seen, spec = scene.revision_of(KEYS.world), scene.revision_of(KEYS.spec)
+    txn = transactions.write_world(scene.me, seen=seen, spec_revision=spec, next_world=ACTIVE, garbage=garbage)
+    assert scene.store.txn(txn).succeeded
+    assert {round_ for round_, _ in scene.view().done} == {11, 2}
+
+
+def test_the_first_proof_stands() -> None:
+    scene = Scene.make()
+    other, seen = Member(0, "b" * 8), scene.revision_of(KEYS.world)
+    assert scene.store.txn(transactions.evict(scene.me, seen, other, Gone(GoneReason.WEDGED))).succeeded
+    again = scene.store.txn(transactions.evict(scene.me, seen, other, Gone(GoneReason.REFUSED)))
+    assert (again.succeeded, [kv.key for kv in again.reads[0]]) == (False, [KEYS.gone(0, "b" * 8)])
+    assert scene.view().gone[other] == Gone(GoneReason.WEDGED)
+
+
+def test_farewell_says_left_unless_something_else_was_proved() -> None:
+    scene = Scene.make()
+    assert scene.store.txn(transactions.farewell(scene.me)).succeeded
+    assert scene.view().gone == {ME: Gone(GoneReason.LEFT)}
+    assert not scene.store.txn(transactions.farewell(scene.me)).succeeded
+
+
+def test_who_has_lost_its_key_cannot_say_farewell_any_more() -> None:
+    assert refused(lambda s: transactions.farewell(s.me), lambda s: s.delete(s.me.node_key))
+
+
+def test_only_the_first_agent_says_what_is_wanted() -> None:
+    scene = Scene.make()
+    assert not scene.store.txn(transactions.create_spec(KEYS, Slots(min=9, max=9, desired=9))).succeeded
+    assert scene.view().spec == SPEC
+
+
+def test_a_report_is_under_the_lease_of_its_agent() -> None:
+    scene = Scene.make()
+    scene.store.txn(TXNS["report"](scene))
+    kv = scene.store.get(KEYS.report(ME.slot, ME.incarnation))
+    assert kv is not None
+    assert kv.lease == scene.me.lease
+    assert records.decode(Report, kv.value).workers == ()

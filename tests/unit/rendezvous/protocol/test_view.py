@@ -1,0 +1,138 @@
+"""What a closer reads out of raw keys: nothing corrupt hurts it, and who owns a slot."""
+
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_api.records import Expected, Gone, GoneReason
+from elasticjob_api.rendezvous_state import Member, Membership, State
+from elasticjob_etcd.interface import KeyValue
+from tests.faults.newer_version import newer_value
+from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
+
+
+def a_full_view() -> AView:
+    job = a_view().nodes(0, 1).active(3, 0, 1).expected(2).failure(3, 1).done(3, 0)
+    return job.gone(7, GoneReason.LEFT)
+
+
+def test_every_kind_of_record_is_read() -> None:
+    job = a_full_view()
+    view = job.build()
+    assert view.world is not None
+    assert (view.world.state, view.world.members) == (State.ACTIVE, (member(0), member(1)))
+    assert view.membership == Membership(3, (member(0), member(1)))
+    assert view.expected == Expected((2,))
+    assert {live.member: live.record for live in view.nodes.values()} == {member(0): a_node(0), member(1): a_node(1)}
+    assert view.gone == {member(7): Gone(GoneReason.LEFT)}
+    assert [failure.name for failure in view.failures] == ["3/0001.0"]
+    assert view.done == {(3, member(0))}
+    assert view.unreadable == []
+
+
+def test_what_a_newer_version_adds_to_any_record_changes_nothing() -> None:
+    job = a_full_view()
+    known, newer = job.build(), a_full_view()
+    for key, kv in job.items.items():
+        newer.items[key] = replace(kv, value=newer_value(key, kv.value))
+    assert [key for key, kv in job.items.items() if newer.items[key].value == kv.value] == [KEYS.link]
+    assert newer.build() == known
+
+
+def test_revisions_are_those_of_the_keys() -> None:
+    job = a_full_view()
+    view = job.build()
+    names = {"spec": KEYS.spec, "world": KEYS.world, "membership": KEYS.members, "expected": KEYS.expected}
+    told = {name: getattr(view, f"{name}_revision") for name in names}
+    assert told == {name: job.items[key].mod_revision for name, key in names.items()}
+    assert len(set(told.values())) == 4
+
+
+def test_nothing_is_revision_0() -> None:
+    view = parse_view(KEYS, [])
+    assert (view.spec_revision, view.world_revision, view.membership_revision, view.expected_revision) == (0, 0, 0, 0)
+
+
+CORRUPT = [b"", b"nonsense", b"\xff\xfe\x00", b"{}", b'{"v":2}', b'{"v":1,"slots":7,"reason":7}', b"w9 state=active\n"]
+PLACES = {
+    "spec": KEYS.spec,
+    "expected": KEYS.expected,
+    "world": KEYS.world,
+    "members": KEYS.members,
+    "node": KEYS.node(9, "0" * 8),
+    "gone": KEYS.gone(9, "0" * 8),
+    "failure": KEYS.failure(3, 9, 0),
+    "done": KEYS.done(3, 9),
+}
+
+
+@pytest.mark.parametrize("data", CORRUPT)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data: bytes) -> None:
+    key, job = PLACES[place], a_full_view()
+    whole = job.build()
+    view = job.raw(key, data).build()
+    assert len(view.unreadable) == 1
+    assert view.unreadable[0].startswith(f"{key!r}: ")
+    assert (view.nodes, view.failures, view.done) == (whole.nodes, whole.failures, whole.done)
+
+
+def test_an_unreadable_world_still_has_its_revision() -> None:
+    job = a_view().raw(KEYS.world, b"nonsense")
+    assert job.build().world_revision == job.revision
+
+
+@pytest.mark.parametrize(
+    "key", ["c/unknown", "c/nodes/0001", "c/nodes/1.0000000a", "c/nodes/0001.0000000A", "c/failures/x/0001.0"]
+)
+def test_keys_of_no_known_kind_are_ignored(key: str) -> None:
+    view = a_view().raw(KEYS.all + key, b"anything").build()
+    assert (view.nodes, view.failures, view.unreadable) == ({}, [], [])
+
+
+def test_a_list_is_read_as_well_as_a_mirror() -> None:
+    job = a_full_view()
+    assert parse_view(KEYS, list(job.items.values())) == job.build()
+
+
+def test_failures_of_a_round_are_in_etcds_order_and_in_that_of_ranks_within_one_transaction() -> None:
+    job = a_view().failure(3, 1).failure(2, 0).failure(3, 0)
+    first = job.items[KEYS.failure(3, 1, 0)]
+    same = KeyValue(KEYS.failure(3, 1, 1), first.value, first.create_revision, first.mod_revision, version=1)
+    job.items[same.key] = same
+    assert [failure.name for failure in job.build().failures_of(3)] == ["3/0001.0", "3/0001.1", "3/0000.0"]
+
+
+OLD, NEW = "0000000a", "0000000b"
+
+
+@pytest.mark.parametrize(
+    ("job", "owners"),
+    [
+        pytest.param(
+            a_view().node(0, incarnation=OLD).node(0, incarnation=NEW), {Member(0, OLD)}, id="no operator: the oldest"
+        ),
+        pytest.param(
+            a_view().owned_by(s0="pod-0").node(0, incarnation=OLD).node(0, incarnation=NEW),
+            {Member(0, NEW)},
+            id="an operator: the newest of the pod",
+        ),
+        pytest.param(
+            a_view().owned_by(s0="pod-0").node(0, incarnation=OLD).node(0, incarnation=NEW, pod="pod-9"),
+            {Member(0, OLD)},
+            id="an operator: never another pod's",
+        ),
+        pytest.param(a_view().owned_by(s1="pod-0").node(0), set(), id="an operator: a slot that is nobody's"),
+        pytest.param(a_view().no_spec().node(0), {member(0)}, id="without a spec as without an operator"),
+    ],
+)
+def test_the_live_key_that_counts_for_a_slot(job: AView, owners: set[Member]) -> None:
+    assert set(job.build().owned()) == owners
+
+
+def test_topology_is_the_operators_word_where_there_is_one() -> None:
+    job = a_view().node(0, topology="own")
+    (live,) = job.build().nodes.values()
+    assert View().topology(live) == "own"
+    assert job.owned_by(s0="pod-0").build().topology(live) == ""

@@ -1,0 +1,43 @@
+"""Workers that hang in the kernel: only those that hang without a break for too long count."""
+
+import os
+
+from elasticjob_agent.server._uninterruptible import KernelWatch, hangs_in_kernel
+
+
+class Now:
+    """A clock, and who hangs."""
+
+    def __init__(self) -> None:
+        self.s = 0.0
+        self.hanging: set[int] = set()
+
+    def watch(self, limit_s: float) -> KernelWatch:
+        return KernelWatch(limit_s, clock=lambda: self.s, hangs=self.hanging.__contains__)
+
+
+def test_b_004_44_process_that_hangs_beyond_the_limit_is_stuck() -> None:
+    now = Now()
+    watch = now.watch(10)
+    now.hanging = {7}
+    watch = now.watch(10)
+    assert watch.stuck([7, 8]) == []
+    now.s = 9.9
+    assert watch.stuck([7, 8]) == []
+    now.s = 10
+    assert watch.stuck([7, 8]) == [7]
+
+
+def test_b_004_44_break_in_between_begins_the_count_anew() -> None:
+    now = Now()
+    now.hanging = {7}
+    watch = now.watch(10)
+    for now.s, hangs, stuck in ((0, True, []), (8, False, []), (9, True, []), (18, True, []), (19, True, [7])):
+        now.hanging.clear()
+        now.hanging |= {7} if hangs else set()
+        assert watch.stuck([7]) == stuck
+
+
+def test_process_that_runs_and_one_that_is_gone_do_not_hang() -> None:
+    assert not hangs_in_kernel(os.getpid())
+    assert not hangs_in_kernel(2**22 + 1)
