@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.operator_api import JOBS, Api, side_by_side
 from benchmarks.operator_churn import ACTS_A_SECOND, churn
 from benchmarks.operator_rig import Cast, OperatorProcess, Spent, stage, wait_until
-from elasticjob_operator.acceptance import accept
+from elasticjob_operator.controller.job_parser import accept
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.settings import Settings
 from tests.faults.apiserver import ApiServer

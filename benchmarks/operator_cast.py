@@ -40,9 +40,9 @@ from elasticjob_api.rendezvous_state import (
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Delete, Endpoint, Op, Put, Txn, unchanged
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_operator import jobkey
-from elasticjob_operator.cluster.tap import Tap
-from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.informers.filtered_etcd import Tap
+from elasticjob_operator.model import job_key
+from elasticjob_operator.model.job_key import JobKey
 
 LEASE_S = 4 * 3600.0
 STEPS = 100_000
@@ -103,7 +103,7 @@ class Kubelet:
             return
         self.known.add(uid)
         self.created_at_s = now_s
-        job = jobkey.of_pod(event["object"])
+        job = job_key.of_pod(event["object"])
         self.by_job[str(job)] = (now_s, self.by_job[str(job)][1] + 1)
         tasks.create_task(self._start(place, uid, event["object"]["spec"]["containers"][0]["name"], job))
 

@@ -25,10 +25,10 @@ from elasticjob_api.records import Node, SlotOwner, Slots, WorkerReport, WorkerS
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
 from elasticjob_api.status import JobStatus
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.cluster.job_records import JobRecords
-from elasticjob_operator.ids import Ids
-from elasticjob_operator.plan import plan as operator_plan
-from elasticjob_operator.policy.spec_record import spec_record
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan as operator_plan
+from elasticjob_operator.informers.rendezvous_store import JobRecords
+from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from tests.unit.operator import builders
 
 _KEYS = Keys("/elasticjob/bench/default/job/uid")

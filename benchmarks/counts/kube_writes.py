@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.counts.record import Count
-from elasticjob_operator.cluster.objects import name_of
+from elasticjob_operator.model.objects import name_of
 from tests.integration.operator.stage import Stage, running, staged
 
 PODS = 10

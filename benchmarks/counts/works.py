@@ -16,15 +16,15 @@ from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Member, Membership, World
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.cluster.protocol import Resource
-from elasticjob_operator.ids import Ids
-from elasticjob_operator.ledger import Ledger
-from elasticjob_operator.plan import plan
-from elasticjob_operator.policy.spec_record import spec_record
-from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.revision import wanted_revision
+from elasticjob_operator.policy.lifecycle.spec_record import spec_record
+from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
-from elasticjob_operator.revision import wanted_revision
 from tests.unit.operator import builders
 
 Work = Callable[[], Any]

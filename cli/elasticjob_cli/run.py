@@ -33,9 +33,9 @@ from elasticjob_cli.local.strikes import Striker
 from elasticjob_cli.local.table import rank_table, summary
 from elasticjob_cli.local.view import RunView
 from elasticjob_cli.views.text import counted
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.ui import Board, Page
 
 _TONES: Mapping[int, Tone] = {

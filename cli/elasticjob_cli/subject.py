@@ -20,7 +20,7 @@ from elasticjob_cli.views.text import moment
 if TYPE_CHECKING:
     from elasticjob import Cluster
 
-_LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) (\w+) \S*saying: [^:]+: (\w+): (.*)")
+_LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) (\w+) \S*(?:saying|status_writer): [^:]+: (\w+): (.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,28 +19,28 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_etcd.member_bootstrap import is_empty
-from elasticjob_operator import leader_election
-from elasticjob_operator.cluster.etcd_leases import EtcdLeases
-from elasticjob_operator.cluster.etcd_membership import EtcdMembership
-from elasticjob_operator.cluster.etcd_space import EtcdSpace
-from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes
-from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.installation import Installation, read_installation
-from elasticjob_operator.cluster.kept_jobs import JOBS_MEMORY
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.object_watch import ObjectWatch
-from elasticjob_operator.cluster.patience import until_it_works
-from elasticjob_operator.cluster.protocol import Cluster, Resource
-from elasticjob_operator.credentials.start import add_options, security
+from elasticjob_operator.cluster.retained_jobs import JOBS_MEMORY
+from elasticjob_operator.cluster.retry import until_it_works
+from elasticjob_operator.controller import leader_election
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.controller.ids import new_installation_id
 from elasticjob_operator.errors import OperatorError, WatchDied
 from elasticjob_operator.handlers import Running, register
-from elasticjob_operator.ids import new_installation_id
-from elasticjob_operator.logs import log_to_stderr
-from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.reflector import ObjectWatch
+from elasticjob_operator.log_format import log_to_stderr
+from elasticjob_operator.maintenance.leases import EtcdLeases
+from elasticjob_operator.maintenance.membership import EtcdMembership
+from elasticjob_operator.maintenance.space import EtcdSpace
+from elasticjob_operator.maintenance.volumes import EtcdVolumes
+from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
+from elasticjob_operator.model.cluster_interface import Cluster, Resource
+from elasticjob_operator.probes import Vitals, Web
 from elasticjob_operator.settings import Settings
+from elasticjob_operator.tls.setup import add_options, security
 from elasticjob_operator.ui import Board, Page
-from elasticjob_operator.web import Vitals, Web
 
 _PORTS = 65536
 _COLLECT_EACH = 20_000

@@ -24,9 +24,9 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_etcd.members import Member
-from elasticjob_operator.cluster.etcd_membership import EtcdMembership
-from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes
-from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.maintenance.membership import EtcdMembership
+from elasticjob_operator.maintenance.volumes import EtcdVolumes
+from elasticjob_operator.tls.ca import Authority
 from tests.faults.etcds import free_ports
 from tests.faults.secured import program, write
 from tests.faults.waiting import aeventually

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import aiohttp
 
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 
 _PAUSE_S = 0.1
 _TIMEOUT = aiohttp.ClientTimeout(total=10)

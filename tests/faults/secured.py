@@ -26,7 +26,7 @@ from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_operator.credentials.authority import Authority, Issued
+from elasticjob_operator.tls.ca import Authority, Issued
 
 ADDRESS = "127.0.0.1"
 _PROGRAM = Path(__file__).resolve().parents[2] / "hack" / "rendezvous-etcd"

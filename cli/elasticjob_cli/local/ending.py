@@ -11,8 +11,8 @@ from elasticjob_api import constants
 from elasticjob_cli.local.interrupts import Interrupted, Interrupts, kill_everything
 from elasticjob_cli.local.rig import Rig
 from elasticjob_cli.local.view import RunView
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Resource
 
 STOP_S = 5.0
 """From the first signal until nothing runs."""

@@ -18,9 +18,9 @@ from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.table import describe_code
 from elasticjob_cli.local.view import RunView
 from elasticjob_etcd.interface import Etcd
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.protocol import Change, Object, Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Change, Object, Resource
 
 Say = Callable[[str, Tone], None]
 

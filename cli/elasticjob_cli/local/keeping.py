@@ -10,7 +10,7 @@ import yaml
 
 from elasticjob_cli.local.runfolder import RunFolder
 from elasticjob_cli.local.view import RunView
-from elasticjob_operator.cluster.protocol import Object
+from elasticjob_operator.model.cluster_interface import Object
 
 _PAUSE_S = 1.0
 

@@ -19,8 +19,8 @@ from elasticjob_cli.local.environment import PodFacts
 from elasticjob_cli.local.podlife import PodLife
 from elasticjob_cli.local.podstatus import PodState, pod_status
 from elasticjob_cli.local.support import pod_faults
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 
 Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 

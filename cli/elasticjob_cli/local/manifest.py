@@ -23,7 +23,7 @@ from elasticjob_cli.local.support import pod_faults
 from elasticjob_cli.local.template import shape_faults
 from elasticjob_cli.yaml_size import check_size
 from elasticjob_operator.errors import RenderError
-from elasticjob_operator.render.checks import check
+from elasticjob_operator.render.validation import check
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")

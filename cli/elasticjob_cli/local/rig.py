@@ -21,11 +21,11 @@ from elasticjob_cli.local.runfolder import RunFolder
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import ServerError
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.onlooker import Onlooker
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.controller.observer import Onlooker
+from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.timestamps import to_rfc3339
 
 _ETCD_STOP_S = 0.5
 _AGENT_LOG_LEVEL = "warning"

@@ -14,9 +14,9 @@ import psutil
 
 from elasticjob_cli.local.inject import AtShare, Fault, Kind, When
 from elasticjob_cli.local.view import RunView
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
 class Striker:

@@ -11,8 +11,8 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.records import Report, WorkerReport, WorkerState
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Object
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object
 
 _WHOLE = 100
 

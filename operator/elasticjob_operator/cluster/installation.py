@@ -9,9 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Object, Resource, Vault
 from elasticjob_operator.errors import AlreadyExists, ClusterError, Conflict, Forbidden
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource, Vault
 
 _ID, _CLUSTER_ID = "installation", "clusterId"
 

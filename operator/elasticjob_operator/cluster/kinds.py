@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from elasticjob_api import constants
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.model.cluster_interface import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,21 +21,22 @@ from kubernetes.aio import client, config
 from kubernetes.aio.config import incluster_config
 
 from elasticjob_api import constants
-from elasticjob_operator.cluster import objects, owned
-from elasticjob_operator.cluster.answers import drop_unread, lines_of, read_answer
-from elasticjob_operator.cluster.feed import SETTLE_S, Feed
-from elasticjob_operator.cluster.freshness import PATIENCE_S, Freshness
-from elasticjob_operator.cluster.kept_jobs import JOBS_MEMORY, KeptJobs
+from elasticjob_operator.cluster import owned
+from elasticjob_operator.cluster.api_errors import FIRST_ERROR, NotFound, NotServed, refusal
+from elasticjob_operator.cluster.flow_control import Room
 from elasticjob_operator.cluster.kinds import KINDS, path_of, selected
-from elasticjob_operator.cluster.listing import PAGE
-from elasticjob_operator.cluster.lists import Lists, Outcome
-from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
-from elasticjob_operator.cluster.refusals import FIRST_ERROR, NotFound, NotServed, refusal
-from elasticjob_operator.cluster.room import Room
-from elasticjob_operator.cluster.slim import slim
+from elasticjob_operator.cluster.namespace_lister import Lists, Outcome
+from elasticjob_operator.cluster.pager import PAGE
+from elasticjob_operator.cluster.responses import drop_unread, lines_of, read_answer
+from elasticjob_operator.cluster.retained_jobs import JOBS_MEMORY, KeptJobs
 from elasticjob_operator.cluster.sockets import connector
 from elasticjob_operator.cluster.status_patch import StatusPatcher
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, TimedOut, WatchDied
+from elasticjob_operator.informers.event_bus import SETTLE_S, Feed
+from elasticjob_operator.informers.transform import slim
+from elasticjob_operator.informers.watch_staleness import PATIENCE_S, Freshness
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 
 FIELD_MANAGER = "elasticjob-operator"
 LIST_AGAIN_S = 300.0

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Object, Resource, Vault
 from elasticjob_operator.errors import Conflict
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource, Vault
 from elasticjob_operator.policy.leader_election import Lease
 
 API_VERSION = "coordination.k8s.io/v1"

@@ -7,9 +7,9 @@ both do not contradict each other.
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.errors import Conflict
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
 def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:

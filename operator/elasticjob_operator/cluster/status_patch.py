@@ -5,12 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from elasticjob_operator.cluster import objects
+from elasticjob_operator.cluster.api_errors import NotFound
 from elasticjob_operator.cluster.kinds import KINDS, path_of
-from elasticjob_operator.cluster.protocol import Object, Resource
-from elasticjob_operator.cluster.refusals import NotFound
-from elasticjob_operator.cluster.undeclared import Undeclared, is_undeclared
+from elasticjob_operator.cluster.unknown_fields import Undeclared, is_undeclared
 from elasticjob_operator.errors import ClusterUnavailable, Conflict
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource
 
 CLAIM_MANAGER = "elasticjob-operator-claim"
 

@@ -4,11 +4,11 @@ import hashlib
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Object
-from elasticjob_operator.event import Event
-from elasticjob_operator.one_line import one_line
-from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object
+from elasticjob_operator.model.event import Event
+from elasticjob_operator.model.one_line import one_line
+from elasticjob_operator.model.timestamps import to_rfc3339
 
 COMPONENT = "elasticjob-operator"
 MESSAGE_LIMIT = 1024

@@ -12,14 +12,14 @@ from elasticjob_api import constants
 from elasticjob_api.bootstrap import Brief
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
-from elasticjob_operator.render import layout
-from elasticjob_operator.render.checks import check
-from elasticjob_operator.render.credentials import credential_mounts, credential_volumes
-from elasticjob_operator.render.environment import environment
-from elasticjob_operator.render.injector import injectors
-from elasticjob_operator.render.placement import affinity
+from elasticjob_operator.model import pod_constants
+from elasticjob_operator.model.revision import Revision, wanted_revision
+from elasticjob_operator.render.affinity import affinity
+from elasticjob_operator.render.env import environment
+from elasticjob_operator.render.init_container import injectors
+from elasticjob_operator.render.secret import credential_mounts, credential_volumes
+from elasticjob_operator.render.validation import check
 from elasticjob_operator.render.volumes import mounts, volumes
-from elasticjob_operator.revision import Revision, wanted_revision
 from elasticjob_operator.settings import Settings
 
 
@@ -115,13 +115,13 @@ def _annotations(revision: Revision, settings: Settings) -> dict[str, str]:
 
 def _grace_s(job: ElasticJob) -> int:
     own = job.spec.template["spec"].get("terminationGracePeriodSeconds") or 0
-    return max(int(own), math.ceil(job.spec.graceful_shutdown.seconds) + layout.GRACE_MARGIN_S)
+    return max(int(own), math.ceil(job.spec.graceful_shutdown.seconds) + pod_constants.GRACE_MARGIN_S)
 
 
 def _trainer(
     job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings, brief: Brief | None
 ) -> dict[str, Any]:
-    agent = layout.INJECTED_AGENT if job.spec.agent.mode is AgentMode.INJECT else layout.PROVIDED_AGENT
+    agent = pod_constants.INJECTED_AGENT if job.spec.agent.mode is AgentMode.INJECT else pod_constants.PROVIDED_AGENT
     command = [agent, "--pod", "--", *container["command"], *(container.get("args") or [])]
     rest = {field: value for field, value in container.items() if field != "args"}
     return {

@@ -8,8 +8,8 @@ from typing import Any
 
 from elasticjob_api.bootstrap import Brief
 from elasticjob_api.job import ElasticJob
+from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.render.pod import render_pod
-from elasticjob_operator.revision import Revision
 from elasticjob_operator.settings import Settings
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.spec import AgentMode
-from elasticjob_operator.render import layout
+from elasticjob_operator.model import pod_constants
 
 Part = dict[str, Any]
 
@@ -13,26 +13,26 @@ Part = dict[str, Any]
 def volumes(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
     """Our volumes, for the pod."""
     agent = job.spec.agent
-    found = [{"name": layout.LOG_VOLUME, "emptyDir": {"sizeLimit": agent.log_size_limit}}]
+    found = [{"name": pod_constants.LOG_VOLUME, "emptyDir": {"sizeLimit": agent.log_size_limit}}]
     if needs_shm(container):
         limit = {"sizeLimit": agent.shm_size_limit} if agent.shm_size_limit else {}
-        found.append({"name": layout.SHM_VOLUME, "emptyDir": {"medium": "Memory", **limit}})
+        found.append({"name": pod_constants.SHM_VOLUME, "emptyDir": {"medium": "Memory", **limit}})
     if agent.mode is AgentMode.INJECT:
-        found.append({"name": layout.AGENT_VOLUME, "emptyDir": {}})
+        found.append({"name": pod_constants.AGENT_VOLUME, "emptyDir": {}})
     return found
 
 
 def mounts(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
     """Where the trainer container sees them."""
-    found: list[Part] = [{"name": layout.LOG_VOLUME, "mountPath": layout.LOG_DIR}]
+    found: list[Part] = [{"name": pod_constants.LOG_VOLUME, "mountPath": pod_constants.LOG_DIR}]
     if needs_shm(container):
-        found.append({"name": layout.SHM_VOLUME, "mountPath": layout.SHM_PATH})
+        found.append({"name": pod_constants.SHM_VOLUME, "mountPath": pod_constants.SHM_PATH})
     if job.spec.agent.mode is AgentMode.INJECT:
-        found.append({"name": layout.AGENT_VOLUME, "mountPath": layout.AGENT_HOME, "readOnly": True})
+        found.append({"name": pod_constants.AGENT_VOLUME, "mountPath": pod_constants.AGENT_HOME, "readOnly": True})
     return found
 
 
 def needs_shm(container: Mapping[str, Any]) -> bool:
     """The template mounts nothing at /dev/shm; a container's own 64 MiB are too little for data loaders."""
     own = container.get("volumeMounts") or []
-    return all(str(mount.get("mountPath", "")).rstrip("/") != layout.SHM_PATH for mount in own)
+    return all(str(mount.get("mountPath", "")).rstrip("/") != pod_constants.SHM_PATH for mount in own)

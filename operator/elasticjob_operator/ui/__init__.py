@@ -10,7 +10,7 @@
 It only reads. Everything that it shows of a job is the job's own word: hostile text until a browser shows it as text.
 """
 
-from elasticjob_operator.ui.board import Board
-from elasticjob_operator.ui.page import Page
+from elasticjob_operator.ui.server import Page
+from elasticjob_operator.ui.state import Board
 
 __all__ = ["Board", "Page"]

@@ -16,9 +16,9 @@ import pytest
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.protocol import Object, Resource
-from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.timestamps import to_rfc3339
 from tests.faults.waiting import aeventually
 from tests.integration.cli.on_a_cluster import Command
 from tests.integration.cli.runs import Cli

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.model.cluster_interface import Resource
 from tests.integration.cli.conftest import Pods
 
 _WAIT = "echo up; sleep 1000"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elasticjob_operator.cluster.protocol import Change, Resource
+from elasticjob_operator.model.cluster_interface import Change, Resource
 from tests.faults.waiting import aeventually
 from tests.integration.cli.conftest import Pods
 from tests.integration.supervisor.census import Census

@@ -14,7 +14,7 @@ _IMPORTS = """
 import sys
 from elasticjob_cli.main import main
 code = main(["run", "job.yaml", "--run-dir", "out"])
-assert "elasticjob_operator.reconcile" in sys.modules
+assert "elasticjob_operator.controller.reconciler" in sys.modules
 print([name for name in ("kopf", "kubernetes", "kubernetes_asyncio") if name in sys.modules], file=sys.stderr)
 sys.exit(code)
 """

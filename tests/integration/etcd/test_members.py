@@ -9,7 +9,7 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.member_policy import Action
-from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.tls.ca import Authority
 from tests.faults.etcd_members import EtcdMembers, etcd_members
 from tests.faults.waiting import aeventually
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
-from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.model.timestamps import to_rfc3339
 from tests.faults.kubepods import KubePods
 
 

@@ -13,7 +13,7 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_operator.credentials.authority import Authority
+from elasticjob_operator.tls.ca import Authority
 from tests.faults.apiserver import ApiServer
 from tests.faults.documented import manifests
 from tests.faults.secured import ADDRESS, SecuredEtcd, program

@@ -11,12 +11,12 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_operator.cluster.etcd_volumes import EtcdVolumes, claim_of
-from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.errors import Forbidden
-from elasticjob_operator.policy.etcd_volumes import PROOF_HOLDS_S
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.maintenance.volumes import EtcdVolumes, claim_of
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.policy.etcd.volumes import PROOF_HOLDS_S
 from tests.faults.apiserver import ApiServer
 from tests.faults.etcd_members import etcd_members
 from tests.faults.waiting import aeventually

@@ -13,14 +13,14 @@ import pytest
 
 from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob, parse_stored_job
-from elasticjob_operator.cluster.feed import Feed
-from elasticjob_operator.cluster.freshness import PATIENCE_S
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.object_watch import ObjectWatch
-from elasticjob_operator.cluster.objects import version_of
-from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
-from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.reflector import ObjectWatch
+from elasticjob_operator.informers.watch_staleness import PATIENCE_S
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.model.objects import version_of
+from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.service import render_service
 from tests.faults.apiserver import ApiServer
 from tests.faults.clock import Clock

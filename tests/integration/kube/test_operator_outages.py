@@ -14,10 +14,10 @@ import yaml
 
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.messages import rpc
-from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.model.cluster_interface import Resource
 from tests.faults.apiserver import ApiServer, Programs
 from tests.integration.kube.conftest import CRD, await_crd
 from tests.integration.kube.jobs import waiting_job

@@ -14,15 +14,15 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.feed import Feed
-from elasticjob_operator.cluster.freshness import PATIENCE_S
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.handlers import Running
-from elasticjob_operator.metrics import CONTENT_TYPE, PrometheusMeter
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.watch_staleness import PATIENCE_S
+from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.probes import Vitals, Web
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.web import Vitals, Web
 from tests.faults.clock import Clock
 from tests.faults.waiting import aeventually, eventually
 from tests.integration.kube.jobs import waiting_job

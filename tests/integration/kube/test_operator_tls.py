@@ -12,8 +12,8 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_operator.credentials.authority import Authority, describe
-from elasticjob_operator.policy.footprint import LEAST, MIB
+from elasticjob_operator.policy.etcd.quota import LEAST, MIB
+from elasticjob_operator.tls.ca import Authority, describe
 from tests.faults.secured import SecuredEtcd, administrator, program
 from tests.faults.waiting import aeventually
 from tests.integration.kube.certified import Pods, Release

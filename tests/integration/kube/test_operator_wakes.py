@@ -6,7 +6,7 @@ is one that the job's clock has called for.
 
 import pytest
 
-from elasticjob_operator.ledger import SHOWN_WITHIN_S
+from elasticjob_operator.model.job_state import SHOWN_WITHIN_S
 from tests.integration.kube.jobs import waiting_job
 from tests.integration.kube.rig import Rig
 

@@ -6,7 +6,7 @@ run or ended does it as a kubelet would. No processes are started.
 
 import pytest
 
-from elasticjob_operator.cluster.memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import MemoryCluster
 
 NOW_S = 1_735_689_600.0
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from elasticjob_operator.cluster.feed import Feed
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.protocol import Resource
 from elasticjob_operator.errors import ClusterUnavailable
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.model.cluster_interface import Resource
 from tests.faults.cable import THERE, Cable, cable
 from tests.faults.waiting import eventually
 

@@ -37,10 +37,10 @@ from elasticjob_api.rendezvous_state import (
 )
 from elasticjob_etcd.interface import Delete, Op, Put, Txn
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
-from elasticjob_operator.cluster.protocol import Object, Resource
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.settings import Settings
 from tests.faults.waiting import aeventually
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import is_terminating, uid_of
-from elasticjob_operator.cluster.protocol import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.errors import AlreadyExists, ClusterError, Conflict
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.model.objects import is_terminating, uid_of
 
 NAMESPACE = "default"
 

@@ -11,11 +11,11 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
-from elasticjob_operator.cluster.etcd_space import EtcdSpace
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
-from elasticjob_operator.cluster.protocol import Resource
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.maintenance.space import EtcdSpace
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
 from tests.faults.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
 from tests.faults.secured import program
 from tests.faults.waiting import aeventually

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import name_of
-from elasticjob_operator.cluster.protocol import Object, Resource
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import name_of
 from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest
 
 HERE, THERE = "here", "there"

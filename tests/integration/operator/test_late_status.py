@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import uid_of
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.objects import uid_of
 from tests.integration.operator.stage import NAMESPACE, manifest, running, staged
 
 

@@ -8,8 +8,8 @@ from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Progress, Slots, WorkerState, decode, encode
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
-from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
 from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.objects import merge_patch, name_of, uid_of
-from elasticjob_operator.cluster.protocol import Object, Resource
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import merge_patch, name_of, uid_of
 from elasticjob_operator.settings import Settings
 from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest, running, staged
 

@@ -11,13 +11,13 @@ import pytest
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.interface import Range, Txn, TxnResult
 from elasticjob_etcd.memory.client import MemoryEtcd
+from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.cluster.lease_lock import LeaseLock
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import name_of
-from elasticjob_operator.cluster.protocol import Object, ObjectEvent, Resource
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.controller.leader_election import LeaderElector
 from elasticjob_operator.errors import ClusterUnavailable
-from elasticjob_operator.leader_election import LeaderElector
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
+from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.leader_election import Terms
 from tests.faults.waiting import aeventually
 from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from elasticjob_api import constants
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import is_terminating, name_of, uid_of
-from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
 from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest, running, staged
 
 NEW = "example/trainer:2"

@@ -11,8 +11,8 @@ import pytest
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import MemoryEtcd
-from elasticjob_operator.cluster.objects import name_of, uid_of
-from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import name_of, uid_of
 from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
 
 KEEP_ALIVE_S = 2

@@ -11,15 +11,15 @@ import pytest
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.memory.auth import MemoryAccounts
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import uid_of
-from elasticjob_operator.cluster.protocol import Resource
-from elasticjob_operator.credentials.authority import Authority
-from elasticjob_operator.credentials.held import Held
-from elasticjob_operator.credentials.jobs import JobCredentials, Terms
-from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.ledger import Certified
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.job_state import Certified
+from elasticjob_operator.model.objects import uid_of
+from elasticjob_operator.tls.active_ca import Held
+from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
 from tests.faults.waiting import aeventually
 from tests.integration.operator.conftest import NOW_S
 from tests.integration.operator.stage import NAMESPACE, SETTINGS, manifest

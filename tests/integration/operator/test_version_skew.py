@@ -15,8 +15,8 @@ from elasticjob_api.records import WorkerState
 from elasticjob_api.rendezvous_state import Cause, State, encode_world
 from elasticjob_etcd.interface import Op, Put, Txn
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.objects import name_of
-from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.objects import name_of
 from tests.faults.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op
 from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
 

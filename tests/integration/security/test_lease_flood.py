@@ -13,7 +13,7 @@ from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.messages import rpc
-from elasticjob_operator.cluster.etcd_leases import EtcdLeases
+from elasticjob_operator.maintenance.leases import EtcdLeases
 from tests.faults.secured import bare_channel
 from tests.faults.waiting import aeventually
 from tests.integration.security.conftest import Job

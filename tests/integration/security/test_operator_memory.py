@@ -10,9 +10,9 @@ import pytest
 from elasticjob_api.records import encode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Delete, Put, Txn
-from elasticjob_operator.cluster.rendezvous import Rendezvous
-from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.policy.footprint import LEAST_MEMORY, MIB, allowed
+from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.policy.etcd.quota import LEAST_MEMORY, MIB, allowed
 from tests.faults.waiting import aeventually
 from tests.unit.operator import builders
 

@@ -15,10 +15,10 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.permissions import of_folder
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.credentials.held import Held
-from elasticjob_operator.credentials.jobs import JobCredentials, Terms
-from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.tls.active_ca import Held
+from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
 from tests.faults.secured import SecuredEtcd, administrator, bare_channel
 from tests.faults.waiting import aeventually
 from tests.integration.security.conftest import Job, job

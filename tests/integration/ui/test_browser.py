@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.status import JobStatus
+from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.ui import Board, Page
-from elasticjob_operator.view import View
 from tests.unit.operator.ui.scenes import HOSTILE, hostile, key, large, obj, small
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]

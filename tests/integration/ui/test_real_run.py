@@ -19,14 +19,14 @@ from elasticjob_cli.local.localize import localized
 from elasticjob_cli.local.rig import EtcdOptions, Rig, build_rig
 from elasticjob_cli.local.runfolder import make_run_folder
 from elasticjob_cli.local.strikes import strike_process
-from elasticjob_operator.cluster import objects
-from elasticjob_operator.cluster.protocol import Resource
-from elasticjob_operator.metrics import PrometheusMeter
-from elasticjob_operator.operator import Operator
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.metrics.prometheus import PrometheusMeter
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.ui import Board, Page
-from elasticjob_operator.ui.board import Shown
-from elasticjob_operator.ui.history import Round
+from elasticjob_operator.ui.round_history import Round
+from elasticjob_operator.ui.state import Shown
 from tests.faults.waiting import aeventually
 
 pytestmark = pytest.mark.etcd

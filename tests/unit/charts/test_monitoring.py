@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_operator.health import AgentHealth, Spent
-from elasticjob_operator.metrics import PrometheusMeter
+from elasticjob_operator.metrics.job_health import AgentHealth, Spent
+from elasticjob_operator.metrics.prometheus import PrometheusMeter
 from tests.unit.charts.conftest import CHART, ROOT, Render, kinds, only
 
 pytestmark = pytest.mark.timeout(1000)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.render import layout
+from elasticjob_operator.model import pod_constants
 from tests.unit.charts.conftest import ROOT, Object, Render
 
 pytestmark = pytest.mark.timeout(1000)
@@ -129,7 +129,7 @@ def test_each_secret_and_config_map_has_a_row(render: Render) -> None:
     of_users = {(spans("Secret"), spans(value)) for value in ("etcd.tls.caSecret", "etcd.tls.serverSecret")}
     pulling = {(spans("Secret"), spans("imagePullSecrets", "agent.imagePullSecrets"))}
     assert told - made == of_jobs | of_users | pulling
-    assert layout.CREDENTIALS_DIR in PAGE.read_text(encoding="utf-8")
+    assert pod_constants.CREDENTIALS_DIR in PAGE.read_text(encoding="utf-8")
 
 
 def test_each_rule_has_a_row(render: Render) -> None:

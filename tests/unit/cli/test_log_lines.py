@@ -92,9 +92,11 @@ def test_a_log_that_a_run_does_not_have_is_named_with_those_that_it_has(run: Pat
 
 def test_the_events_of_a_run_are_read_from_its_log() -> None:
     text = (
-        "2026-01-01 00:00:01,250 INFO elasticjob_operator.saying: default/digits: Created: it starts\n"
-        "2026-01-01 00:00:02,000 WARNING elasticjob_operator.saying: default/digits: WorkerFailed: rank 1: no\n"
-        "2026-01-01 00:00:03,000 INFO elasticjob_operator.operator: something else\n"
+        "2026-01-01 00:00:01,250 INFO elasticjob_operator.controller.status_writer: "
+        "default/digits: Created: it starts\n"
+        "2026-01-01 00:00:02,000 WARNING elasticjob_operator.controller.status_writer: "
+        "default/digits: WorkerFailed: rank 1: no\n"
+        "2026-01-01 00:00:03,000 INFO elasticjob_operator.controller.controller: something else\n"
     )
     first, second = moments_of_log(text)
     assert (first.reason, first.message, first.warning) == ("Created", "it starts", False)

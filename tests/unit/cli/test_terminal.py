@@ -31,7 +31,9 @@ def hostile_run(folder: Path) -> Path:
     job["status"] = {**spoilt(copy.deepcopy(job["status"])), "phase": "Running"}
     job["status"]["progress"] = {"step": 1, "total": 2, "metrics": {f"loss{HOSTILE}": f"1{HOSTILE}"}}
     (folder / "job.yaml").write_text(as_yaml(job))
-    line = f"2026-01-01 00:00:00,000 INFO elasticjob_operator.saying: team/digits: Begun: text{HOSTILE}"
+    line = (
+        f"2026-01-01 00:00:00,000 INFO elasticjob_operator.controller.status_writer: team/digits: Begun: text{HOSTILE}"
+    )
     (folder / "elasticjob.log").write_text(f"{line}\n")
     return folder
 

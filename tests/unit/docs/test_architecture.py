@@ -15,9 +15,9 @@ from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.constants import Phase
 from elasticjob_api.keys import Keys, Kind
 from elasticjob_etcd.interface import Txn
-from elasticjob_operator import operator
-from elasticjob_operator import txns as operator_txns
-from elasticjob_operator.actions import Action
+from elasticjob_operator.controller import controller
+from elasticjob_operator.controller import transactions as operator_txns
+from elasticjob_operator.model.actions import Action
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "architecture"
@@ -107,7 +107,7 @@ def test_the_agent_s_page_has_the_tasks_of_its_loop() -> None:
 
 
 def test_the_operator_s_page_has_each_of_its_tasks() -> None:
-    made = set(TASK.findall(inspect.getsource(operator)))
+    made = set(TASK.findall(inspect.getsource(controller)))
     assert made
     assert made - set(rows("operator")) == set()
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from elasticjob_operator.metrics import PrometheusMeter
+from elasticjob_operator.metrics.prometheus import PrometheusMeter
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "hack" / "metrics-reference"

@@ -10,12 +10,12 @@ from elasticjob_api.job import ElasticJob
 from elasticjob_api.rendezvous_state import State
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
-from elasticjob_operator import changes
-from elasticjob_operator.actions import WriteSpec
-from elasticjob_operator.ids import Ids
-from elasticjob_operator.observed import Observed
-from elasticjob_operator.plan import plan
-from elasticjob_operator.policy.failure import JobFailure
+from elasticjob_operator.controller import spec_plan
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.model.actions import WriteSpec
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from tests.unit.operator.builders import active, ago, job, pod, running, seen, template
 
 
@@ -42,12 +42,12 @@ def too_many_losses(of: Observed) -> JobFailure | None:
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 4: the rule is asked among those that may end a job."""
-    others = changes._failure
+    others = spec_plan._failure
 
-    def failure(scene: changes.Scene) -> JobFailure | None:
+    def failure(scene: spec_plan.Scene) -> JobFailure | None:
         return others(scene) or too_many_losses(scene.seen)
 
-    monkeypatch.setattr(changes, "_failure", failure)
+    monkeypatch.setattr(spec_plan, "_failure", failure)
 
 
 def limited(most: int | None) -> ElasticJob:

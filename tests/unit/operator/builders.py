@@ -11,13 +11,13 @@ from elasticjob_api.records import Node, Report, SlotOwner, Slots, WorkerReport,
 from elasticjob_api.rendezvous_state import Member, Membership, State, World
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
-from elasticjob_operator.ledger import Ledger
-from elasticjob_operator.observed import Observed
-from elasticjob_operator.pods import Pod
-from elasticjob_operator.revision import wanted_revision
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.pod import Pod
+from elasticjob_operator.model.rendezvous_view import LiveNode, View
+from elasticjob_operator.model.revision import wanted_revision
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.timestamps import to_rfc3339
-from elasticjob_operator.view import LiveNode, View
 
 NOW_S = 1_700_000_000.0
 NOW = to_rfc3339(NOW_S)

@@ -11,9 +11,9 @@ from typing import Any
 
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.protocol import Object, ObjectEvent, Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.errors import ClusterUnavailable
+from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
 
 
 @dataclass(slots=True)

@@ -27,14 +27,14 @@ from elasticjob_api.rendezvous_state import (
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Delete, Op, Put, Target, Txn, TxnResult
 from elasticjob_etcd.memory.client import MemoryStore
-from elasticjob_operator import jobkey
-from elasticjob_operator.cluster.memory import MemoryCluster
-from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
-from elasticjob_operator.cluster.protocol import Object, Resource
+from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.errors import OperatorError
-from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.policy.churn import LONGEST_S
-from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.model import job_key
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
+from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.policy.slots.replacement_backoff import LONGEST_S
 from tests.faults.newer_version import newer_json
 from tests.unit.operator.gates import Held
 from tests.unit.operator.process import Process
@@ -105,7 +105,7 @@ class Model:
         self.status_is_stale = False
         """A status of long ago has landed, and has not been corrected yet."""
         self.job = self.run(self.cluster.create(Resource.JOB, _manifest(spec)))
-        self.key = jobkey.of_job(self.job)
+        self.key = job_key.of_job(self.job)
         self.keys = Keys(job_prefix(cluster="c", namespace=NAMESPACE, name="j", uid=self.key.uid))
         self.process = self._start()
         self.other: Process | None = None

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elasticjob_etcd.memory.client import MemoryEtcd
-from elasticjob_operator.clocks import Clocks
-from elasticjob_operator.cluster.caches import JobCache, PodCache
-from elasticjob_operator.cluster.health import EtcdHealth
-from elasticjob_operator.cluster.protocol import ObjectEvent, Resource
-from elasticjob_operator.cluster.rendezvous import Rendezvous
-from elasticjob_operator.ids import Ids
-from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.reconcile import Reconciler, Sources
+from elasticjob_operator.controller.clocks import Clocks
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.reconciler import Reconciler, Sources
+from elasticjob_operator.informers.caches import JobCache, PodCache
+from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.maintenance.etcd_health import EtcdHealth
+from elasticjob_operator.model.cluster_interface import ObjectEvent, Resource
+from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.settings import Settings
 from tests.unit.operator.gates import Gate, GatedCluster, GatedEtcd
 

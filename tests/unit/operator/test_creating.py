@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_api.records import Expected, decode
-from elasticjob_operator.cluster.objects import name_of
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.controller.controller import SWEEP_S
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, Forbidden, InvalidObject, RetryLater
-from elasticjob_operator.operator import SWEEP_S
-from elasticjob_operator.policy.creation_backoff import LONGEST_S
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.objects import name_of
+from elasticjob_operator.policy.slots.creation_backoff import LONGEST_S
 from tests.unit.operator.model import Model, is_bound, is_live, slot_of
 
 QUOTA = Forbidden('pods "x" is forbidden: exceeded quota: q')

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.objects import is_terminating, name_of
+from elasticjob_operator.model.objects import is_terminating, name_of
 from tests.unit.operator import truth
 from tests.unit.operator.model import Model, is_bound, is_live
 

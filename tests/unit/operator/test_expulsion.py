@@ -6,12 +6,12 @@ import pytest
 
 from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.actions import DeletePods, DeletePrefix, Disown, Plan
-from elasticjob_operator.ids import Ids
-from elasticjob_operator.observed import Observed
-from elasticjob_operator.plan import plan
-from elasticjob_operator.policy.conditions import holds
-from elasticjob_operator.view import View
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Disown, Plan
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.policy.status.conditions import holds
 from tests.unit.operator.builders import SETTINGS, job, pod, record, seen
 
 MISUSED = View(revision=9, spec=record(0, 1), spec_revision=3, excess="much", empty=False)

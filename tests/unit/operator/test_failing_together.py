@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase
-from elasticjob_operator.policy.retained import MOST
+from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase
+from elasticjob_operator.policy.slots.retained_pods import MOST
 from tests.unit.operator.model import Model, is_bound, is_live, slot_of
 
 SLOTS = 20

@@ -10,9 +10,9 @@ import pytest
 from elasticjob_api.records import SlotOwner, Slots, encode
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_operator.cluster.objects import name_of
-from elasticjob_operator.cluster.protocol import Resource
-from elasticjob_operator.jobkey import JobKey
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.objects import name_of
 from tests.unit.operator.model import Model, is_bound, is_live
 
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import InvalidSpec
-from elasticjob_operator.acceptance import accept
+from elasticjob_operator.controller.job_parser import accept
 from elasticjob_operator.errors import RenderError
-from elasticjob_operator.render.budget import render_budget
+from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 from tests.faults.mutations import mutated

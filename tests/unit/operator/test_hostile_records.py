@@ -18,11 +18,11 @@ from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Done, Failure, Gone, GoneReason, Progress, WorkerState
 from elasticjob_api.rendezvous_state import encode_membership, encode_world
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
-from elasticjob_operator.cluster import job_records as job_records_module
-from elasticjob_operator.cluster.job_records import JobRecords
-from elasticjob_operator.ids import Ids
-from elasticjob_operator.plan import plan
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.informers import rendezvous_store as job_records_module
+from elasticjob_operator.informers.rendezvous_store import JobRecords
+from elasticjob_operator.model.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
 from tests.faults.hostile_keys import HOSTILE_KEYS
 from tests.faults.mutations import NOT_FINITE, VALUES, mutated
 from tests.unit.operator import builders

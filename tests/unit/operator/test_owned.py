@@ -6,8 +6,8 @@ import pytest
 
 from elasticjob_operator.cluster import owned
 from elasticjob_operator.cluster.kube import FIELD_MANAGER
-from elasticjob_operator.cluster.protocol import Object, Resource
 from elasticjob_operator.errors import Conflict
+from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.render.service import render_service
 from tests.unit.operator import builders
 

@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.rendezvous_state import State
-from elasticjob_operator.acceptance import accept, read_status
-from elasticjob_operator.cluster.objects import is_terminating, name_of, pod_phase, uid_of
-from elasticjob_operator.cluster.protocol import Resource
+from elasticjob_operator.controller.job_parser import accept, read_status
 from elasticjob_operator.errors import Forbidden
-from elasticjob_operator.policy.conditions import holds, phase
-from elasticjob_operator.policy.scaling import desired_nodes
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
+from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
+from elasticjob_operator.policy.status.conditions import holds, phase
 from tests.unit.operator import truth
 from tests.unit.operator.model import Model, is_bound, is_live, slot_of, template
 

@@ -9,9 +9,9 @@ import pytest
 from elasticjob_api.records import Failure, encode
 from elasticjob_etcd.interface import Delete, Put, Txn
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from elasticjob_operator.cluster.rendezvous import Rendezvous
-from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.policy.footprint import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed
+from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed
 from tests.faults.waiting import aeventually
 from tests.unit.operator import builders
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.policy.expected import EXPECTED_FOR_S
-from elasticjob_operator.policy.finish import MARGIN_S
-from elasticjob_operator.reconcile import SMALL, rest_s
+from elasticjob_operator.controller.reconciler import SMALL, rest_s
+from elasticjob_operator.policy.lifecycle.pod_cleanup import MARGIN_S
+from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S
 from tests.unit.operator.model import Model
 
 LONG_S = 100.0

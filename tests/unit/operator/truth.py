@@ -10,8 +10,8 @@ from elasticjob_api.constants import LABEL_JOB_UID
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node, Report, WorkerState, decode
 from elasticjob_api.rendezvous_state import Member, State, World
-from elasticjob_operator.cluster.objects import is_terminating, uid_of
-from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.model.objects import is_terminating, uid_of
+from elasticjob_operator.model.timestamps import to_rfc3339
 from tests.unit.operator.model import Model, is_live
 
 _LETTERS = {WorkerState.HEALTHY: "R", WorkerState.SUCCEEDED: "C", WorkerState.FAILED: "F"}

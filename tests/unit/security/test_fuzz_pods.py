@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from elasticjob_api import constants
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.acceptance import accept
-from elasticjob_operator.cluster.job_records import JobRecords
-from elasticjob_operator.cluster.protocol import Resource
-from elasticjob_operator.cluster.slim import slim
-from elasticjob_operator.plan import plan
-from elasticjob_operator.pods import Pod, parse_pod
+from elasticjob_operator.controller.job_parser import accept
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.informers.rendezvous_store import JobRecords
+from elasticjob_operator.informers.transform import slim
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.pod import Pod, parse_pod
 from elasticjob_operator.render.pod import render_pod
 from tests.unit.operator import builders
 from tests.unit.operator.test_hostile_manifests import whole

@@ -14,11 +14,11 @@ SCRIPTS = [path for path in sorted(ROOT.glob("hack/*")) if path.is_file() and pa
 
 FETCHERS = {"urllib.request", "http.client", "requests", "aiohttp", "httpx", "urllib3", "ftplib", "pip"}
 SPEAKS_HTTP = {
-    "operator/elasticjob_operator/cluster/answers.py",  # reads what kube.py has asked
+    "operator/elasticjob_operator/cluster/responses.py",  # reads what kube.py has asked
     "operator/elasticjob_operator/cluster/kube.py",  # to the API server
     "operator/elasticjob_operator/cluster/sockets.py",  # opens what kube.py speaks through
-    "operator/elasticjob_operator/ui/page.py",  # is asked
-    "operator/elasticjob_operator/web.py",  # is asked
+    "operator/elasticjob_operator/ui/server.py",  # is asked
+    "operator/elasticjob_operator/probes.py",  # is asked
 }
 
 

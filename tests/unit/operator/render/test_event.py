@@ -3,7 +3,7 @@
 from typing import Any
 
 from elasticjob_api.constants import EventReason
-from elasticjob_operator.event import Event
+from elasticjob_operator.model.event import Event
 from elasticjob_operator.render.event import render_event
 from tests.unit.operator.builders import NOW, NOW_S, ago
 

@@ -8,8 +8,8 @@ import pytest
 
 from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown
 from elasticjob_operator.errors import RenderError
+from elasticjob_operator.model.revision import Revision, template_hash
 from elasticjob_operator.render.pod import render_pod
-from elasticjob_operator.revision import Revision, template_hash
 from tests.unit.operator.builders import SETTINGS, job, template
 
 PROVIDED = Agent(mode=AgentMode.PROVIDED)

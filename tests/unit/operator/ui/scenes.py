@@ -7,11 +7,11 @@ from elasticjob_api.constants import Phase
 from elasticjob_api.records import Failure, Progress, Report, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
-from elasticjob_operator.jobkey import JobKey
-from elasticjob_operator.pace import Recovered
-from elasticjob_operator.timestamps import to_rfc3339
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.recovery import Recovered
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.ui import Board
-from elasticjob_operator.view import View
 from tests.unit.operator.builders import NOW_S
 
 HOSTILE = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>\'"`javascript:window.hurt=1'

@@ -1,0 +1,100 @@
+"""Lists of a kind, namespace by namespace: one that may not be listed does not keep the others waiting.
+
+An operator of several namespaces has a Role in each, and one of them may go, alone or with its namespace. The caches of
+that namespace then stay as they are, as while an API server is away. An operator with one list waits for it instead.
+"""
+
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from elasticjob_operator.cluster.log_limit import LogLimit
+from elasticjob_operator.cluster.pager import pages
+from elasticjob_operator.errors import Forbidden
+from elasticjob_operator.model.cluster_interface import Object, Resource
+
+AskPage = Callable[[Resource, str, Mapping[str, str], int | None], Awaitable[bytes | None]]
+"""One answer to this query in a namespace as text; None if it is longer than so many bytes."""
+_NEEDED = (Resource.JOB, Resource.POD)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one list of all namespaces."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of the lists, by namespace."""
+    refused: set[str] = field(default_factory=set)
+    """Namespaces that were not listed, or not to the end."""
+    interrupted: bool = False
+    """A list began again: what it had shown before may be gone."""
+
+
+class _RefusedError(Exception):
+    """No ClusterError: nobody waits until it works."""
+
+
+class Lists:
+    """Of one API server in these namespaces."""
+
+    def __init__(self, ask: AskPage, namespaces: tuple[str, ...], *, page: int, clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._namespaces = namespaces
+        self._page = page
+        self._listed: dict[Resource, set[str]] = defaultdict(set)
+        self._log_limit = LogLimit(clock)
+
+    async def require_one(self) -> None:
+        """Forbidden, unless jobs and pods of one namespace at least can be listed."""
+        refusals = list[Forbidden]()
+        for space in self._namespaces:
+            try:
+                for resource in _NEEDED:
+                    await self._ask(resource, space, {"limit": "1"}, None)
+            except Forbidden as error:
+                refusals.append(error)
+        if len(refusals) == len(self._namespaces):
+            raise refusals[0]
+
+    def are_known(self, namespace: str) -> bool:
+        """Its jobs and its pods were listed: before that, a job whose pods nobody saw would look as if it had none."""
+        space = "" if self._namespaces == ("",) else namespace
+        return all(space in self._listed[resource] for resource in _NEEDED)
+
+    async def all(self, resource: Resource, outcome: Outcome) -> AsyncGenerator[Object, None]:
+        """All there is, as the API server lists it; `outcome` is written meanwhile."""
+        for space in self._namespaces:
+            try:
+                async with contextlib.aclosing(self._in(resource, space, outcome)) as items:
+                    async for item in items:
+                        yield item
+            except _RefusedError as error:
+                outcome.versions.pop(space, None)
+                outcome.refused.add(space)
+                if self._log_limit.passes(f"{resource.value} {space}"):
+                    log.warning("cannot list %s of %s, which is left as it is: %s", resource.value, space, error)
+            else:
+                self._listed[resource].add(space)
+
+    async def _in(self, resource: Resource, space: str, outcome: Outcome) -> AsyncGenerator[Object, None]:
+        async def ask(query: Mapping[str, str], most: int | None) -> bytes | None:
+            try:
+                return await self._ask(resource, space, query, most)
+            except Forbidden as error:
+                if len(self._namespaces) == 1:
+                    raise
+                raise _RefusedError(str(error)) from error
+
+        def interrupt() -> None:
+            outcome.interrupted = True
+
+        listing = pages(ask, page=self._page, what=f"cannot list {resource.value}", on_interrupted=interrupt)
+        async with contextlib.aclosing(listing):
+            async for items, metadata in listing:
+                for item in items:
+                    yield item
+                outcome.versions[space] = str(metadata.get("resourceVersion") or "")

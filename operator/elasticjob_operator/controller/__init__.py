@@ -1,0 +1,1 @@
+"""The reconcile loop: work queue, plan, execution, status."""

@@ -1,0 +1,182 @@
+"""A work queue by key: deduplicated, one worker per key at a time, back-off per key.
+
+Adding a key that waits does nothing. Adding one that is being worked on makes it run once more afterwards. So no change
+is missed and none is handled twice at once. A key whose work fails is tried again later and later, and never stops
+another key. A Retry-After of the API server is a lower bound. A change may cure the fault, so it does not wait for the
+back-off. But changes of a key that fails repeatedly wait a second: each deleted pod of a namespace that is going asks
+for a new one.
+
+After each turn a key rests for `rest_s`. All that changes meanwhile is handled in one turn, so the thousand changes of
+a large job do not take all of the processor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_operator.cluster.fair_semaphore import FairSemaphore
+from elasticjob_operator.errors import ClusterError, OperatorError
+
+K = TypeVar("K", bound=Hashable)
+
+COALESCE_S, _MOST_COALESCE_S = 0.005, 0.2
+"""Changes come in bursts (a round of many agents): they are waited for this long, and handled as one."""
+_AT_REST = 5
+"""So many busy keys are nothing special; of more, changes are gathered longer, and the work does not grow with them."""
+_FIRST_BACKOFF_S = 0.1
+_MAX_BACKOFF_S = 30.0
+MOST_TURNS = 128
+"""Keys that are worked on at the same time; the others wait: each turn holds memory."""
+MOST_TURNS_EACH = 96
+"""Keys of one group. Turns that wait for long (an admission webhook that hangs) leave some to the other groups."""
+_STUBBORN = 3
+"""Failures in a row after which changes are collected too."""
+_COLLECT_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    task: asyncio.Task[None] | None = None
+    dirty: bool = False
+    timer: asyncio.TimerHandle | None = None
+    failures: int = 0
+    failed_at_s: float = 0.0
+    """Event loop's clock."""
+
+
+def coalesce_s(busy: int) -> float:
+    """For how long changes of a key are gathered while so many keys are busy."""
+    return min(_MOST_COALESCE_S, COALESCE_S * max(1.0, busy / _AT_REST))
+
+
+class WorkQueue(Generic[K]):
+    """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next time.
+
+    `rest_s` is asked after each turn for the least time until the next turn of the key. Keys of all groups have their
+    share of the turns.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[K], Awaitable[float | None]],
+        *,
+        rest_s: Callable[[K], float] = lambda _: 0.0,
+        group: Callable[[K], Hashable] = lambda _: None,
+    ) -> None:
+        self._group = group
+        self._handle = handle
+        self._rest_s = rest_s
+        self._rests_until_s: dict[K, float] = {}
+        """Event loop's clock; only of keys that rest longer than changes are gathered anyway."""
+        self._entries: dict[K, _Entry] = {}
+        self._open = False
+        self._turns = FairSemaphore(MOST_TURNS, most_each=MOST_TURNS_EACH)
+        self._busy = 0
+        """Keys that are worked on, or wait for their turn."""
+
+    def add(self, key: K) -> None:
+        """Handle `key` soon, also if it is being handled now."""
+        entry = self._entries.setdefault(key, _Entry())
+        entry.dirty = True
+        if not self._open or entry.task is not None:
+            return
+        loop = asyncio.get_running_loop()
+        pause_s = self._pause_s(key, entry)
+        if pause_s > 0:
+            self.add_after(key, pause_s)
+        else:
+            self._busy += 1
+            entry.task = loop.create_task(self._work(key, entry), name=f"work on {key}")
+
+    def _pause_s(self, key: K, entry: _Entry) -> float:
+        failed_until_s = entry.failed_at_s + _COLLECT_S if entry.failures >= _STUBBORN else 0.0
+        return max(failed_until_s, self._rests_until_s.get(key, 0.0)) - asyncio.get_running_loop().time()
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Handle `key` in `delay_s` seconds; of several wishes the earliest counts."""
+        entry = self._entries.setdefault(key, _Entry())
+        loop = asyncio.get_running_loop()
+        if entry.timer is not None:
+            if entry.timer.when() <= loop.time() + delay_s:
+                return
+            entry.timer.cancel()
+        entry.timer = loop.call_later(max(0.0, delay_s), self._ring, key, entry)
+
+    @property
+    def depth(self) -> int:
+        """Keys that wait or are worked on; those that only have a later moment are not counted."""
+        return sum(entry.dirty or entry.task is not None for entry in self._entries.values())
+
+    def open(self) -> None:
+        """Start working, first on all that was added before."""
+        self._open = True
+        for key in [key for key, entry in self._entries.items() if entry.dirty]:
+            self.add(key)
+
+    async def close(self) -> None:
+        """Cancel all work, and wait until nothing runs. Idempotent."""
+        self._open = False
+        entries, self._entries = list(self._entries.values()), {}
+        tasks = [entry.task for entry in entries if entry.task is not None]
+        for entry in entries:
+            if entry.timer is not None:
+                entry.timer.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._busy = 0
+
+    def _ring(self, key: K, entry: _Entry) -> None:
+        entry.timer = None
+        self.add(key)
+
+    async def _work(self, key: K, entry: _Entry) -> None:
+        while entry.dirty:
+            await asyncio.sleep(coalesce_s(self._busy))
+            async with self._turns.of(self._group(key)):
+                entry.dirty = False
+                delay_s = await self._try(key, entry)
+            if delay_s is not None:
+                self.add_after(key, delay_s)
+            if self._rests(key):
+                break
+        # No await between the last look at `dirty` and this: an add in between cannot be lost.
+        entry.task = None
+        self._busy -= 1
+        if entry.dirty:
+            self.add(key)
+        if entry.timer is None:
+            self._entries.pop(key, None)
+
+    def _rests(self, key: K) -> bool:
+        rest_s = self._rest_s(key)
+        if rest_s <= COALESCE_S:
+            self._rests_until_s.pop(key, None)
+            return False
+        self._rests_until_s[key] = asyncio.get_running_loop().time() + rest_s
+        return True
+
+    async def _try(self, key: K, entry: _Entry) -> float | None:
+        try:
+            delay_s = await self._handle(key)
+        except (OperatorError, EtcdError) as error:
+            delay_s = max(self._back_off(entry), error.retry_after_s if isinstance(error, ClusterError) else 0.0)
+            log.warning("%s: %s; trying again in %.1f s", key, error, delay_s)
+        except Exception:
+            # A fault of ours with one job: the others go on, and the traceback is for us.
+            delay_s = self._back_off(entry)
+            log.exception("%s: unexpected; trying again in %.1f s", key, delay_s)
+        else:
+            entry.failures = 0
+        return delay_s
+
+    def _back_off(self, entry: _Entry) -> float:
+        delay_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(entry.failures, 10))
+        entry.failures += 1
+        entry.failed_at_s = asyncio.get_running_loop().time()
+        return float(delay_s)

@@ -1,0 +1,187 @@
+"""Caches of the watches of jobs and pods: jobs as they were, pods parsed; never the truth of this moment.
+
+A list made anew after a broken watch drops what it does not have, but not of namespaces that could not be listed.
+That is no proof of deletion, because a list may be older than the watch was. Only a DELETED event is, and it is passed
+to `on_deleted`. An object that a list shows in its known version is no change: ten thousand pods are listed again every
+few minutes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from elasticjob_api.constants import Phase
+from elasticjob_operator.model import job_key, objects
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.pod import Pod, goes_well, is_same, parse_pod
+
+IsSaid = Callable[[JobKey, Any], bool]
+"""Whether this is the status that was written last, and nobody has to look at the job for it."""
+Written = Callable[[JobKey], Mapping[str, Any]]
+"""The status that was written last, empty if none was."""
+
+
+def is_known(version: str, obj: Object) -> bool:
+    """`obj` is of this version, of which all is known."""
+    return bool(version) and version == objects.version_of(obj)
+
+
+def _nobody_spoke(_key: JobKey, _status: Any) -> bool:
+    return False
+
+
+def _nothing_written(_key: JobKey) -> Mapping[str, Any]:
+    return {}
+
+
+def _shared(known: Mapping[str, Any], obj: Object) -> Object:
+    """`obj` made of the parts that are known already as far as they are the same: each is held once."""
+    return {name: known[name] if known.get(name) == value else value for name, value in obj.items()}
+
+
+def _without_status(obj: Object) -> Object:
+    metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata, "status": None}
+
+
+def _is_as_whole(known: Object, obj: Object) -> bool:
+    """There may be room for what was too much before."""
+    return objects.unkept(known) == objects.unkept(obj)
+
+
+class JobCache:
+    """Jobs by key."""
+
+    def __init__(
+        self, on_change: Callable[[JobKey], None], is_said: IsSaid = _nobody_spoke, written: Written = _nothing_written
+    ) -> None:
+        self._written = written
+        self._jobs: dict[JobKey, Object] = {}
+        self._listed: set[JobKey] = set()
+        self._on_change = on_change
+        self._is_said = is_said
+
+    def apply(self, event: ObjectEvent) -> None:
+        """Take one event of the watch."""
+        if event.change is Change.SYNCED:
+            self._drop_unlisted(event.unlisted)
+            return
+        key = job_key.of_job(event.object)
+        if event.change is Change.LISTED:
+            self._listed.add(key)
+            known = self._jobs.get(key, {})
+            if is_known(objects.version_of(known), event.object) and _is_as_whole(known, event.object):
+                return
+        before = self._jobs.pop(key, None)
+        if event.change is not Change.DELETED:
+            self._jobs[key] = self._held(key, before or {}, event.object)
+        if event.change is not Change.MODIFIED or before is None or not self._is_echo(key, before, event.object):
+            self._on_change(key)
+
+    def _held(self, key: JobKey, before: Object, after: Object) -> Object:
+        """A job changes with each status of ours; what does not change is most of it."""
+        metadata = _shared(objects.metadata(before), dict(objects.metadata(after)))
+        return _shared({**before, "status": self._written(key)}, {**after, "metadata": metadata})
+
+    def _is_echo(self, key: JobKey, before: Object, after: Object) -> bool:
+        """Nothing else than a status of ours has come back."""
+        return self._is_said(key, after.get("status")) and _without_status(before) == _without_status(after)
+
+    def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
+        for key in set(self._jobs) - self._listed:
+            if key.namespace not in unlisted:
+                del self._jobs[key]
+                self._on_change(key)
+        self._listed.clear()
+
+    def get(self, key: JobKey) -> Object | None:
+        """The job as last shown."""
+        return self._jobs.get(key)
+
+    def phases(self) -> Iterator[tuple[JobKey, str]]:
+        """`status.phase` of every job as last shown; one of which nothing was said yet is pending."""
+        for key, obj in self._jobs.items():
+            yield key, str((obj.get("status") or {}).get("phase") or Phase.PENDING)
+
+    def keys(self) -> set[JobKey]:
+        """Every job there is."""
+        return set(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+
+class PodCache:
+    """Pods by job and name, parsed once when they change; pods that belong to no job are not kept.
+
+    `on_good_news` is told instead of `on_change` of a pod that only gets on with its start.
+    """
+
+    def __init__(
+        self,
+        on_change: Callable[[JobKey], None],
+        on_deleted: Callable[[JobKey, str, str], None],
+        on_good_news: Callable[[JobKey], None] | None = None,
+    ) -> None:
+        self._pods: dict[JobKey, dict[str, Pod]] = defaultdict(dict)
+        self._listed: set[tuple[JobKey, str]] = set()
+        self._on_change = on_change
+        self._on_deleted = on_deleted
+        self._on_good_news = on_good_news or on_change
+
+    def apply(self, event: ObjectEvent) -> None:
+        """Take one event of the watch."""
+        if event.change is Change.SYNCED:
+            self._drop_unlisted(event.unlisted)
+            return
+        key, name = job_key.of_pod(event.object), objects.name_of(event.object)
+        if key is None:
+            self._disown(event.object)
+            return
+        if event.change is Change.DELETED:
+            self._forget(key, name)
+            self._on_deleted(key, name, objects.uid_of(event.object))
+            self._on_change(key)
+            return
+        before = self.of(key).get(name)
+        if event.change is Change.LISTED:
+            self._listed.add((key, name))
+            if before is not None and is_known(before.version, event.object):
+                return
+        after = self._pods[key][name] = parse_pod(event.object)
+        self._tell(key, before, after)
+
+    def _tell(self, key: JobKey, before: Pod | None, after: Pod) -> None:
+        if goes_well(before, after):
+            self._on_good_news(key)
+        elif not is_same(before, after):
+            self._on_change(key)
+
+    def _disown(self, obj: Object) -> None:
+        """A pod that is no job's, or no more: whoever orphaned it wants it to stay."""
+        key, name = job_key.labelled(obj), objects.name_of(obj)
+        if key is not None and name in self.of(key):
+            self._forget(key, name)
+            self._on_change(key)
+
+    def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
+        for key, name in {(key, name) for key, pods in self._pods.items() for name in pods} - self._listed:
+            if key.namespace not in unlisted:
+                self._forget(key, name)
+                self._on_change(key)
+        self._listed.clear()
+
+    def _forget(self, key: JobKey, name: str) -> None:
+        pods = self._pods[key]
+        pods.pop(name, None)
+        if not pods:
+            del self._pods[key]
+
+    def of(self, key: JobKey) -> Mapping[str, Pod]:
+        """The job's pods by name."""
+        return self._pods.get(key, {})
+
+    def keys(self) -> set[JobKey]:
+        """Every job that has pods."""
+        return set(self._pods)

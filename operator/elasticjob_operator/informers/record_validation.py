@@ -1,0 +1,128 @@
+"""PURE: whether a record can be true at all. A pod may write whatever it likes below its own job's prefix.
+
+A record that is refused here counts as unreadable: it is named in the log and in the view, and is never counted or
+repeated. The limits are far beyond all that an agent writes. Within them a false record misleads about its own job
+only, and the plan bounds the consequences.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from elasticjob_api import records
+from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import SLOT_LIMIT
+from elasticjob_api.records import Failure, Report, Slots
+from elasticjob_api.rendezvous_state import World, from_run_lengths
+from elasticjob_operator.policy.etcd.quota import REDUCED, report_bytes
+
+BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}
+"""Of records that name every node."""
+BYTES_LIMIT = 1 << 16
+"""Of a record that one node writes: a report of 500 workers has half of it."""
+
+_INT32 = 1 << 31
+_LONG = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
+"""Numbers of up to 63 bits, as etcd's leases are; the status holds the others in 32."""
+_TEXT_LIMIT = 8192
+_LONG_TEXTS = {"charges": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
+_METRICS_LIMIT = 64
+_REDUCED_MESSAGE = 128
+"""Characters; JSON makes six bytes of one at most."""
+_SLOT = re.compile("[0-9a-f]{4}")
+_SUFFIX = re.compile("[a-z0-9]{1,10}")
+_NOT_NEGATIVE = {"restarts", "losses", "round", "strikes", "replacements", "min", "max", "desired", "rank", "nproc"}
+
+
+def require_size(data: bytes, kind: str) -> None:
+    """Raise RecordError if it is longer than any record of this kind; asked before it is decoded."""
+    if len(data) > BYTES_LIMITS.get(kind, BYTES_LIMIT):
+        raise RecordError(f"{len(data)} bytes are more than a {kind} record can have")
+
+
+def require_report(data: bytes, workers: int) -> None:
+    """Raise RecordError if a report has more workers than a node of its job; asked before it is decoded."""
+    if len(data) > report_bytes(workers):
+        raise RecordError(f"{len(data)} bytes are more than a report of {workers} workers can have")
+    if (told := data.count(b'"rank"')) > workers:  # inside of a text the quotes would be escaped
+        raise RecordError(f"{told} workers are more than {workers}")
+
+
+def reduced_failure(data: bytes) -> bytes:
+    """Return a failure without its output, as short as the operator keeps it when there are many; b"" if it is none."""
+    try:
+        failure = records.decode(Failure, data)
+    except RecordError:
+        return b""
+    reduced = records.encode(replace(failure, message=failure.message[:_REDUCED_MESSAGE], stderr=""))
+    return reduced if len(reduced) <= REDUCED else b""
+
+
+def require_plausible(record: Any, *, job: str) -> None:
+    """Raise RecordError if a record of the job of this name cannot be an agent's or an operator's."""
+    _require("", record)
+    if isinstance(record, Slots):
+        _require_slots(record, job)
+    if isinstance(record, World):
+        _require_nprocs(record.nprocs)
+    if isinstance(record, Report) and record.progress and len(record.progress.metrics) > _METRICS_LIMIT:
+        raise RecordError(f"{len(record.progress.metrics)} metrics are more than {_METRICS_LIMIT}")
+
+
+def _require(name: str, value: Any) -> None:
+    """Look at every number and text in it; `name` is the field that has it. It is asked of every report there is."""
+    kind: type = type(value)
+    if kind is str:
+        _require_text(name, value)
+    elif kind is int:
+        _require_number(name, value)
+    elif kind is tuple:
+        for item in value:
+            _require(name, item)
+    elif names := _looked_at(kind):
+        for field in names:
+            _require(field, getattr(value, field))
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _require(name, key)
+            _require(name, item)
+
+
+@functools.cache
+def _looked_at(kind: type) -> tuple[str, ...]:
+    """Fields of a record; those of `members` are of fixed form already, and as many as there are nodes."""
+    return tuple(each.name for each in fields(kind) if each.name != "members") if is_dataclass(kind) else ()
+
+
+def _require_text(name: str, value: str) -> None:
+    if len(value) > _LONG_TEXTS.get(name, _TEXT_LIMIT):
+        raise RecordError(f"{name} has {len(value)} characters")
+
+
+def _require_number(name: str, value: int) -> None:
+    limit, lowest = (1 << 63, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
+    if not lowest <= value < limit:
+        raise RecordError(f"{name} is {value}")
+
+
+def _require_slots(record: Slots, job: str) -> None:
+    """A map names pods of its own job alone: it is what the operator creates and keeps pods by."""
+    if len(record.slots) > SLOT_LIMIT:
+        raise RecordError(f"{len(record.slots)} slots are more than {SLOT_LIMIT}")
+    for slot, owner in record.slots.items():
+        if not _SLOT.fullmatch(slot):
+            raise RecordError(f"{slot!r:.20} is no slot")
+        start = f"{job}-{int(slot, 16)}-"
+        if not (owner.pod.startswith(start) and _SUFFIX.fullmatch(owner.pod.removeprefix(start))):
+            raise RecordError(f"slot {slot} names {owner.pod!r:.80}, which is no pod of job {job}")
+
+
+def _require_nprocs(nprocs: str) -> None:
+    try:
+        counts = [int(nproc) for nproc in from_run_lengths(nprocs, "x")]
+    except ValueError as error:
+        raise RecordError(f"nprocs is {nprocs!r:.60}") from error
+    if any(not 0 <= count < SLOT_LIMIT for count in counts):
+        raise RecordError(f"nprocs is {nprocs!r:.60}")

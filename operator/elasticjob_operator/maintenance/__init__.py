@@ -1,0 +1,1 @@
+"""The installation's own etcd: health, leases, members, space, volumes."""

@@ -1,0 +1,117 @@
+"""The members of the installation's own etcd: one that has lost its data is replaced.
+
+`policy.etcd_membership` decides. It needs an administrator's rights, and a majority of the members: without one
+nothing can be done from here, and `member_policy` of the etcd package is what the members themselves go by.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from elasticjob_etcd.errors import EtcdError, Refused
+from elasticjob_etcd.maintenance import Membership
+from elasticjob_etcd.members import Member
+from elasticjob_operator.maintenance.volumes import EtcdVolumes
+from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
+from elasticjob_operator.policy.etcd.volumes import only_silent
+
+LOOK_S = 5.0
+LOOK_SOON_S = 0.5
+
+Connect = Callable[[], AbstractAsyncContextManager[Membership]]
+IsEmpty = Callable[[str], bool]
+"""Whether the member with this peer URL has answered that it has no data; may block for seconds."""
+
+log = logging.getLogger(__name__)
+
+
+class EtcdMembership:
+    """Looks after the members; `pods` are the peer URLs by name. Without `volumes` none is replaced."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        pods: Mapping[str, str],
+        is_empty: IsEmpty,
+        *,
+        volumes: EtcdVolumes | None = None,
+        look_s: float = LOOK_S,
+    ) -> None:
+        self._connect = connect
+        self._pods = pods
+        self._is_empty = is_empty
+        self._volumes = volumes
+        self._look_s = look_s
+        self._said: set[str] = set()
+        """Since there was nothing to do: each sentence is logged once."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        if self._volumes is not None:
+            self._volumes.forget()
+        while True:
+            pause_s = LOOK_SOON_S if await self._look() else self._look_s
+            await asyncio.sleep(pause_s)
+
+    async def _look(self) -> bool:
+        """Do the next step; whether there was one."""
+        try:
+            async with self._connect() as membership:
+                members = await membership.members()
+                silent = await self._silent(membership, members)
+                empty = await self._empty(silent)  # after the list: see the policy
+                step = next_step(members, self._pods, empty)
+                if step is not None:
+                    await self._perform(membership, step)
+        except EtcdError as error:
+            self._say(f"etcd's members cannot be looked after, trying again: {error}")
+            if self._volumes is not None:
+                self._volumes.forget()
+            return False
+        if step is None:
+            self._said.clear()
+        if self._volumes is not None:
+            answering = self._pods.keys() - silent
+            out = only_silent(members, self._pods, answering) if step is None and not empty else None
+            await self._volumes.look(out)
+        return step is not None
+
+    async def _silent(self, membership: Membership, members: Sequence[Member]) -> list[str]:
+        """Names of pods in which no etcd answers: only there a question on the peer port makes sense."""
+        answering: set[str] = set()
+        for member in members:
+            with contextlib.suppress(EtcdError):
+                await membership.status(member)
+                answering |= set(member.peer_urls)
+        return [name for name, url in self._pods.items() if url not in answering]
+
+    async def _empty(self, names: Sequence[str]) -> frozenset[str]:
+        asked = [asyncio.to_thread(self._is_empty, self._pods[name]) for name in names]
+        answers = await asyncio.gather(*asked)
+        return frozenset(name for name, is_empty in zip(names, answers, strict=True) if is_empty)
+
+    async def _perform(self, membership: Membership, step: Step) -> None:
+        match step:
+            case Remove(member):
+                self._say(f"etcd's member {member.name} has lost its data: removing it")
+                await membership.remove(member.id)
+            case AddLearner(name, peer_url):
+                self._say(f"adding {name} to etcd's members as a learner")
+                await membership.add_learner(peer_url)
+            case Update(member, peer_url):
+                self._say(f"etcd's member {member.name} was the only one: the others will reach it at {peer_url}")
+                await membership.update(member.id, peer_url)
+            case Promote(member):
+                try:
+                    await membership.promote(member.id)
+                except Refused as error:  # it is behind the leader
+                    log.debug("%s is not promoted yet: %s", member.name, error)
+                else:
+                    self._say(f"etcd's member {member.name} has a vote")
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._said:
+            log.warning("%s", sentence)
+        self._said.add(sentence)

@@ -1,0 +1,89 @@
+"""The volumes of etcd's members: one that is lost with its node is given up, so that the StatefulSet makes another.
+
+`policy.etcd_volumes` decides. The claim is deleted before the pod: the StatefulSet then makes both anew. The new pod
+has no data, and `etcd_membership` lets it join.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from elasticjob_operator.errors import ClusterError
+from elasticjob_operator.model.cluster_interface import Cluster, Object, Resource
+from elasticjob_operator.policy.etcd.volumes import Held, Loss, hold, is_unscheduled, loss_of, node_of
+
+log = logging.getLogger(__name__)
+
+
+class EtcdVolumes:
+    """Replaces lost volumes of the pods of one namespace; the claim of a pod is `data-POD`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        *,
+        replace_after_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._replace_after_s = replace_after_s
+        self._clock = clock
+        self._held: Held | None = None
+        self._refusal = ""
+        """What was logged last: the same refusal is logged once."""
+
+    def forget(self) -> None:
+        """Take nothing seen so far as evidence: in between it was not known how the members are."""
+        self._held = None
+
+    async def look(self, pod: str | None) -> None:
+        """Look at the one pod without a member that answers (None: there is none), and replace it if that is due."""
+        try:
+            loss = None if pod is None else await self._loss(pod)
+            was = self._held
+            self._held = hold(was, loss, self._clock())
+            if pod is None or self._held is None:
+                return
+            if self._held is not was:
+                log.warning(
+                    "pod %s of etcd is on no node: %s; its volume is replaced in %g s if that stays",
+                    *(pod, self._held.loss.why, self._held.loss.must_hold_s),
+                )
+            if self._held.is_due(self._clock()):
+                await self._replace(pod, self._held.loss)
+                self.forget()
+            self._refusal = ""
+        except ClusterError as error:
+            self.forget()
+            if str(error) != self._refusal:
+                log.warning("a lost volume of etcd cannot be looked for, trying again: %s", error)
+            self._refusal = str(error)
+
+    async def _loss(self, name: str) -> Loss | None:
+        pod = await self._get(Resource.POD, name)
+        if not is_unscheduled(pod):
+            return None
+        claim = await self._get(Resource.PERSISTENT_VOLUME_CLAIM, claim_of(name))
+        volume_name = str(((claim or {}).get("spec") or {}).get("volumeName") or "")
+        volume = await self._cluster.get(Resource.PERSISTENT_VOLUME, "", volume_name) if volume_name else None
+        node_name = node_of(claim, volume)
+        node = await self._cluster.get(Resource.NODE, "", node_name) if node_name else None
+        return loss_of(pod, claim, volume, node, replace_after_s=self._replace_after_s)
+
+    async def _get(self, resource: Resource, name: str) -> Object | None:
+        return await self._cluster.get(resource, self._namespace, name)
+
+    async def _replace(self, pod: str, loss: Loss) -> None:
+        """Delete the claim and the pod, those very ones. A pod that has a node since then ends with its grace."""
+        log.warning("replacing pod %s of etcd and its claim %s: %s", pod, claim_of(pod), loss.why)
+        if loss.claim_uid:
+            claim = Resource.PERSISTENT_VOLUME_CLAIM
+            await self._cluster.delete(claim, self._namespace, claim_of(pod), uid=loss.claim_uid)
+        await self._cluster.delete(Resource.POD, self._namespace, pod, uid=loss.pod_uid)
+
+
+def claim_of(pod: str) -> str:
+    """The name of the claim that the StatefulSet makes for a pod."""
+    return f"data-{pod}"

@@ -1,0 +1,1 @@
+"""Metrics of the operator and its jobs."""

@@ -1,0 +1,238 @@
+"""The operator's figures for Prometheus; the only file that imports its client.
+
+No label names a job: there are thousands of them, and they come and go. Gauges (jobs by phase, age of a watch) are
+computed at each scrape, so that they are right after every deletion and restart. Counters begin at 0 with the process,
+as Prometheus expects.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.rendezvous_state import Cause
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.metrics.goodput import Goodput
+from elasticjob_operator.metrics.job_health import Standing
+from elasticjob_operator.metrics.recorder import Meter
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.recovery import NO_FAULT, RESIZE, Recovered
+from elasticjob_operator.policy.status.conditions import holds
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+_STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_TURN_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
+_COUNTS = {
+    "restarts": "Worker failures that restarted the workers.",
+    "node_losses": "Rounds opened because nodes were lost.",
+    "pod_replacements": "Failed pods that were replaced and counted.",
+}
+
+_NOW_LABELS = {
+    "elasticjob_phase": ("namespace", "phase"),
+    "elasticjob_left_alone": ("namespace", "reason"),
+    "elasticjob_watch_age_seconds": ("resource",),
+    "elasticjob_job_seconds_total": ("namespace", "state"),
+    "elasticjob_agents": ("namespace", "health"),
+    "elasticjob_queue_depth": (),
+    "elasticjob_leader": (),
+}
+
+Phases = Callable[[], Mapping[tuple[str, str], int]]
+
+
+class PrometheusMeter(Meter):
+    """One registry; `phases` tells how many jobs there are by namespace and phase."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._registry = CollectorRegistry()
+        self._heard_s: dict[Resource, float] = {}
+        self.labels: dict[str, tuple[str, ...]] = {}
+        """Labels of each metric by its name, for the reference."""
+        self._created = self._counter("created", "Jobs taken up.", "namespace")
+        self._succeeded = self._counter("succeeded", "Jobs that succeeded.", "namespace")
+        self._failed = self._counter("failed", "Jobs that failed.", "namespace", "reason")
+        self._resizes = self._counter("resizes", "Changes of the number of nodes wanted.", "namespace")
+        self._counts = {name: self._counter(name, what, "namespace") for name, what in _COUNTS.items()}
+        self._reports = self._counter("agent_reports", "Reports of agents.", "code")
+        self._turn_errors = self._counter("reconcile_errors", "Turns that failed.")
+        self._leases_revoked = self._counter("etcd_leases_revoked", "Leases of etcd without a key that were ended.")
+        self._auth_corrections = self._counter(
+            "etcd_auth_corrections",
+            "Users, roles and permissions of etcd that were not the operator's, and are removed.",
+        )
+        self._running_s = self._histogram("time_to_running", "From a job's creation to its first active round.")
+        self._rounds = self._counter("rounds", "Rounds that became active.", "namespace", "cause")
+        self._step_s = self._histogram(
+            "recovery_step",
+            "A step of a round after a fault or a resize, by the agents' clocks: detect, stop, agree or start.",
+            "cause",
+            "step",
+            buckets=_STEP_SECONDS,
+        )
+        self._recovery_s = self._histogram(
+            "recovery", "From a fault to the workers of the next round being started.", "cause", buckets=_STEP_SECONDS
+        )
+        self._resize_s = self._histogram("resize", "The same after a change of size.", buckets=_STEP_SECONDS)
+        self._goodput = Goodput(clock)
+        self._turn_s = self._histogram("reconcile", "One turn of one job.", buckets=_TURN_SECONDS)
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        self.labels[f"elasticjob_{name}_total"] = labels
+        return Counter(f"elasticjob_{name}", what, labelnames=labels, registry=self._registry)
+
+    def _histogram(self, name: str, what: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+        self.labels[f"elasticjob_{name}_seconds"] = labels
+        return Histogram(
+            f"elasticjob_{name}_seconds", what, labelnames=labels, buckets=buckets, registry=self._registry
+        )
+
+    def show(
+        self,
+        phases: Phases,
+        depth: Callable[[], int],
+        leads: Callable[[], bool] = lambda: True,
+        left_alone: Phases = dict,
+    ) -> None:
+        """What is looked up each time: jobs by phase, jobs that wait for their turn, and whether this process leads.
+
+        `left_alone` counts jobs by namespace and the reason why nothing is done for them.
+        """
+        self.labels |= _NOW_LABELS
+        self._registry.register(_Now(phases, left_alone, depth, leads, ages=self.ages, goodput=self._goodput))
+
+    def text(self) -> bytes:
+        """Everything, as Prometheus reads it."""
+        return generate_latest(self._registry)
+
+    def ages(self) -> dict[Resource, float]:
+        """Seconds since each watch last delivered something."""
+        return {resource: self._clock() - at_s for resource, at_s in self._heard_s.items()}
+
+    # Meter
+
+    def status_written(self, key: JobKey, before: JobStatus, after: JobStatus, *, age_s: float | None) -> None:
+        """Counters follow the status, which never shows a change twice."""
+        space = key.namespace
+        if not before.conditions:
+            self._created.labels(space).inc()
+        if before.desired_replicas not in {0, after.desired_replicas}:
+            self._resizes.labels(space).inc()
+        for name, counter in self._counts.items():
+            if (more := getattr(after, name) - getattr(before, name)) > 0:
+                counter.labels(space).inc(more)
+        if age_s is not None and after.last_rendezvous_time and not before.last_rendezvous_time:
+            self._running_s.observe(age_s)
+        if _begins(before, after, ConditionType.COMPLETE):
+            self._succeeded.labels(space).inc()
+        if _begins(before, after, ConditionType.FAILED):
+            self._failed.labels(space, after.reason).inc()
+
+    def round_active(self, key: JobKey, cause: Cause) -> None:
+        """By why it was opened."""
+        self._rounds.labels(key.namespace, cause.value).inc()
+
+    def recovered(self, recovered: Recovered) -> None:
+        """Where the time went; a first round recovers from nothing."""
+        cause = recovered.cause
+        if cause in NO_FAULT:
+            return
+        for step, took_s in recovered.steps.items():
+            self._step_s.labels(cause.value, step).observe(took_s)
+        total_s = self._resize_s if cause in RESIZE else self._recovery_s.labels(cause.value)
+        total_s.observe(recovered.total_s)
+
+    def stands(self, key: JobKey, standing: Standing | None) -> None:
+        """What its time is spent on from now."""
+        self._goodput.note(key, standing)
+
+    def turned(self, *, took_s: float, failed: bool) -> None:
+        """Time and errors."""
+        self._turn_s.observe(took_s)
+        if failed:
+            self._turn_errors.inc()
+
+    def report(self, *, readable: bool) -> None:
+        """By whether it could be read."""
+        self._reports.labels("ok" if readable else "unreadable").inc()
+
+    def etcd_leases_revoked(self, count: int) -> None:
+        """So many more."""
+        self._leases_revoked.inc(count)
+
+    def etcd_auth_corrected(self) -> None:
+        """One more."""
+        self._auth_corrections.inc()
+
+    def heard(self, resource: Resource) -> None:
+        """The age of a watch begins anew."""
+        self._heard_s[resource] = self._clock()
+
+
+def _begins(before: JobStatus, after: JobStatus, name: ConditionType) -> bool:
+    return holds(after.conditions, name) and not holds(before.conditions, name)
+
+
+class _Now(Collector):
+    """Gauges that are looked up when somebody asks."""
+
+    def __init__(
+        self,
+        phases: Phases,
+        left_alone: Phases,
+        depth: Callable[[], int],
+        leads: Callable[[], bool],
+        *,
+        ages: Callable[[], Mapping[Resource, float]],
+        goodput: Goodput,
+    ) -> None:
+        self._leads = leads
+        self._left_alone = left_alone
+        self._goodput = goodput
+        self._phases = phases
+        self._depth = depth
+        self._ages = ages
+
+    def collect(self) -> Iterable[Metric]:
+        """All of them."""
+        jobs = GaugeMetricFamily("elasticjob_phase", "Jobs in this phase.", labels=_NOW_LABELS["elasticjob_phase"])
+        for (namespace, phase), count in sorted(self._phases().items()):
+            jobs.add_metric([namespace, phase or Phase.PENDING], count)
+        yield jobs
+        others = GaugeMetricFamily(
+            "elasticjob_left_alone",
+            "Jobs for which this installation does nothing, by reason.",
+            labels=_NOW_LABELS["elasticjob_left_alone"],
+        )
+        for (namespace, reason), count in sorted(self._left_alone().items()):
+            others.add_metric([namespace, reason], count)
+        yield others
+        ages = GaugeMetricFamily(
+            "elasticjob_watch_age_seconds",
+            "Since a watch told anything or was listed.",
+            labels=_NOW_LABELS["elasticjob_watch_age_seconds"],
+        )
+        for resource, age_s in self._ages().items():
+            ages.add_metric([resource.value], age_s)
+        yield ages
+        spent = CounterMetricFamily(
+            "elasticjob_job_seconds",
+            "What jobs spend their time on: an active round, forming the next, or waiting for the first.",
+            labels=_NOW_LABELS["elasticjob_job_seconds_total"],
+        )
+        for (namespace, state), seconds in sorted(self._goodput.spent_s().items()):
+            spent.add_metric([namespace, state], seconds)
+        yield spent
+        agents = GaugeMetricFamily("elasticjob_agents", "Agents by health.", labels=_NOW_LABELS["elasticjob_agents"])
+        for (namespace, health), count in sorted(self._goodput.agents().items()):
+            agents.add_metric([namespace, health], count)
+        yield agents
+        yield GaugeMetricFamily("elasticjob_queue_depth", "Jobs that wait for their turn or have it.", self._depth())
+        leads = "1: this replica leads and acts; 0: it stands by."
+        yield GaugeMetricFamily("elasticjob_leader", leads, float(self._leads()))

@@ -1,0 +1,1 @@
+"""Records of the operator, without I/O."""

@@ -1,0 +1,81 @@
+"""PURE: the part of an ended job that is kept: it decides when the job and its pods are deleted, and has its status.
+
+Thousands of them may stay for years, and none is started again. So they take nothing of what jobs may take that run.
+It is also enough to suspend a job for which there is no room.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from elasticjob_api import codec, constants, validation
+from elasticjob_api.constants import ConditionType
+from elasticjob_api.job_size import size_of
+from elasticjob_api.spec import JobSpec
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object
+
+FINAL = frozenset({ConditionType.COMPLETE, ConditionType.FAILED})
+_FIELDS = frozenset({codec.json_name(field.name) for field in fields(JobSpec)}) - {"template"}
+_MOST = 2 << 10
+"""Bytes of memory of one field."""
+_MOST_LIMITS = 8
+
+
+def has_ended(job: Mapping[str, Any]) -> bool:
+    """The stored status says so, and was written for this very job."""
+    status = job.get("status")
+    if not isinstance(status, dict):
+        return False
+    if status.get("selector") not in {None, "", f"{constants.LABEL_JOB_UID}={objects.uid_of(job)}"}:
+        return False
+    given = status.get("conditions")
+    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    is_final = any(each.get("type") in FINAL and each.get("status") == "True" for each in found)
+    return is_final or bool(status.get("completionTime"))
+
+
+def is_to_stop(job: Mapping[str, Any]) -> bool:
+    """The job is suspended and may have pods: an operator has taken it up, and written a condition `Suspended`."""
+    spec, status = job.get("spec"), job.get("status")
+    if not isinstance(spec, dict) or spec.get("suspend") is not True or not isinstance(status, dict):
+        return False
+    given = status.get("conditions")
+    told = [each.get("type") for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return bool(status.get("startTime")) or ConditionType.SUSPENDED in told
+
+
+def remains(job: Object) -> Object:
+    """`job` without its template, but for the number of its workers, and without any field that is large."""
+    spec = job.get("spec")
+    if not isinstance(spec, dict):
+        return job
+    kept = {name: value for name, value in spec.items() if name in _FIELDS and size_of(value).memory <= _MOST}
+    trainer = _trainer(spec)
+    template = {"spec": {"containers": [_remains(trainer)]}} if trainer else {}
+    metadata = {name: value for name, value in objects.metadata(job).items() if _is_kept(name, value)}
+    return {**job, "metadata": metadata, "spec": {**kept, "template": template}}
+
+
+def _is_kept(name: str, value: Any) -> bool:
+    return name != "annotations" or size_of(value).memory <= _MOST
+
+
+def _trainer(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    template = spec.get("template")
+    pod = template.get("spec") if isinstance(template, dict) else None
+    given = pod.get("containers") if isinstance(pod, dict) else None
+    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    wanted = spec.get("trainerContainer")
+    return next((each for each in found if wanted is None or each.get("name") == wanted), {})
+
+
+def _remains(trainer: Mapping[str, Any]) -> Object:
+    """Name and GPUs; that it has a command was checked when the job began."""
+    resources = trainer.get("resources")
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    given = limits.items() if isinstance(limits, dict) else ()
+    gpus = [(name, count) for name, count in given if validation.is_gpu(name) and size_of(count).memory <= _MOST]
+    command = ["-"] if trainer.get("command") else []
+    kept = {"name": trainer.get("name"), "command": command, "resources": {"limits": dict(gpus[:_MOST_LIMITS])}}
+    return {name: value for name, value in kept.items() if size_of(value).memory <= _MOST}

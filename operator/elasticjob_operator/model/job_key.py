@@ -1,0 +1,61 @@
+"""Which job: namespace, name and uid, because a re-created job is another one; and where its keys are."""
+
+import functools
+from dataclasses import dataclass
+
+from elasticjob_api import constants
+from elasticjob_api.keys import ROOT, Keys, ParsedKey, job_prefix
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """One job for ever."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def keys(self, cluster_id: str) -> Keys:
+        """Its keys in etcd."""
+        return Keys(job_prefix(cluster=cluster_id, namespace=self.namespace, name=self.name, uid=self.uid))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def of_job(obj: Object) -> JobKey:
+    """The key of an ElasticJob."""
+    return JobKey(objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj))
+
+
+def of_pod(obj: Object) -> JobKey | None:
+    """The key of the job that a pod belongs to, by its labels and its owner; None for a pod that is no job's."""
+    key = labelled(obj)
+    return key if key is not None and key.uid in objects.owner_uids(obj) else None
+
+
+def labelled(obj: Object) -> JobKey | None:
+    """The key of the job that a pod's labels name: anybody may set those."""
+    labels = objects.labels_of(obj)
+    name, uid = labels.get(constants.LABEL_JOB_NAME), labels.get(constants.LABEL_JOB_UID)
+    return JobKey(objects.namespace_of(obj), name, uid) if name and uid else None
+
+
+def of_etcd_key(key: str) -> JobKey | None:
+    """The job in `/elasticjob/<cluster>/<namespace>/<name>/<uid>/…`; None for any other key."""
+    if not key.startswith(f"{ROOT}/"):
+        return None
+    _, _, _, *parts = key.split("/", _PARTS)
+    return _job(*parts[:3]) if len(parts) > _UID else None
+
+
+def parse(etcd_key: str) -> ParsedKey | None:
+    """Return the parsed part of a job's key below its prefix; None for any other key."""
+    return Keys("/".join(etcd_key.split("/", _PARTS)[:_PARTS])).parse(etcd_key)
+
+
+_PARTS, _UID = 6, 3
+_job = functools.lru_cache(maxsize=4096)(JobKey)
+"""It is asked of every report."""

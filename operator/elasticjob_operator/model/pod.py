@@ -1,0 +1,246 @@
+"""PURE: one pod as the policies see it, read from Kubernetes' JSON.
+
+Missing or odd parts of a pod read as "not known". A pod's status comes from kubelets of every age, and nothing in it
+may crash the reconciler. Nothing here decides anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from elasticjob_api import constants
+from elasticjob_operator.model import objects, pod_constants
+from elasticjob_operator.model.compare import all_but
+from elasticjob_operator.model.one_line import one_line
+from elasticjob_operator.model.timestamps import from_rfc3339
+
+_DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
+"""`status.reason` of pods that the cluster ended; kubelets without DisruptionTarget say it only there."""
+_REFUSED_REASONS = frozenset({
+    "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "PodFitsHostPorts", "TaintToleration",
+    "UnexpectedAdmissionError", "TopologyAffinityError", "AppArmor", "SysctlForbidden", "InvalidNodeInfo",
+    "UnexpectedPredicateFailureType", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+    "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SupplementalGroupsPolicyNotSupported",
+    "VolumeAttachmentLimitExceeded",
+})  # fmt: skip
+"""`status.reason` of pods that a kubelet did not admit: nothing of them ever ran."""
+_OUT_OF = "OutOf"
+"""A kubelet's word before a resource that its node has no more of: OutOfcpu, OutOfnvidia.com/gpu."""
+_REJECTED = "Pod was rejected"
+"""The beginning of a kubelet's message in every refusal, since Kubernetes 1.27."""
+
+
+INIT_FAILED = "InitContainerFailed"
+_REASON_LIMIT, _MESSAGE_LIMIT = 128, 4096
+"""A kubelet keeps 4 KiB of a container's termination message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod of a job."""
+
+    name: str
+    uid: str
+    version: str = ""
+    """Its resourceVersion."""
+    slot: int | None = None
+    prefix: str = ""
+    """Where its agent has the job's keys in etcd."""
+    installation: str = ""
+    """Which installation of the operator made it; empty for one of a version that did not write it down."""
+    template_hash: str = ""
+    """Of what it was made from; empty for a pod of an operator that set no such label."""
+    agent_image: str = ""
+    """Image that its agent comes from; empty where the pod's own image has the agent."""
+    phase: str = "Pending"
+    """Ended with the trainer: a sidecar that runs on is no progress."""
+    lingers: bool = False
+    """The trainer has ended, and another container has not."""
+    terminating: bool = False
+    grace_ends_s: float | None = None
+    """When a deletion that was asked for should have come to its end."""
+    created_s: float = 0.0
+    running_since_s: float | None = None
+    """Start of the trainer container, or of the pod when that is not known."""
+    ended_s: float | None = None
+    """When the trainer, or an init container that failed, has ended; None where no kubelet reported it."""
+    node_name: str = ""
+    exit_code: int | None = None
+    """Of the trainer container, once it has ended."""
+    reason: str = ""
+    """The most specific reason: why it ended, or why it does not start."""
+    message: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Type → status."""
+    refused: bool = False
+    """A kubelet did not admit it."""
+    disrupted: bool = False
+    """Ended by the cluster (eviction, preemption, drain), not by what ran in it."""
+
+    @property
+    def ended(self) -> bool:
+        """Its trainer has ended for good, or all of its containers."""
+        return self.phase in objects.ENDED_PHASES
+
+    @property
+    def live(self) -> bool:
+        """True if it runs or may yet run, and its end was not requested."""
+        return not self.ended and not self.terminating
+
+    @property
+    def running(self) -> bool:
+        """True if its containers run, and its end was not requested."""
+        return self.live and self.phase == "Running"
+
+    @property
+    def troubled(self) -> bool:
+        """True if it does not run and the cluster gives a reason: it is not expected soon."""
+        return self.phase == "Pending" and bool(self.reason)
+
+
+_state = all_but(Pod, "version")
+_course = all_but(Pod, "version", "phase", "running_since_s", "node_name", "conditions")
+
+
+def is_same(before: Pod | None, after: Pod) -> bool:
+    """Nothing of it has changed that anybody reads."""
+    return before is not None and _state(before) == _state(after)
+
+
+def goes_well(before: Pod | None, after: Pod) -> bool:
+    """Return True if the change is normal start-up progress, which needs no action."""
+    return after.live and not after.reason and (before is None or _course(before) == _course(after))
+
+
+def parse_pod(obj: Mapping[str, Any]) -> Pod:
+    """The pod in `obj`; the container that counts is the one with the agent, or the first."""
+    status = obj.get("status") or {}
+    container = _trainer_status(obj, status)
+    state = container.get("state") or {}
+    ended = state.get("terminated") or {}
+    conditions = {str(c.get("type")): c for c in status.get("conditions") or []}
+    created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp")) or 0.0
+    reason, message = _reason(status, state, conditions)  # a container writes its own, a tenant whole statuses
+    return Pod(
+        name=objects.name_of(obj),
+        uid=objects.uid_of(obj),
+        version=objects.version_of(obj),
+        slot=_slot(obj),
+        prefix=_prefix(obj),
+        installation=str(_annotations(obj).get(constants.ANNOTATION_INSTALLATION, "")),
+        template_hash=str(objects.labels_of(obj).get(constants.LABEL_TEMPLATE_HASH, "")),
+        agent_image=_agent_image(obj),
+        phase=_phase(obj, ended),
+        lingers=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
+        terminating=objects.is_terminating(obj),
+        grace_ends_s=from_rfc3339(objects.metadata(obj).get("deletionTimestamp")),
+        created_s=created_s,
+        running_since_s=_running_since_s(status, state),
+        ended_s=_ended_s(status, ended),
+        node_name=str((obj.get("spec") or {}).get("nodeName") or ""),
+        exit_code=ended.get("exitCode"),
+        reason=one_line(reason, _REASON_LIMIT),
+        message=one_line(message, _MESSAGE_LIMIT),
+        conditions={name: str(c.get("status")) for name, c in conditions.items()},
+        refused=_is_refused(status),
+        disrupted=_is_disrupted(status, conditions),
+    )
+
+
+def _phase(obj: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    phase = objects.pod_phase(obj)
+    if phase != "Running" or ended.get("exitCode") is None:
+        return phase
+    return "Succeeded" if ended["exitCode"] == 0 else "Failed"
+
+
+def _slot(obj: Mapping[str, Any]) -> int | None:
+    text = str(objects.labels_of(obj).get(constants.LABEL_SLOT, ""))
+    return int(text) if text.isdecimal() else None
+
+
+def _annotations(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return objects.metadata(obj).get("annotations") or {}
+
+
+def _prefix(obj: Mapping[str, Any]) -> str:
+    containers = (obj.get("spec") or {}).get("containers") or []
+    variables = (variable for container in containers for variable in container.get("env") or [])
+    return next((str(v.get("value") or "") for v in variables if v.get("name") == constants.ENV_PREFIX), "")
+
+
+def _agent_image(obj: Mapping[str, Any]) -> str:
+    """As the operator wrote it down; of a pod of an older version as its init container has it."""
+    if image := _annotations(obj).get(constants.ANNOTATION_AGENT_IMAGE):
+        return str(image)
+    containers = (obj.get("spec") or {}).get("initContainers") or []
+    return next((str(c.get("image") or "") for c in containers if c.get("name") == pod_constants.INJECTOR), "")
+
+
+def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any]) -> Mapping[str, Any]:
+    containers = (obj.get("spec") or {}).get("containers") or [{}]
+    trainer = next((c for c in containers if _has_agent(c)), containers[0])
+    statuses = status.get("containerStatuses") or []
+    return next((c for c in statuses if c.get("name") == trainer.get("name")), {})
+
+
+def _has_agent(container: Mapping[str, Any]) -> bool:
+    return any(variable.get("name") == constants.ENV_PREFIX for variable in container.get("env") or [])
+
+
+def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
+    if status.get("phase") != "Running":
+        return None
+    return from_rfc3339((state.get("running") or {}).get("startedAt") or status.get("startTime"))
+
+
+def _ended_s(status: Mapping[str, Any], ended: Mapping[str, Any]) -> float | None:
+    inits = [(c.get("state") or {}).get("terminated") or {} for c in status.get("initContainerStatuses") or []]
+    failed = next((init for init in inits if init.get("exitCode")), {})
+    return from_rfc3339(ended.get("finishedAt") or failed.get("finishedAt"))
+
+
+def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
+    """Why it ended, else why a container waits, else why it is not scheduled."""
+    if (failed := _failed_init(status)) is not None:
+        return failed
+    ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
+    scheduled = conditions.get("PodScheduled") or {}
+    for part in (status, ended):
+        if part.get("reason"):
+            return str(part["reason"]), str(part.get("message") or "")
+    for part in (waiting, *_init_waits(status)):
+        if part.get("reason") not in {None, "", "ContainerCreating", "PodInitializing"}:
+            return str(part["reason"]), str(part.get("message") or "")
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
+    return "", ""
+
+
+def _failed_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
+    """An init container that failed: the others then never start, and have no status."""
+    if status.get("phase") != "Failed" or status.get("reason"):
+        return None
+    for container in status.get("initContainerStatuses") or []:
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            why = ended.get("message") or ended.get("reason") or ""
+            said = f"init container {container.get('name')} ended with exit code {ended['exitCode']}"
+            return INIT_FAILED, f"{said}: {why}".rstrip(": ")
+    return None
+
+
+def _init_waits(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [(c.get("state") or {}).get("waiting") or {} for c in status.get("initContainerStatuses") or []]
+
+
+def _is_refused(status: Mapping[str, Any]) -> bool:
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    return status.get("phase") == "Failed" and (
+        reason in _REFUSED_REASONS or reason.startswith(_OUT_OF) or message.startswith(_REJECTED)
+    )
+
+
+def _is_disrupted(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
+    target = conditions.get("DisruptionTarget") or {}
+    return target.get("status") == "True" or status.get("reason") in _DISRUPTED_REASONS

@@ -1,0 +1,90 @@
+"""PURE: all that a plan is made of, at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from elasticjob_api.job import ElasticJob
+from elasticjob_api.records import Report
+from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.status import JobStatus, RoundStatus
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.pod import Pod
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.revision import Revision, wanted_revision
+from elasticjob_operator.policy.slots.outdated_pods import outdated_pods
+from elasticjob_operator.policy.slots.ownership import Owner, owners
+from elasticjob_operator.policy.slots.predecessors import slots_with_predecessor
+from elasticjob_operator.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """One job, its pods by name, its rendezvous, and what this process remembers; `now_s` is wall clock.
+
+    `now_s` is for what is compared with the API server's timestamps; `monotonic_s` for the moments in the ledger.
+    What follows from it is computed once. It holds as long as the ledger stays as it is; `replace` begins anew.
+    """
+
+    job: ElasticJob
+    pods: Mapping[str, Pod]
+    view: View
+    ledger: Ledger
+    settings: Settings
+    now_s: float
+    monotonic_s: float
+    etcd_trouble: str = ""
+    """Why etcd cannot be asked; then `view` is as old as that."""
+    store: int = 0
+    """Which etcd: how many wipes there were."""
+
+    @property
+    def status(self) -> JobStatus:
+        """What was last said: our own last write is newer than the cache."""
+        return self.ledger.status or self.job.status
+
+    @property
+    def history(self) -> tuple[RoundStatus, ...]:
+        """The job's rounds as last taken in: there may have been several since the last write of the status."""
+        return self.status.rounds if self.ledger.history is None else self.ledger.history
+
+    @cached_property
+    def wanted_revision(self) -> Revision:
+        """What the pods of a life have that would begin now."""
+        return wanted_revision(self.job, self.settings)
+
+    @cached_property
+    def outdated_pods(self) -> Mapping[str, Pod]:
+        """Pods by name of another template or another installation, whose deletion was not asked for."""
+        return outdated_pods(self.job, self.pods, self.settings, self.wanted_revision)
+
+    @cached_property
+    def reports(self) -> Mapping[Member, Report]:
+        """The last report of each stay of the last round, also of those whose agent has taken it along."""
+        return {**self.ledger.memory.reports, **self.view.reports}
+
+    def owners(self) -> dict[int, Owner]:
+        """The pod of every slot, and what has become of it."""
+        return self._owners
+
+    def waiting_slots(self) -> Mapping[int, str]:
+        """Slot → the pod that has to end before the slot's own pod is created."""
+        return self._waiting_slots
+
+    def joined(self) -> frozenset[int]:
+        """Slots whose own pod has a living agent."""
+        return self._joined
+
+    @cached_property
+    def _owners(self) -> dict[int, Owner]:
+        return owners(self.view.owners(), self.pods, self.ledger, self.monotonic_s)
+
+    @cached_property
+    def _waiting_slots(self) -> Mapping[int, str]:
+        return slots_with_predecessor(self.job.spec, self._owners, self.pods, self.ledger)
+
+    @cached_property
+    def _joined(self) -> frozenset[int]:
+        names = self.view.owners()
+        stays = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.gone)
+        return frozenset(member.slot for member, node in stays if names.get(member.slot) == node.record.pod)

@@ -1,0 +1,1 @@
+"""Rules for the installation's own etcd, without I/O."""

@@ -1,0 +1,1 @@
+"""Rules for a job's lifecycle, without I/O."""

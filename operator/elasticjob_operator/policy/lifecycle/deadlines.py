@@ -1,0 +1,77 @@
+"""PURE: the deadlines of a job that wants to run, and when the next one falls.
+
+activeDeadlineSeconds is the life from startTime; startupDeadlineSeconds runs until a round has enough nodes. Both
+begin anew on resume, because suspending clears startTime; the latter also when the job is scaled, as long as its
+round is smaller than minReplicas now.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from elasticjob_api.constants import FailedReason
+from elasticjob_api.job import ElasticJob
+from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.text import nodes
+from elasticjob_operator.model.timestamps import from_rfc3339
+from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    at_s: float
+    failure: JobFailure
+
+
+def broken_deadline(job: ElasticJob, status: JobStatus, view: View, now_s: float) -> JobFailure | None:
+    """The failure of the deadline that has passed, or None."""
+    return next((d.failure for d in _deadlines(job, status, view) if d.at_s <= now_s), None)
+
+
+def broken_life(job: ElasticJob, status: JobStatus, now_s: float) -> JobFailure | None:
+    """The failure of activeDeadlineSeconds alone: the one deadline that is judged without the rendezvous."""
+    return next((d.failure for d in _life(job, status) if d.at_s <= now_s), None)
+
+
+def next_life_deadline_s(job: ElasticJob, status: JobStatus) -> float | None:
+    """When activeDeadlineSeconds is over."""
+    return next((d.at_s for d in _life(job, status)), None)
+
+
+def next_deadline_s(job: ElasticJob, status: JobStatus, view: View, now_s: float) -> float | None:
+    """When the next deadline falls, if there is one."""
+    return min((d.at_s for d in _deadlines(job, status, view) if d.at_s > now_s), default=None)
+
+
+def _life(job: ElasticJob, status: JobStatus) -> Iterator[_Deadline]:
+    started_s, life_s = from_rfc3339(status.start_time), job.spec.active_deadline_s
+    if started_s is not None and life_s is not None:
+        message = f"the job ran longer than activeDeadlineSeconds ({life_s:g})"
+        yield _Deadline(started_s + life_s, JobFailure(FailedReason.DEADLINE, message))
+
+
+def _deadlines(job: ElasticJob, status: JobStatus, view: View) -> Iterator[_Deadline]:
+    started_s, spec = from_rfc3339(status.start_time), job.spec
+    if started_s is None:
+        return
+    yield from _life(job, status)
+    since_s = max(started_s, from_rfc3339(status.last_scale_time) or 0.0)
+    if (startup_s := spec.startup_deadline_s) is not None and not _came_together(status, view, spec.lowest, since_s):
+        message = f"fewer than {nodes(spec.lowest)} came together within startupDeadlineSeconds ({startup_s:g})"
+        message += f"; {status.message}" if status.message else ""
+        yield _Deadline(since_s + startup_s, JobFailure(FailedReason.STARTUP_DEADLINE, message))
+
+
+def _came_together(status: JobStatus, view: View, lowest: int, since_s: float) -> bool:
+    """A round had enough nodes in this life: seen now, or said by the status before (etcd may have been wiped)."""
+    world = view.world
+    if world is not None and world.state is State.FORMING and world.cause is Cause.RESUMED:
+        return False
+    if view.done_slots():
+        return True  # it is not resized any more
+    members = world.members if world is not None and world.members else view.membership and view.membership.members
+    if members:
+        return len(members) >= lowest
+    last_s = from_rfc3339(status.last_rendezvous_time)
+    return last_s is not None and last_s >= since_s

@@ -1,0 +1,34 @@
+"""PURE: which pods of an ended job are deleted, and when (cleanPodPolicy).
+
+Agents end by themselves when they see the final world, and their pods then keep their logs; so running pods get
+the time to end. After it they are deleted: a sidecar must not hold a finished job's resources. No pod of an
+ended job is ever created.
+"""
+
+from collections.abc import Iterable
+
+from elasticjob_api.job import ElasticJob
+from elasticjob_api.spec import CleanPodPolicy
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.model.pod import Pod
+from elasticjob_operator.model.timestamps import from_rfc3339
+
+MARGIN_S = 10.0
+"""Beyond the graceful stop, for the agent's last report and for the kubelet to notice."""
+
+
+def clean_at_s(job: ElasticJob, status: JobStatus) -> float | None:
+    """When pods that still run are deleted; None: never, or not ended."""
+    ended_s = from_rfc3339(status.completion_time)
+    if ended_s is None or job.spec.clean_pod_policy is CleanPodPolicy.NONE:
+        return None
+    return ended_s + job.spec.graceful_shutdown.seconds + MARGIN_S
+
+
+def pods_to_delete(job: ElasticJob, status: JobStatus, pods: Iterable[Pod], now_s: float) -> list[Pod]:
+    """The pods to delete now."""
+    at_s = clean_at_s(job, status)
+    if at_s is None or now_s < at_s:
+        return []
+    every = job.spec.clean_pod_policy is CleanPodPolicy.ALL
+    return [pod for pod in pods if not pod.terminating and (every or not pod.ended or pod.lingers)]

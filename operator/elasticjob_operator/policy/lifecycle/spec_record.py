@@ -1,0 +1,81 @@
+"""PURE: `P/c/spec` from a job: what agents and the closer need of the manifest, beside the slot map.
+
+The record is a function of the job, the map and the counts that only it keeps; so it is written again exactly
+when one of these has changed. A requested restart (the job's annotation) is only copied: the closer restarts.
+"""
+
+from collections.abc import Mapping
+
+from elasticjob_api import constants
+from elasticjob_api.job import ElasticJob
+from elasticjob_api.records import FailureRule, SlotOwner, Slots
+from elasticjob_api.spec import JobSpec
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
+
+AFTER_WIPE_ROUNDS = 1000
+"""The status may lag behind the rounds that took place: after a wipe, rounds go on so far beyond it."""
+
+
+def spec_record(
+    job: ElasticJob, before: Slots, slots: Mapping[int, SlotOwner], *, suspended: bool, counted: int = 0
+) -> Slots:
+    """The record for this map; `before` gives the counts, `counted` failed pods are dropped with this write."""
+    spec = job.spec
+    return Slots(
+        min=spec.lowest,
+        max=spec.highest,
+        desired=desired_nodes(spec),
+        slots={f"{slot:04x}": owner for slot, owner in sorted(slots.items())},
+        operator=before.operator,
+        max_restarts=spec.max_restarts,
+        failure_rules=_failure_rules(spec),
+        success_policy=spec.success_policy,
+        join_timeout_s=spec.rendezvous.join_timeout_s,
+        last_call_s=spec.rendezvous.last_call_timeout_s,
+        scale_up_delay_s=spec.scaling.scale_up_delay_s,
+        keep_alive_s=spec.rendezvous.keep_alive_s,
+        replica_step=spec.replica_step or 0,
+        allowed_replicas=spec.allowed_replicas,
+        progress_deadline_s=spec.progress_deadline_s or 0.0,
+        restart_window_s=spec.restart_window_s,
+        backoff_initial_s=spec.restart_backoff.initial_s,
+        backoff_max_s=spec.restart_backoff.max_s,
+        failure_grace_s=spec.failure_grace_s,
+        isolation_grace_s=spec.isolation_grace_s,
+        stop_grace_s=spec.graceful_shutdown.seconds,
+        stop_signal=spec.graceful_shutdown.signal,
+        report_period_s=spec.agent.report_period_s,
+        restart_id=job.metadata.annotations.get(constants.ANNOTATION_RESTART, ""),
+        suspended=suspended,
+        replacements=before.replacements + counted,
+        first_round=before.first_round,
+        first_restarts=before.first_restarts,
+    )
+
+
+def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> Slots:
+    """What goes before the first record: nothing, or what the status remembers of an etcd that was wiped."""
+    known = status.rendezvous_round
+    return Slots(
+        min=job.spec.lowest,
+        max=job.spec.highest,
+        desired=desired_nodes(job.spec),
+        operator=operator_id,
+        replacements=status.pod_replacements,
+        first_round=known + AFTER_WIPE_ROUNDS if known else 1,
+        first_restarts=status.restarts,
+    )
+
+
+def emptied(record: Slots) -> Slots:
+    """The record of a job that is being deleted: nobody owns a slot."""
+    return Slots(min=record.min, max=record.max, desired=record.desired, operator=record.operator)
+
+
+def _failure_rules(spec: JobSpec) -> tuple[FailureRule, ...]:
+    return tuple(
+        FailureRule(rule.action.value, rule.on_exit_codes.values, rule.on_exit_codes.operator == "NotIn")
+        for rule in spec.failure_policy.rules
+        if rule.on_exit_codes is not None
+    )

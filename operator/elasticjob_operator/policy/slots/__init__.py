@@ -1,0 +1,1 @@
+"""Rules for slots and their pods, without I/O."""

@@ -1,0 +1,54 @@
+"""PURE: pods that are Terminating long after their grace: their node may be dead, so no kubelet confirms their end.
+
+Only the node object shows whether it is: it is looked at before a pod is deleted by force, and again after a while. A
+pod on a node that is well is only slow.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from elasticjob_operator.model.cluster_interface import Object
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.pod import Pod
+
+LOOK_AGAIN_S = 15.0
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Pods whose node to look at, and in how many seconds the next one would be."""
+
+    pods: tuple[Pod, ...]
+    next_in_s: float | None
+
+
+def stuck_pods(timeout_s: float, pods: Iterable[Pod], ledger: Ledger, *, now_s: float, monotonic_s: float) -> Stuck:
+    """The pods that are due; a timeout of 0 means never.
+
+    The end of a pod's grace is a time of the API server (`now_s`); when a node was looked at is monotonic.
+    """
+    if not timeout_s:
+        return Stuck((), None)
+    due: list[tuple[Pod, float]] = []
+    for pod in pods:
+        if pod.terminating and pod.node_name and pod.grace_ends_s is not None:
+            looked_s = ledger.node_looked_s.get(pod.uid, float("-inf"))
+            due.append((pod, max(pod.grace_ends_s + timeout_s - now_s, looked_s + LOOK_AGAIN_S - monotonic_s)))
+    later = [in_s for _, in_s in due if in_s > 0]
+    return Stuck(tuple(pod for pod, in_s in due if in_s <= 0), min(later, default=None))
+
+
+def why_dead(node: Object | None, *, only_proof: bool = False) -> str:
+    """Why nothing of this node will ever confirm the end of a pod; empty if it may.
+
+    With `only_proof` a node that is not ready does not count: its kubelet may be cut off while its pods run.
+    """
+    if node is None:
+        return "is gone"
+    if any(taint.get("key") == _OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or []):
+        return "is out of service"
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready = next((c for c in conditions if c.get("type") == "Ready"), None)
+    is_ready = ready is not None and ready.get("status") == "True"
+    return "" if is_ready or only_proof else "is not ready"

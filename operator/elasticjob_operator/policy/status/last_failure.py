@@ -1,0 +1,58 @@
+"""PURE: `status.lastFailure`: the root cause that the closer settled on, with the words of the worker's own record.
+
+Of a round that ended by a loss it is the lost node, and never one of its victims: the closer names no root then,
+and counts a loss. Records of old rounds are deleted, so what was once seen is kept.
+"""
+
+from elasticjob_api.exit_codes import from_worker
+from elasticjob_api.records import Failure
+from elasticjob_api.status import LastFailure
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.policy.status.node_loss import explained, of_loss
+
+MESSAGE_LIMIT = 1024
+_NS = 1e9
+
+
+def last_failure(seen: Observed) -> LastFailure | None:
+    """The root cause of the last judged round, or what was known before."""
+    world, before = seen.view.world, seen.status.last_failure
+    if world is not None and world.losses > seen.status.node_losses:
+        return of_loss(seen) or before
+    failure = seen.view.failures.get(world.root) if world else None
+    if world is None or failure is None:
+        return explained(before, seen.pods)
+    round_, _, place = world.root.partition("/")
+    local_rank = place.partition(".")[2]
+    if not (round_.isdecimal() and local_rank.isdecimal()):
+        return before
+    if before is not None and int(round_) < before.round < world.round:
+        return explained(before, seen.pods)  # the round after it ended by a loss, and the record is not deleted yet
+    pod = seen.pods.get(failure.pod)
+    known_node = before.node_name if before and before.pod_name == failure.pod else ""
+    return LastFailure(
+        time=to_rfc3339(failure.time_ns / _NS),
+        round=int(round_),
+        pod_name=failure.pod,
+        node_name=pod.node_name if pod else known_node,
+        rank=failure.rank,
+        local_rank=int(local_rank),
+        exit_code=from_worker(failure.exit_code),
+        signal=failure.signal,
+        reason=_reason(failure),
+        message=failure.message[:MESSAGE_LIMIT],
+        stderr_tail=_tail(failure.stderr),
+    )
+
+
+def _tail(text: str) -> str:
+    """The last lines that are within the limit; of a line that is longer its end."""
+    kept = text[-MESSAGE_LIMIT:]
+    return kept.partition("\n")[2] or kept if len(text) > len(kept) else kept
+
+
+def _reason(failure: Failure) -> str:
+    if failure.oom:
+        return "OOMKilled"
+    return "Signaled" if failure.signal else "Error"

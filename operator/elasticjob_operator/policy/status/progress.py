@@ -1,0 +1,46 @@
+"""PURE: `status.progress`: the newest that any worker told, by step; what was once told is kept.
+
+Agents take their reports with them when the job ends. The last ones are remembered, so that the final status is not
+half a minute old.
+"""
+
+from elasticjob_api.records import Progress, Report
+from elasticjob_api.status import ProgressStatus
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.policy.status.furthest_progress import furthest
+
+_PERCENT = 100
+_NS = 1e9
+
+
+def progress(seen: Observed) -> ProgressStatus | None:
+    """The furthest progress among the nodes' reports of the last round, or what was known before."""
+    report = furthest(seen.reports.values(), seen.view.closed_round)
+    if report is None or report.progress is None:
+        return seen.status.progress
+    newest = report.progress
+    return ProgressStatus(
+        step=newest.step,
+        total=newest.total,
+        percentage=_percentage(newest.step, newest.total),
+        estimated_remaining_s=_remaining_s(report, newest, seen.ledger.memory.began),
+        metrics=dict(newest.metrics),
+        last_updated_time=to_rfc3339(report.time_ns / _NS),
+    )
+
+
+def _percentage(step: int | None, total: int | None) -> int | None:
+    if step is None or not total:
+        return None
+    return min(_PERCENT, max(0, step * _PERCENT // total))
+
+
+def _remaining_s(report: Report, newest: Progress, began: Report | None) -> int | None:
+    """By the steps between the first report of this round that was seen and this one."""
+    first = began.progress.step if began and began.progress and began.round == report.round else None
+    if began is None or first is None or newest.step is None or newest.total is None:
+        return None
+    steps, took_s = newest.step - first, (report.time_ns - began.time_ns) / _NS
+    left = max(0, newest.total - newest.step)
+    return round(left * took_s / steps) if steps > 0 and took_s > 0 else None

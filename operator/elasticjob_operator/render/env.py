@@ -1,0 +1,62 @@
+"""PURE: the environment of the agent in its pod. What the user set stays; ours comes after it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticjob_api import constants
+from elasticjob_api.bootstrap import Brief, encode_brief
+from elasticjob_api.job import ElasticJob, nproc_per_node
+from elasticjob_api.keys import job_prefix
+from elasticjob_operator.model import pod_constants
+from elasticjob_operator.settings import Settings
+
+Env = dict[str, Any]
+
+_FIELDS = {
+    constants.ENV_POD_NAME: "metadata.name",
+    constants.ENV_POD_UID: "metadata.uid",
+    constants.ENV_POD_IP: "status.podIP",
+    constants.ENV_NODE_NAME: "spec.nodeName",
+}
+
+
+def environment(
+    job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, brief: Brief | None = None
+) -> list[Env]:
+    """The trainer container's own variables, then the agent's, with the `brief` of the spec that names the pod."""
+    own = list(container.get("env") or [])
+    literals = _literals(job, container, slot, settings)
+    if brief is not None:
+        literals[constants.ENV_SPEC] = encode_brief(brief)
+    ours = [{"name": name, "value": value} for name, value in literals.items()]
+    fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FIELDS.items()]
+    return own + ours + fields
+
+
+def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings: Settings) -> dict[str, str]:
+    meta, nproc = job.metadata, nproc_per_node(job.spec)
+    values = {
+        constants.ENV_PREFIX: job_prefix(
+            cluster=settings.cluster_id, namespace=meta.namespace, name=meta.name, uid=meta.uid
+        ),
+        constants.ENV_ENDPOINTS: ",".join(settings.etcd_endpoints),
+        constants.ENV_SLOT: str(slot),
+        constants.ENV_JOB: meta.name,
+        constants.ENV_JOB_UID: meta.uid,
+        constants.ENV_NPROC: str(nproc),
+        constants.ENV_JOIN_TIMEOUT: f"{job.spec.rendezvous.join_timeout_s:.12g}",
+        constants.ENV_LOG_DIR: pod_constants.LOG_DIR,
+        constants.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or pod_constants.TERMINATION_LOG),
+    }
+    if settings.etcd_tls:
+        values[constants.ENV_ETCD_TLS] = pod_constants.CREDENTIALS_DIR
+    if job.spec.agent.interface:
+        values[constants.ENV_INTERFACE] = job.spec.agent.interface
+        values |= {name: job.spec.agent.interface for name in pod_constants.INTERFACES if not _sets(container, name)}
+    if nproc > 1 and not _sets(container, pod_constants.OMP_NUM_THREADS):
+        values[pod_constants.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core
+    return values
+
+
+def _sets(container: Mapping[str, Any], name: str) -> bool:
+    return any(env.get("name") == name for env in container.get("env") or [])

@@ -1,0 +1,40 @@
+"""PURE: the init container that copies the agent into the pod, fit for quotas and restricted Pod Security."""
+
+from typing import Any
+
+from elasticjob_api.job import ElasticJob
+from elasticjob_api.spec import AgentMode
+from elasticjob_operator.model import pod_constants
+
+NON_ROOT_USER = 65532
+"""The user of our images. A kubelet starts no container with runAsNonRoot as the pod's user 0."""
+
+
+def injectors(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
+    """Our init containers: one with agent.mode Inject, none otherwise."""
+    if job.spec.agent.mode is not AgentMode.INJECT:
+        return []
+    pod_context = job.spec.template["spec"].get("securityContext") or {}
+    as_root = pod_context.get("runAsUser") == 0
+    mount = {"name": pod_constants.AGENT_VOLUME, "mountPath": pod_constants.INJECT_TARGET}
+    return [
+        {
+            "name": pod_constants.INJECTOR,
+            "image": agent_image,
+            "command": [pod_constants.INJECTED_AGENT, "--install", pod_constants.INJECT_TARGET],
+            "volumeMounts": [mount],
+            "resources": {
+                "requests": {"cpu": "50m", "memory": "64Mi"},
+                "limits": {"cpu": "500m", "memory": "256Mi"},
+            },
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+                "runAsNonRoot": True,
+                # Only in place of root: where a policy chooses the user, a fixed one would be refused.
+                **({"runAsUser": NON_ROOT_USER} if as_root else {}),
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+    ]

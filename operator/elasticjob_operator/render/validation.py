@@ -1,0 +1,47 @@
+"""PURE: the names that an operator needs inside a pod; a template that uses one of them cannot be rendered.
+
+Better a sentence in the status than a pod that two sides have written.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from elasticjob_api import constants
+from elasticjob_api.job import ElasticJob, trainer_container
+from elasticjob_operator.errors import RenderError
+from elasticjob_operator.model import pod_constants
+
+_OUR_ENV = "ELASTICJOB_"
+
+
+def check(job: ElasticJob) -> None:
+    """RenderError naming every field of the template that clashes with what the operator adds."""
+    faults = list(_faults(job))
+    if faults:
+        raise RenderError("; ".join(faults))
+
+
+def _faults(job: ElasticJob) -> Iterator[str]:
+    path, spec = "spec.template.spec", job.spec.template["spec"]
+    for kind in ("volumes", "containers", "initContainers"):
+        for index, item in enumerate(spec.get(kind) or []):
+            yield from _reserved(f"{path}.{kind}[{index}].name", item.get("name"))
+    for index, container in enumerate(spec.get("containers") or []):
+        for port_index, port in enumerate(container.get("ports") or []):
+            yield from _reserved(f"{path}.containers[{index}].ports[{port_index}].name", port.get("name"))
+    yield from _trainer_faults(f"{path}.containers", trainer_container(job.spec))
+
+
+def _reserved(path: str, name: Any) -> Iterator[str]:
+    if str(name or "").startswith(constants.RESERVED_PREFIX):
+        yield f"{path}: names that begin with {constants.RESERVED_PREFIX} are the operator's; rename {name}"
+
+
+def _trainer_faults(path: str, container: Mapping[str, Any]) -> Iterator[str]:
+    for env in container.get("env") or []:
+        if str(env.get("name", "")).startswith(_OUR_ENV):
+            yield f"{path}: variable {env['name']}: {_OUR_ENV}* is set by the operator; remove it"
+    for mount in container.get("volumeMounts") or []:
+        place = str(mount.get("mountPath", "")).rstrip("/")
+        if place in {pod_constants.AGENT_HOME, pod_constants.LOG_DIR, pod_constants.CREDENTIALS_DIR}:
+            yield f"{path}: mountPath {place} is the operator's; mount {mount.get('name')} elsewhere"

@@ -1,0 +1,32 @@
+"""The certificate authority in use; it can be replaced at run time by a renewed certificate for the same key.
+
+Another key is another authority. A running etcd does not trust it: etcd reads its trust anchors only when it starts.
+"""
+
+import logging
+
+from elasticjob_operator.tls.ca import Authority
+
+log = logging.getLogger(__name__)
+
+
+class Held:
+    """`current` is what signs now."""
+
+    def __init__(self, authority: Authority) -> None:
+        self.current = authority
+        self._refused = b""
+
+    def offer(self, found: Authority) -> None:
+        """Read the Secret again; each authority that is not taken is logged once."""
+        if found.trusted == self.current.trusted:
+            return
+        if found.identity == self.current.identity:
+            self.current = found
+            log.info("took the renewed certificate of the authority")
+        elif found.trusted != self._refused:
+            self._refused = found.trusted
+            log.warning(
+                "the Secret of the certificate authority has another one, which etcd does not trust yet. The old one "
+                "stays in use. The page Certificates and permissions has the steps to change over"
+            )

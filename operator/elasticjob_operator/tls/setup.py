@@ -1,0 +1,120 @@
+"""From the command line to certificates: where the authority is, and what the operator does with it from its start on.
+
+Without `--etcd-ca-secret` nothing of this exists, and etcd is spoken to in plain text.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticjob_etcd.auth import ROOT
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Endpoint
+from elasticjob_operator.cluster.retry import until_it_works
+from elasticjob_operator.errors import CredentialsError
+from elasticjob_operator.metrics.recorder import Meter
+from elasticjob_operator.model.cluster_interface import Vault
+from elasticjob_operator.settings import Settings
+from elasticjob_operator.tls.active_ca import Held
+from elasticjob_operator.tls.ca_secrets import Home, Place
+from elasticjob_operator.tls.job_certificates import LIFE_S, JobCredentials, Terms
+from elasticjob_operator.tls.operator_certificate import RENEW_S, OwnFiles, keep_fresh
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What the operator must know of certificates."""
+    parser.add_argument(
+        "--etcd-ca-secret", metavar="NAME", help="secret with the authority for etcd's TLS; empty: filled [no TLS]"
+    )
+    parser.add_argument("--etcd-server-secret", default="", metavar="NAME", help="keep etcd's certificate in this one")
+    parser.add_argument(
+        "--etcd-server-name", action="append", default=[], metavar="HOST", help="a name in it; repeatable"
+    )
+    parser.add_argument("--secrets-namespace", metavar="NAME", help="namespace of both [the operator's own]")
+    parser.add_argument(
+        "--etcd-user", default=ROOT, metavar="NAME", help="the operator's own user in etcd, an administrator [root]"
+    )
+    parser.add_argument(
+        "--certificates-folder", type=Path, default=Path("/run/elasticjob"), help="for the operator's own certificate"
+    )
+    parser.add_argument("--certificate-life", type=float, default=LIFE_S, metavar="S", help="of a job's, in seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Etcd as the operator reaches it, and who makes certificates for jobs; None: nobody does."""
+
+    endpoint: Endpoint
+    held: Held | None = None
+
+    def credentials(
+        self, vault: Vault, etcd: EtcdClient, options: argparse.Namespace, settings: Settings, meter: Meter
+    ) -> JobCredentials | None:
+        """What the operator's core needs."""
+        if self.held is None:
+            return None
+        terms = Terms(
+            cluster_id=settings.cluster_id,
+            operator_id=settings.operator_id,
+            life_s=options.certificate_life,
+            admin=options.etcd_user,
+            own_etcd=options.etcd_quota_bytes is not None,
+        )
+        on_correction = meter.etcd_auth_corrected
+        return JobCredentials(
+            vault, etcd.accounts, self.held, terms=terms, clock=time.time, on_correction=on_correction
+        )
+
+
+@contextlib.asynccontextmanager
+async def security(
+    options: argparse.Namespace, vault: Vault, leads: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Security]:
+    """Certificates are there, and stay fresh until the end; raises CredentialsError.
+
+    At its start each replica fills Secrets that are empty or useless: none can stand by without a way to etcd. A write
+    names the version that was read, so the first one counts. Later the leader alone renews what all share.
+    """
+    targets = tuple(options.etcd_endpoints.split(","))
+    if not options.etcd_ca_secret:
+        yield Security(Endpoint(targets))
+        return
+    home = Home(vault, _place(options), clock=time.time)
+    what = f"cannot get the certificate authority of the secret {options.etcd_ca_secret}"
+    authority = await until_it_works(home.authority, what=what)
+    await until_it_works(lambda: home.serve(authority), what="cannot give etcd its certificate")
+    held = Held(authority)
+    own = OwnFiles(options.certificates_folder, held, name=options.etcd_user, clock=time.time)
+    own.write()
+    every_s = min(RENEW_S, options.certificate_life / 4)
+    renewal = asyncio.create_task(
+        keep_fresh(own, home, held, every_s=every_s, leads=leads), name="renewal of certificates"
+    )
+    try:
+        yield Security(own.endpoint(targets), held)
+    finally:
+        renewal.cancel()
+        await asyncio.wait({renewal})
+
+
+def _place(options: argparse.Namespace) -> Place:
+    hosts = tuple(options.etcd_server_name)
+    if options.etcd_server_secret and not hosts:
+        raise CredentialsError("--etcd-server-secret: name etcd's hosts with --etcd-server-name")
+    namespace = options.secrets_namespace or _own_namespace()
+    return Place(namespace=namespace, authority=options.etcd_ca_secret, server=options.etcd_server_secret, hosts=hosts)
+
+
+def _own_namespace() -> str:
+    try:
+        return _OWN_NAMESPACE.read_text().strip()
+    except OSError as error:
+        raise CredentialsError(
+            f"not in a pod ({error}); --secrets-namespace names the namespace of the secrets"
+        ) from error

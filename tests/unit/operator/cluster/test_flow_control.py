@@ -1,0 +1,133 @@
+"""How many requests go to the API server at once: what jobs wait for first, and meanwhile little is told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import client
+
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.model.cluster_interface import Resource
+from tests.faults.clock import Clock
+from tests.faults.waiting import aeventually
+
+ANSWERS_AFTER_S = 0.05
+
+
+@dataclass
+class Server:
+    """Holds every creation of a pod until `go`, and counts statuses that are there at the same time."""
+
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    creating: int = 0
+    told: int = 0
+    telling: int = 0
+    most_telling: int = 0
+    holds_statuses: bool = False
+
+    async def create(self, _request: web.Request) -> web.Response:
+        self.creating += 1
+        await self.go.wait()
+        return web.json_response({})
+
+    async def read(self, _request: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async def tell(self, request: web.Request) -> web.Response:
+        self.telling += 1
+        self.most_telling = max(self.most_telling, self.telling)
+        await request.read()
+        if self.holds_statuses:
+            await self.go.wait()
+        await asyncio.sleep(ANSWERS_AFTER_S)  # as long as others need to come
+        self.telling -= 1
+        self.told += 1
+        return web.json_response({})
+
+
+@pytest.fixture
+async def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def cluster(server: Server, clock: Clock) -> AsyncIterator[KubeCluster]:
+    app = web.Application()
+    app.router.add_post("/{path:.*}", server.create)
+    app.router.add_get("/{path:.*}", server.read)
+    app.router.add_patch("/{path:.*}", server.tell)
+    app.router.add_put("/{path:.*}", server.tell)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    settings = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    made = KubeCluster(client.ApiClient(settings), Feed(), (), clock=clock)
+    yield made
+    await made.close()
+    await runner.cleanup()
+
+
+async def test_while_pods_take_all_the_room_little_is_told(cluster: KubeCluster, server: Server) -> None:
+    pods = [{"metadata": {"name": f"p{n}", "namespace": "ns"}} for n in range(40)]
+    async with asyncio.TaskGroup() as tasks:
+        for pod in pods:
+            tasks.create_task(cluster.create(Resource.POD, pod))
+        await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
+        for n in range(20):
+            tasks.create_task(cluster.patch_status(Resource.JOB, "ns", f"j{n}", {}))
+        await aeventually(lambda: server.told == 20, what="all told, though no pod is created")
+        assert (server.creating, server.most_telling) == (28, 2)
+        server.go.set()
+    assert server.creating == 40
+
+
+async def test_a_lease_is_renewed_while_pods_take_all_the_room(cluster: KubeCluster, server: Server) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for n in range(40):
+            tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
+        await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
+        await cluster.replace(Resource.LEASE, {"metadata": {"name": "operator", "namespace": "ns"}})
+        assert server.creating == 28
+        server.go.set()
+
+
+async def test_a_job_is_read_while_statuses_take_all_their_room(cluster: KubeCluster, server: Server) -> None:
+    """Before its first map a job waits for that read."""
+    server.holds_statuses = True
+    async with asyncio.TaskGroup() as tasks:
+        for n in range(20):
+            tasks.create_task(cluster.patch_status(Resource.JOB, "ns", f"j{n}", {}))
+        await aeventually(lambda: server.telling == 4, what="as many as may go at once")
+        async with asyncio.timeout(20.0):
+            await cluster.get(Resource.JOB, "ns", "j")
+        assert server.told == 0
+        server.go.set()
+
+
+async def test_in_a_crowd_a_status_is_told_now_and_then_and_after_it_at_once(
+    cluster: KubeCluster, server: Server, clock: Clock
+) -> None:
+    assert not cluster.crowded()
+    async with asyncio.TaskGroup() as tasks:
+        for n in range(40):
+            tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
+        await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
+        assert not cluster.crowded(), "nothing was told yet"
+        await cluster.patch_status(Resource.JOB, "ns", "j", {})
+        assert cluster.crowded()
+        clock.now_s += 0.5
+        assert not cluster.crowded(), "the next one may be told"
+        await cluster.patch_status(Resource.JOB, "ns", "j", {})
+        server.go.set()
+    assert cluster.crowded(), "there was no room a moment ago"
+    clock.now_s += 0.5
+    await cluster.patch_status(Resource.JOB, "ns", "j", {})
+    assert not cluster.crowded()

@@ -1,0 +1,152 @@
+"""What is kept of the jobs of an API server: those that have ended take no room of those that run."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.cluster.retained_jobs import KeptJobs
+from elasticjob_operator.controller.job_parser import accept
+from elasticjob_operator.informers.transform import memory_of_status, slim
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.finished_job import has_ended
+from elasticjob_operator.policy.etcd.quota import allowance
+from elasticjob_operator.policy.lifecycle.ttl import expires_at_s
+from elasticjob_operator.policy.status.build import is_finished
+
+MIB = 1 << 20
+END = "2026-01-01T00:00:00Z"
+COMPLETE = {"type": "Complete", "status": "True", "reason": "r", "lastTransitionTime": END}
+ENDED = {"completionTime": END, "startTime": END, "phase": "Succeeded", "conditions": [COMPLETE]}
+BEGUN = {"startTime": END, "phase": "Running"}
+
+
+def job(name: str, status: dict[str, Any], *, text: int = 10_000, **spec: Any) -> Object:
+    gpus = {"limits": {"nvidia.com/gpu": 8, "memory": "1Gi"}}
+    trainer = {"name": "trainer", "image": "i", "command": ["python", "x" * text], "resources": gpus}
+    containers = [{"name": "side", "image": "i"}, trainer]
+    template = {"spec": {"containers": containers, "volumes": [{"name": "v"}]}}
+    return {
+        "apiVersion": "elasticjob.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "1"},
+        "spec": {"template": template, "trainerContainer": "trainer", "suspend": False, "replicas": 3, **spec},
+        "status": status,
+    }
+
+
+def keep(kept: KeptJobs, of: Object) -> Object:
+    return kept.keep(slim(Resource.JOB, of))
+
+
+def test_jobs_that_have_ended_leave_a_namespace_all_its_room() -> None:
+    kept = KeptJobs(MIB)
+    for number in range(500):
+        assert not objects.unkept(keep(kept, job(f"ended-{number}", ENDED)))
+    assert not objects.unkept(keep(kept, job("new", {})))
+
+
+@pytest.mark.parametrize("text", [10_000, 300_000], ids=["usual", "larger than a job may be"])
+def test_of_a_job_that_has_ended_all_is_kept_that_says_when_what_is_deleted(text: int) -> None:
+    wants: dict[str, Any] = {
+        "ttlSecondsAfterFinished": 60,
+        "cleanPodPolicy": "All",
+        "gracefulShutdown": {"seconds": 7.0},
+    }
+    whole = job("j", ENDED, **wants)
+    found = accept(keep(KeptJobs(0), job("j", ENDED, text=text, **wants)))
+    assert is_finished(found.status)
+    assert expires_at_s(found, found.status) == expires_at_s(accept(whole), found.status)
+    assert (found.spec.clean_pod_policy, found.spec.graceful_shutdown.seconds) == ("All", 7.0)
+    assert allowance(found.spec, nodes=3) == allowance(accept(whole).spec, nodes=3)
+    assert "volumes" not in str(keep(KeptJobs(0), whole))
+
+
+@pytest.mark.parametrize(
+    "hole",
+    [
+        {"failurePolicy": {"rules": [{"action": "x" * 99}] * 999}},
+        {"trainerContainer": "x" * 99_999},
+        {"nobody knows": [{}] * 9_999},
+        {"template": {"spec": {"containers": [{"name": "x" * 99_999, "command": {}}] * 2}}},
+        {"template": {"spec": {"containers": [None], "x": []}}},
+        {"template": []},
+    ],
+)
+def test_whatever_a_job_that_has_ended_holds_little_of_it_is_kept(hole: dict[str, Any]) -> None:
+    assert len(str(keep(KeptJobs(0), job("j", ENDED, **hole)))) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("status", "ended"),
+    [
+        (ENDED, True),
+        ({"completionTime": END}, True),
+        ({"conditions": [COMPLETE]}, True),
+        ({"conditions": [{"type": "Failed", "status": "True"}]}, True),
+        ({**ENDED, "selector": "elasticjob.io/job-uid=uid-j"}, True),
+        ({**ENDED, "selector": "elasticjob.io/job-uid=a predecessor's"}, False),
+        ({"conditions": [{**COMPLETE, "status": "False"}]}, False),
+        ({"conditions": [None, "Complete"]}, False),
+        (BEGUN, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_job_has_ended_exactly_if_the_operator_reads_its_status_so(status: Any, ended: bool) -> None:  # noqa: FBT001
+    of = job("j", status)
+    assert (has_ended(of), is_finished(accept(of).status)) == (ended, ended)
+
+
+def test_a_status_beyond_what_an_operator_writes_counts() -> None:
+    kept = KeptJobs(8 * MIB)
+    large = {**BEGUN, "nodes": [{"rank": number} for number in range(20_000)]}
+    found = [keep(kept, job(str(number), large)) for number in range(10)]
+    assert 1 < sum(not objects.unkept(each) for each in found) < 6
+    assert max(memory_of_status(each) for each in found if objects.unkept(each)) < 10_000
+
+
+def test_of_jobs_that_have_ended_such_a_status_is_kept_as_long_as_there_is_room() -> None:
+    kept = KeptJobs(8 * MIB)
+    filler = [{"type": "Other", "status": "True"}] * 99
+    large = {"conditions": [*filler, COMPLETE], "nodes": [{"rank": number} for number in range(20_000)]}
+    found = [keep(kept, job(str(number), large)) for number in range(10)]
+    assert sum(memory_of_status(each) > MIB for each in found) < 6
+    assert all(has_ended(each) and not objects.unkept(each) for each in found)
+
+
+def test_a_job_of_absolute_size_is_told_from_one_without_room() -> None:
+    large, refused = keep(KeptJobs(), job("j", BEGUN, text=300_000)), keep(KeptJobs(0), job("j", {}))
+    assert [objects.is_too_large(large), bool(objects.unkept(large))] == [True, True]
+    assert [objects.is_too_large(refused), bool(objects.unkept(refused))] == [False, True]
+
+
+SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended"}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [BEGUN, {**BEGUN, "startTime": "", "conditions": [SUSPENDED]}, {"conditions": [{**SUSPENDED, "status": "False"}]}],
+    ids=["it runs", "it is suspended", "its pods are about to stop"],
+)
+def test_of_a_job_that_has_no_room_enough_is_kept_to_suspend_it(status: dict[str, Any]) -> None:
+    found = accept(kept := keep(KeptJobs(0), job("j", status, suspend=True, replicas=3)))
+    assert (found.spec.suspend, found.spec.replicas) == (True, 3)
+    assert len(str(kept)) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("status", "suspend"), [(BEGUN, False), ({}, True), ({"conditions": [{"type": "Accepted"}]}, True)]
+)
+def test_a_job_without_room_that_is_to_run_or_was_never_taken_up_is_refused(
+    status: dict[str, Any],
+    suspend: bool,  # noqa: FBT001
+) -> None:
+    assert objects.unkept(keep(KeptJobs(0), job("j", status, suspend=suspend)))
+
+
+@pytest.mark.parametrize("status", [BEGUN, ENDED], ids=["suspended", "ended"])
+def test_no_long_annotation_is_kept_of_a_job_of_which_little_is_kept(status: dict[str, Any]) -> None:
+    of = job("j", status, suspend=True)
+    of["metadata"]["annotations"] = {"elasticjob.io/restart": "x" * 200_000}
+    assert len(str(keep(KeptJobs(0), of))) < 2_000

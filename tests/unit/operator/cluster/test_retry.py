@@ -1,0 +1,51 @@
+"""Trying again until it works, without filling the log."""
+
+import logging
+
+import pytest
+
+from elasticjob_operator.cluster.retry import until_it_works
+from elasticjob_operator.errors import ClusterError, OperatorError
+
+
+class Attempts:
+    """Fails with each sentence in turn, then works."""
+
+    def __init__(self, *sentences: str) -> None:
+        self._errors = [ClusterError(sentence) for sentence in sentences]
+
+    async def __call__(self) -> str:
+        if self._errors:
+            raise self._errors.pop(0)
+        return "result"
+
+
+async def test_the_first_result_is_returned(caplog: pytest.LogCaptureFixture) -> None:
+    assert await until_it_works(Attempts(), what="cannot list", pause_s=0.0) == "result"
+    assert caplog.messages == []
+
+
+async def test_each_new_reason_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert (
+        await until_it_works(Attempts("away", "away", "forbidden", "forbidden"), what="cannot list", pause_s=0.0)
+        == "result"
+    )
+    assert caplog.messages == [
+        "cannot list: away; trying again",
+        "cannot list: forbidden; trying again",
+        "cannot list: it works now",
+    ]
+
+
+async def test_the_same_reason_is_said_again_in_its_time(caplog: pytest.LogCaptureFixture) -> None:
+    await until_it_works(Attempts("away", "away"), what="cannot list", pause_s=0.0, say_again_s=0.0)
+    assert caplog.messages == ["cannot list: away; trying again"] * 2
+
+
+async def test_any_other_error_is_raised() -> None:
+    async def fails() -> str:
+        raise OperatorError("ours")
+
+    with pytest.raises(OperatorError, match="ours"):
+        await until_it_works(fails, what="cannot list", pause_s=0.0)

@@ -1,0 +1,51 @@
+"""How much of the whole installation fell silent at once."""
+
+from elasticjob_operator.controller.agent_counts import AgentCounts
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.policy.slots.unreachable_agents import Silence
+from tests.unit.operator.model import Model
+
+
+def key(name: str) -> JobKey:
+    return JobKey("ns", name, f"uid-{name}")
+
+
+def test_the_share_is_of_all_agents_of_all_jobs() -> None:
+    counts = AgentCounts()
+    counts.note(key("a"), 4, [Silence(100.0, "a1"), Silence(101.0, "a2")])
+    counts.note(key("b"), 6, [Silence(102.0, "b1"), Silence(900.0, "b2")])
+    assert counts.share_silent(95.0, 105.0) == 0.3
+    assert counts.share_silent(95.0, 101.0) == 0.2
+
+
+def test_one_silence_is_no_share_of_anything() -> None:
+    counts = AgentCounts()
+    counts.note(key("a"), 1, [Silence(100.0, "a1")])
+    assert counts.share_silent(0.0, 200.0) == 0.0
+    counts.note(key("b"), 1, [Silence(100.0, "node n1")])
+    counts.note(key("c"), 1, [Silence(100.0, "node n1")])
+    assert counts.share_silent(0.0, 200.0) == 2 / 3
+
+
+def test_a_job_that_is_noted_again_or_forgotten_counts_once_or_not_at_all() -> None:
+    counts = AgentCounts()
+    counts.note(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
+    counts.note(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
+    assert counts.share_silent(0.0, 200.0) == 0.2
+    counts.note(key("b"), 10, [])
+    assert counts.share_silent(0.0, 200.0) == 0.1
+    counts.forget(key("a"))
+    assert counts.share_silent(0.0, 200.0) == 0.0
+
+
+def test_a_leader_that_leads_again_counts_none_of_the_agents_of_its_earlier_leadership() -> None:
+    model = Model(replicas=3)
+    model.quiesce()
+    for pod in model.pods():
+        model.start_pod(pod)
+    model.quiesce()
+    reconciler = model.process.reconciler
+    assert reconciler._agents != AgentCounts()
+    reconciler.begin_anew()
+    assert reconciler._agents == AgentCounts()
+    model.close()

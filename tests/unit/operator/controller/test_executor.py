@@ -1,0 +1,354 @@
+"""What the hands of the reconciler learn from each answer, and what they refuse to do on old knowledge."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_api import constants
+from elasticjob_api.job import Metadata
+from elasticjob_api.keys import Keys
+from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_operator.cluster.in_memory import MemoryCluster, counted_ids
+from elasticjob_operator.controller.executor import Actor, Turn
+from elasticjob_operator.errors import ClusterUnavailable, Forbidden, InvalidObject, RetryLater
+from elasticjob_operator.model.actions import CreatePod, DeletePods, ForceDelete, LookPod, Remove
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.job_state import Ledger, NameState
+from elasticjob_operator.model.objects import name_of, uid_of
+from elasticjob_operator.render.pod_source import PodSource
+from tests.faults.waiting import aeventually
+from tests.unit.operator import builders
+
+NOW_S = 1000.0
+KEY = JobKey("default", "j", "u1")
+
+
+class RefusingCluster(MemoryCluster):
+    """Answers the creation of `refused` with `error`."""
+
+    def __init__(self, error: Exception, refused: str = "j-0-a") -> None:
+        super().__init__()
+        self.error = error
+        self.refused = refused
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        if name_of(body) == self.refused:
+            raise self.error
+        return await super().create(resource, body)
+
+
+def turn(job: str = "j", namespace: str = "default") -> Turn:
+    ledger = Ledger()
+    ledger.propose(f"{job}-0-a")
+    return Turn(JobKey(namespace, job, "u1"), Keys("/p"), ledger, 0)
+
+
+def creation(slot: int, job: str = "j", namespace: str = "default") -> CreatePod:
+    made = replace(builders.job(), metadata=Metadata(name=job, namespace=namespace, uid="u1", generation=1))
+    return CreatePod(f"{job}-{slot}-a", slot, PodSource(made, builders.SETTINGS))
+
+
+def actor(cluster: MemoryCluster, store: MemoryStore | None = None) -> Actor:
+    return Actor(cluster=cluster, etcd=MemoryEtcd(store or MemoryStore()), clock=lambda: NOW_S)
+
+
+def body(name: str, uid: str = "u1") -> Object:
+    labels = {constants.LABEL_JOB_NAME: "j", constants.LABEL_JOB_UID: uid}
+    owners = [{"kind": "ElasticJob", "uid": uid}]
+    metadata = {"name": name, "namespace": "default", "labels": labels, "ownerReferences": owners}
+    return {"metadata": metadata, "spec": {}}
+
+
+async def with_jobs() -> MemoryCluster:
+    """A cluster that has the jobs `u1` and `u2`."""
+    cluster = MemoryCluster(ids=itertools.chain(("u1", "u2"), counted_ids()))
+    for name in ("j", "k"):
+        await cluster.create(Resource.JOB, {"metadata": {"name": name, "namespace": "default"}})
+    return cluster
+
+
+async def test_pods_are_not_deleted_when_the_spec_has_changed_since() -> None:
+    cluster, store = await with_jobs(), MemoryStore()
+    pod = await cluster.create(Resource.POD, body("j-0-a"))
+    seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
+    store.txn(Txn((), (Put("/p/c/spec", b"2"),)))
+    await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
+    assert cluster.objects(Resource.POD)
+
+
+async def test_pods_are_deleted_when_the_spec_is_still_the_one_planned_from() -> None:
+    cluster, store = await with_jobs(), MemoryStore()
+    pod = await cluster.create(Resource.POD, body("j-0-a"))
+    seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
+    await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
+    assert not cluster.objects(Resource.POD)
+
+
+async def test_a_pod_of_another_uid_is_not_deleted() -> None:
+    cluster = await with_jobs()
+    await cluster.create(Resource.POD, body("j-0-a"))
+    await actor(cluster).perform(turn(), [DeletePods({"j-0-a": "another"}, None)])
+    assert cluster.objects(Resource.POD)
+
+
+async def test_a_created_pod_is_awaited() -> None:
+    now = turn()
+    await actor(MemoryCluster()).perform(now, [creation(0)])
+    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.COMING
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        pytest.param(Forbidden("quota"), NameState.OURS, id="refused: it may be tried again"),
+        pytest.param(RetryLater("webhook"), NameState.OURS, id="refused for now: it may be tried again"),
+        pytest.param(ClusterUnavailable("no answer"), NameState.DOUBTFUL, id="no answer: look first"),
+    ],
+)
+async def test_what_a_failed_creation_means_for_the_name(error: Exception, state: NameState) -> None:
+    now = turn()
+    with pytest.raises(type(error)):
+        await actor(RefusingCluster(error)).perform(now, [creation(0)])
+    assert now.ledger.state_of("j-0-a", NOW_S) is state
+
+
+class Quota(MemoryCluster):
+    """Has room for so many pods."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+        self.asked = self.made = 0
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        self.asked += 1
+        if self.made >= self.room:
+            raise Forbidden(f"{name_of(body)}: exceeded quota")
+        self.made += 1
+        return await super().create(resource, body)
+
+
+@pytest.mark.parametrize(
+    ("room", "asked"),
+    [
+        pytest.param(0, 1, id="none is created: one request"),
+        pytest.param(1, 3, id="the second batch of two is refused"),
+        pytest.param(9, 15, id="the fourth batch, of eight, is refused in part"),
+    ],
+)
+async def test_refused_creations_end_with_their_batch(room: int, asked: int) -> None:
+    cluster, at = Quota(room), turn()
+    with pytest.raises(Forbidden):
+        await actor(cluster).perform(at, [creation(n) for n in range(500)])
+    assert (cluster.asked, cluster.made) == (asked, room)
+    assert at.ledger.failed_creation is not None
+    assert "exceeded quota" in at.ledger.failed_creation.message
+
+
+class Hanging(MemoryCluster):
+    """Pods of one namespace are never answered, as by an admission webhook that hangs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        if body["metadata"]["namespace"] == "hangs":
+            self.asked += 1
+            await asyncio.Event().wait()
+        return await super().create(resource, body)
+
+
+class WithoutTheRight(MemoryCluster):
+    """The role of before an upgrade may remove no budget."""
+
+    async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
+        raise Forbidden(f"{resource.value} in {namespace} with {selector}: no deletecollection")
+
+
+async def test_a_budget_that_may_not_be_removed_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, at = WithoutTheRight(), turn()
+    await actor(cluster).perform(at, [Remove(Resource.DISRUPTION_BUDGET), creation(0)])
+    assert "no deletecollection" in caplog.text
+    assert at.ledger.applied == {Resource.DISRUPTION_BUDGET: {}}
+    assert at.ledger.state_of("j-0-a", NOW_S) is NameState.COMING
+
+
+async def test_creations_that_hang_in_one_namespace_leave_places_to_the_others() -> None:
+    cluster = Hanging()
+    hands = actor(cluster)
+    turns = [(turn(f"j{n}", "hangs"), creation(0, f"j{n}", "hangs")) for n in range(100)]
+    hanging = [asyncio.create_task(hands.perform(at, [wanted])) for at, wanted in turns]
+    await aeventually(lambda: cluster.asked > 0, what="creations hang")
+    async with asyncio.timeout(20.0):
+        await hands.perform(turn(), [creation(0)])
+    assert cluster.asked < 24
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+
+
+async def test_the_pause_grows_with_each_refusal_and_ends_with_a_success() -> None:
+    cluster, at = Quota(0), turn()
+    pauses = []
+    for _ in range(8):
+        with pytest.raises(Forbidden):
+            await actor(cluster).perform(at, [creation(0)])
+        assert at.ledger.failed_creation is not None
+        pauses.append(at.ledger.failed_creation.again_at_s - NOW_S)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    cluster.room = 1
+    await actor(cluster).perform(at, [creation(0)])
+    assert at.ledger.failed_creation is None
+
+
+@pytest.mark.parametrize("strict", [True, False])
+async def test_only_a_strict_creation_is_a_verdict_on_the_template(*, strict: bool) -> None:
+    at = turn()
+    with pytest.raises(InvalidObject):
+        await actor(RefusingCluster(InvalidObject("unknown field"))).perform(at, [replace(creation(0), strict=strict)])
+    assert at.ledger.failed_creation is not None
+    assert at.ledger.failed_creation.invalid is strict
+
+
+async def test_some_that_are_created_are_progress_and_the_pause_begins_anew() -> None:
+    cluster, at = Quota(0), turn()
+    for room in (0, 0, 2):
+        cluster.room = room
+        with pytest.raises(Forbidden):
+            await actor(cluster).perform(at, [creation(n) for n in range(3)])
+    assert at.ledger.failed_creation is not None
+    assert at.ledger.failed_creation.attempts == 1
+
+
+async def test_a_pause_that_the_api_server_asks_for_is_kept() -> None:
+    busy = RetryLater("too many requests")
+    busy.retry_after_s = 7.0
+    at = turn()
+    with pytest.raises(RetryLater):
+        await actor(RefusingCluster(busy)).perform(at, [creation(0)])
+    assert at.ledger.failed_creation is not None
+    assert at.ledger.failed_creation.again_at_s == NOW_S + 7.0
+
+
+async def test_a_pod_whose_creation_had_no_answer_and_that_is_not_there_was_never_created() -> None:
+    cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
+    with pytest.raises(ClusterUnavailable):
+        await actor(cluster).perform(now, [creation(0)])
+    await actor(cluster).perform(now, [LookPod("j-0-a")])
+    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.NEVER_CREATED
+
+
+@pytest.mark.parametrize("proof", ["the watch told its deletion", "an agent wrote from it"])
+async def test_a_pod_whose_creation_had_no_answer_and_that_was_seen_did_exist(proof: str) -> None:
+    cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
+    with pytest.raises(ClusterUnavailable):
+        await actor(cluster).perform(now, [creation(0)])
+    if proof == "the watch told its deletion":
+        now.ledger.missing("j-0-a", "uid-1")
+    await actor(cluster).perform(now, [LookPod("j-0-a", frozenset({"uid-1"}))])
+    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.VANISHED
+
+
+@pytest.mark.parametrize(
+    ("there", "state"),
+    [
+        pytest.param(None, NameState.VANISHED, id="nothing"),
+        pytest.param("u1", NameState.COMING, id="ours"),
+        pytest.param("u2", NameState.VANISHED, id="another job's"),
+    ],
+)
+async def test_looking_settles_a_doubtful_name(there: str | None, state: NameState) -> None:
+    cluster, now = await with_jobs(), turn()
+    if there:
+        await cluster.create(Resource.POD, body("j-0-a", there))
+    await actor(cluster).perform(now, [LookPod("j-0-a")])
+    assert now.ledger.state_of("j-0-a", NOW_S) is state
+
+
+async def test_looking_at_a_name_that_another_pod_has_proves_the_claimed_uid_gone() -> None:
+    cluster, now = await with_jobs(), turn()
+    pod = await cluster.create(Resource.POD, body("j-0-a"))
+    await actor(cluster).perform(now, [LookPod("j-0-a", frozenset({"old", uid_of(pod)}))])
+    assert now.ledger.gone_uids == {"old"}
+
+
+class Nodes(MemoryCluster):
+    """With one node, or with no permission to look at it."""
+
+    def __init__(self, ready: str, error: Exception | None = None) -> None:
+        super().__init__()
+        self.ready = ready
+        self.error = error
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        if resource is not Resource.NODE:
+            return await super().get(resource, namespace, name)
+        if self.error is not None:
+            raise self.error
+        return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": self.ready}]}}
+
+
+async def forced(cluster: MemoryCluster) -> tuple[bool, list[str]]:
+    """Whether a pod that is stuck on node n is gone now, and what was said of it."""
+    owner = await cluster.create(Resource.JOB, {"metadata": {"name": "j", "namespace": "default"}})
+    made = await cluster.create(Resource.POD, body("j-0-a", uid_of(owner)))
+    await cluster.bind_pod("default", "j-0-a", uid_of(made), "n")
+    await cluster.delete(Resource.POD, "default", "j-0-a")
+    at = turn()
+    await actor(cluster).perform(at, [ForceDelete("j-0-a", uid_of(made), "n")])
+    assert at.ledger.node_looked_s == {uid_of(made): NOW_S}
+    return not cluster.objects(Resource.POD), [event.message for event in at.news]
+
+
+async def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force_and_told() -> None:
+    assert await forced(Nodes("Unknown")) == (
+        True,
+        ["pod j-0-a was deleted by force: its node n is not ready"],
+    )
+
+
+async def test_a_pod_on_a_node_that_is_well_is_left_to_it() -> None:
+    assert await forced(Nodes("True")) == (False, [])
+
+
+async def test_an_operator_that_may_not_look_at_nodes_deletes_nothing_by_force() -> None:
+    assert await forced(Nodes("Unknown", Forbidden("nodes n is forbidden"))) == (False, [])
+
+
+class Crowd(MemoryCluster):
+    """Answers a request when no other can come, and counts those that wait together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = self.most = self.made = 0
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        self.waiting += 1
+        for _ in range(10):  # whatever may still come has come by then
+            await asyncio.sleep(0)
+            self.most = max(self.most, self.waiting)
+        self.waiting -= 1
+        self.made += 1
+        return await super().create(resource, body)
+
+
+async def test_the_pods_of_a_large_job_are_created_side_by_side() -> None:
+    cluster, at = Crowd(), turn()
+    await actor(cluster).perform(at, [creation(n) for n in range(256)])
+    assert (cluster.made, cluster.most) == (256, 18)
+
+
+async def test_the_backlog_of_many_jobs_is_in_memory_a_few_pods_at_a_time() -> None:
+    """A body is rendered when its request may go. So the bodies that exist are those of the requests under way."""
+    cluster = Crowd()
+    hands = actor(cluster)
+    turns = [turn(f"j{job}", f"ns{job % 4}") for job in range(100)]
+    pods = {at.key: [creation(n, at.key.name, at.key.namespace) for n in range(10)] for at in turns}
+    await asyncio.gather(*(hands.perform(at, pods[at.key]) for at in turns))
+    assert (cluster.made, cluster.most) == (1000, 24)

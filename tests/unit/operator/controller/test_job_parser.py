@@ -1,0 +1,112 @@
+"""A job is parsed once for each thing that its user says; what the operator says of it is no reason to do it again."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elasticjob_api.constants import Phase
+from elasticjob_api.errors import InvalidSpec
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.controller.job_parser import Acceptor, accept, unknown_in_status
+from elasticjob_operator.policy.status.build import is_finished
+
+JOB: dict[str, Any] = {
+    "apiVersion": "elasticjob.io/v1alpha1",
+    "kind": "ElasticJob",
+    "metadata": {"name": "j", "namespace": "n", "uid": "u", "generation": 1, "resourceVersion": "1"},
+    "spec": {"template": {"spec": {"containers": [{"name": "trainer", "image": "i", "command": ["true"]}]}}},
+}
+
+
+def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    job = copy.deepcopy(JOB)
+    place = job
+    for name in path[:-1]:
+        place = place.setdefault(name, {})
+    place[path[-1]] = value
+    return job
+
+
+def test_another_status_or_version_is_the_same_job() -> None:
+    acceptor = Acceptor()
+    first = acceptor.accept(JOB, None)
+    assert acceptor.accept(changed(("metadata", "resourceVersion"), "2"), None).spec is first.spec
+    again = acceptor.accept(changed(("status", "phase"), "Running"), None)
+    assert (again.spec is first.spec, again.status.phase) == (True, "Running")
+
+
+def test_the_status_that_is_known_already_is_not_read() -> None:
+    said = JobStatus(phase=Phase.SUSPENDED)
+    assert Acceptor().accept(changed(("status", "phase"), "Running"), said).status is said
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "replicas"), 3),
+        (("spec", "template", "spec", "nodeName"), "n1"),
+        (("metadata", "generation"), 2),
+        (("metadata", "annotations"), {"elasticjob.io/restart": "1"}),
+    ],
+)
+def test_whatever_the_user_changes_is_read_anew(path: tuple[str, ...], value: Any) -> None:
+    acceptor = Acceptor()
+    acceptor.accept(JOB, None)
+    assert acceptor.accept(changed(path, value), None) == accept(changed(path, value))
+
+
+def test_a_refused_version_is_refused_again_and_its_correction_taken() -> None:
+    acceptor, broken = Acceptor(), changed(("spec", "replicas"), -1)
+    for _ in range(2):
+        with pytest.raises(InvalidSpec):
+            acceptor.accept(broken, None)
+    assert acceptor.accept(JOB, None) == accept(JOB)
+
+
+RUNNING = {"type": "Running", "status": "True", "reason": "R"}
+ENDS: list[Any] = [
+    pytest.param({"completionTime": "2026-01-01T00:00:00Z"}, id="a completion time"),
+    pytest.param({"completionTime": 7}, id="a completion time that is no text"),
+    pytest.param({"conditions": [{"type": "Complete", "status": "True", "reason": "R"}]}, id="Complete"),
+    pytest.param({"conditions": [RUNNING, {"type": "Failed", "status": "True", "reason": "R", "x": {}}]}, id="Failed"),
+    pytest.param({"conditions": [5, {"type": "Complete", "status": "True", "reason": {}}]}, id="a broken Complete"),
+    pytest.param({"conditions": [{"type": "Complete", "status": "True"}]}, id="a bare Complete"),
+]
+AROUND: list[Any] = [
+    pytest.param({}, id="alone"),
+    pytest.param({"nodes": [{"name": "a", "podName": "a-x", "futureField": "x"}]}, id="beside a new nested field"),
+    pytest.param({"phase": "Dreaming", "workerStates": {"warm": 1}}, id="beside new words"),
+    pytest.param({"nodes": 5, "replicas": "x", "startTime": [], "selector": {}, "rounds": [None]}, id="beside garbage"),
+]
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("end", ENDS)
+def test_a_job_that_has_ended_is_finished_whatever_else_can_be_read(end: Any, around: Any) -> None:
+    found = accept({**JOB, "status": {**around, **end}}).status
+    assert is_finished(found)
+    for condition in found.conditions:
+        assert {condition.type, condition.status, condition.reason}.isdisjoint({""})
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize(
+    "status",
+    [{}, {"conditions": [RUNNING]}, {"conditions": [{"type": "Complete", "status": "False"}]}, {"completionTime": ""}],
+)
+def test_a_job_that_has_not_ended_is_not_finished(status: Any, around: Any) -> None:
+    assert not is_finished(accept({**JOB, "status": {**around, **status}}).status)
+
+
+def test_the_end_of_a_predecessor_of_the_same_name_is_none() -> None:
+    status = {"completionTime": "2026-01-01T00:00:00Z", "selector": "elasticjob.io/job-uid=another"}
+    assert accept({**JOB, "status": status}).status == JobStatus()
+    assert unknown_in_status({**JOB, "status": {**status, "futureField": 1}}) == []
+
+
+def test_a_field_that_is_not_known_is_named_and_no_fault() -> None:
+    job = accept(changed(("spec", "newThing"), "x"))
+    assert job.unknown_fields == ("spec.newThing",)
+    assert replace(job, unknown_fields=()) == accept(JOB)

@@ -1,0 +1,68 @@
+"""The operator's transactions: what each compares and writes, so that a late or repeated one does no harm."""
+
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Expected, Gone, GoneReason, Slots, decode
+from elasticjob_api.rendezvous_state import State, decode_world
+from elasticjob_etcd.interface import Delete, Put, Txn, absent, unchanged
+from elasticjob_operator.controller import transactions
+from elasticjob_operator.model.actions import WriteExpected, WriteSpec
+from elasticjob_operator.policy.slots.eviction import Eviction
+from tests.unit.operator.builders import member, record, world
+
+KEYS = Keys("/elasticjob/c/ns/j/u")
+WRITE = WriteSpec(record=record(0), spec_revision=5, world_revision=6)
+
+
+def puts(txn: Txn) -> dict[str, bytes]:
+    return {op.key: op.value for op in txn.success if isinstance(op, Put)}
+
+
+def test_a_write_of_the_spec_compares_spec_and_world_as_planned_from() -> None:
+    assert transactions.write_spec(KEYS, WRITE).compares == (unchanged(KEYS.spec, 5), unchanged(KEYS.world, 6))
+
+
+def test_a_first_write_compares_that_there_is_neither_spec_nor_world() -> None:
+    first = WriteSpec(record=record(0), spec_revision=0, world_revision=0)
+    # A mod_revision of 0 is that of no key.
+    assert transactions.write_spec(KEYS, first).compares == (unchanged(KEYS.spec, 0), unchanged(KEYS.world, 0))
+
+
+def test_a_write_of_the_spec_alone_touches_nothing_else() -> None:
+    written = puts(transactions.write_spec(KEYS, WRITE))
+    assert {key: decode(Slots, value) for key, value in written.items()} == {KEYS.spec: record(0)}
+
+
+def test_spec_world_and_expected_are_written_in_one_transaction() -> None:
+    suspended = world(State.SUSPENDED)
+    action = WriteSpec(
+        record=record(0), spec_revision=5, world_revision=6, world=suspended, expected=frozenset({2, 0})
+    )  # fmt: skip
+    written = puts(transactions.write_spec(KEYS, action))
+    assert decode_world(written[KEYS.world]) == suspended
+    assert decode(Expected, written[KEYS.expected]) == Expected((0, 2))
+
+
+def test_expectations_are_not_written_for_a_spec_that_has_changed_or_gone() -> None:
+    txn = transactions.write_expected(KEYS, WriteExpected(frozenset({1}), 5))
+    assert txn.compares == (unchanged(KEYS.spec, 5),)
+    assert decode(Expected, puts(txn)[KEYS.expected]) == Expected((1,))
+
+
+def test_proof_of_an_end_is_written_only_if_there_is_none() -> None:
+    key, gone = KEYS.gone(3, member(3).incarnation), Gone(GoneReason.POD_DELETED, "why")
+    txn = transactions.prove_gone(KEYS, Eviction(member(3), 7, gone))
+    assert txn.compares == (absent(key),)
+    assert {name: decode(Gone, value) for name, value in puts(txn).items()} == {key: gone}
+
+
+def test_proof_that_says_more_overwrites() -> None:
+    gone = Gone(GoneReason.POD_FAILED)
+    assert transactions.prove_gone(KEYS, Eviction(member(3), 7, gone, overwrite=True)).compares == ()
+
+
+def test_a_deleted_job_leaves_no_key_and_a_job_of_a_longer_uid_is_not_touched() -> None:
+    (op,) = transactions.delete_prefix(KEYS).success
+    assert isinstance(op, Delete)
+    assert op.prefix
+    assert KEYS.spec.startswith(op.key)
+    assert not Keys("/elasticjob/c/ns/j/u2").spec.startswith(op.key)

@@ -1,0 +1,284 @@
+"""What the watches have shown: what is kept, what is dropped, and what counts as the proof of a deletion."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.informers.caches import JobCache, PodCache
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent
+from elasticjob_operator.model.job_key import JobKey
+
+JOB = JobKey("ns", "j", "u")
+OTHER = JobKey("ns", "k", "u2")
+SYNCED = ObjectEvent(Change.SYNCED, {})
+
+
+def job(key: JobKey = JOB, **fields: Any) -> Object:
+    return {"metadata": {"namespace": key.namespace, "name": key.name, "uid": key.uid}, **fields}
+
+
+def pod(name: str = "p", key: JobKey | None = JOB, uid: str = "") -> Object:
+    labels = {"elasticjob.io/job-name": key.name, "elasticjob.io/job-uid": key.uid} if key else {}
+    owners = [{"kind": "ElasticJob", "uid": key.uid}] if key else []
+    identity = {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}"}
+    return {"metadata": {**identity, "labels": labels, "ownerReferences": owners}}
+
+
+def versioned(obj: Object, version: int) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
+
+
+class Jobs:
+    """A cache of jobs, and the keys of which it told a change."""
+
+    def __init__(self, *events: ObjectEvent) -> None:
+        self.changed: list[JobKey] = []
+        self.cache = JobCache(self.changed.append)
+        self.take(*events)
+
+    def take(self, *events: ObjectEvent) -> None:
+        self.changed.clear()
+        for event in events:
+            self.cache.apply(event)
+
+
+SAID = {"progress": {"step": 1}}
+
+
+def echoing(*events: ObjectEvent) -> list[JobKey]:
+    """What a cache tells of these after a first event, when `SAID` was written last, for progress alone."""
+    changed: list[JobKey] = []
+    cache = JobCache(changed.append, lambda _key, status: status == SAID)
+    cache.apply(ObjectEvent(Change.ADDED, job(status={}, spec={"replicas": 1})))
+    changed.clear()
+    for event in events:
+        cache.apply(event)
+    return changed
+
+
+def test_what_was_said_of_a_jobs_progress_comes_back_and_is_no_change() -> None:
+    assert echoing(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 1}))) == []
+
+
+def test_another_status_or_spec_is_a_change() -> None:
+    assert echoing(ObjectEvent(Change.MODIFIED, job(status={"a": 1}, spec={"replicas": 1}))) == [JOB]
+    assert echoing(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 2}))) == [JOB]
+
+
+def test_a_deletion_is_a_change_whatever_was_said() -> None:
+    assert echoing(ObjectEvent(Change.DELETED, job(status=SAID, spec={"replicas": 1}))) == [JOB]
+
+
+def test_what_does_not_change_of_a_job_is_held_once() -> None:
+    written: Object = {"phase": "Running", "nodes": [1]}
+    cache = JobCache(lambda _key: None, written=lambda _key: written)
+    shown = job(spec={"template": {"a": 1}}, status=written)
+    shown["metadata"]["labels"] = {"team": "a"}
+    first, last = [_taken(cache, versioned(copy.deepcopy(shown), version)) for version in (1, 2)]
+    assert last == versioned(shown, 2)
+    assert last["status"] is written
+    assert last["spec"] is first["spec"]
+    assert last["metadata"]["labels"] is first["metadata"]["labels"]
+
+
+def _taken(cache: JobCache, obj: Object) -> Object:
+    cache.apply(ObjectEvent(Change.MODIFIED, obj))
+    found = cache.get(JOB)
+    assert found is not None
+    return found
+
+
+class Pods:
+    """A cache of pods, the keys of which it told a change, and the deletions that it told."""
+
+    def __init__(self, *events: ObjectEvent) -> None:
+        self.changed: list[JobKey] = []
+        self.deleted: list[tuple[JobKey, str, str]] = []
+        self.cache = PodCache(self.changed.append, lambda *what: self.deleted.append(what))
+        self.take(*events)
+
+    def take(self, *events: ObjectEvent) -> None:
+        self.changed.clear()
+        for event in events:
+            self.cache.apply(event)
+
+    def names(self, key: JobKey = JOB) -> set[str]:
+        return set(self.cache.of(key))
+
+
+def test_a_job_of_which_nothing_was_said_yet_is_counted_with_those_that_are_pending() -> None:
+    pending = {"status": {"phase": "Pending"}}
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, {**job(), "metadata": _other(), **pending}))
+    assert [phase for _, phase in jobs.cache.phases()] == ["Pending", "Pending"]
+
+
+def _other() -> dict[str, Any]:
+    return {"namespace": "ns", "name": "other", "uid": "other"}
+
+
+def test_a_job_is_as_it_was_last_shown() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.MODIFIED, job(spec=2)))
+    assert jobs.cache.get(JOB) == job(spec=2)
+    assert jobs.changed == [JOB, JOB]
+
+
+def test_a_deleted_job_is_gone_and_that_is_a_change() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()))
+    jobs.take(ObjectEvent(Change.DELETED, job()))
+    assert (jobs.cache.get(JOB), jobs.cache.keys(), jobs.changed) == (None, set(), [JOB])
+
+
+def test_a_job_that_a_new_list_does_not_have_is_dropped_and_told() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, job(OTHER)))
+    jobs.take(ObjectEvent(Change.LISTED, job(OTHER)), SYNCED)
+    assert jobs.cache.keys() == {OTHER}
+    assert JOB in jobs.changed
+
+
+def test_every_list_is_judged_by_itself() -> None:
+    jobs = Jobs(ObjectEvent(Change.LISTED, job()), SYNCED)
+    jobs.take(SYNCED)
+    assert jobs.cache.keys() == set()
+
+
+def test_a_job_that_was_created_again_stands_beside_its_predecessor() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, job(JobKey("ns", "j", "new"))))
+    jobs.take(ObjectEvent(Change.DELETED, job()))
+    assert jobs.cache.keys() == {JobKey("ns", "j", "new")}
+
+
+def test_pods_are_kept_by_their_job() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")), ObjectEvent(Change.ADDED, pod("q", OTHER)))
+    assert (pods.names(JOB), pods.names(OTHER), pods.changed) == ({"p"}, {"q"}, [JOB, OTHER])
+
+
+def test_a_pod_of_no_job_is_not_kept_and_wakes_nobody() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod(key=None)), ObjectEvent(Change.DELETED, pod(key=None)))
+    assert (pods.cache.keys(), pods.changed, pods.deleted) == (set(), [], [])
+
+
+def test_a_deletion_that_was_told_is_told_on_with_the_uid() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    pods.take(ObjectEvent(Change.DELETED, pod("p")))
+    assert (pods.names(), pods.deleted, pods.changed) == (set(), [(JOB, "p", "uid-p")], [JOB])
+
+
+def test_a_deletion_of_a_pod_that_was_never_shown_is_told_on_too() -> None:
+    pods = Pods(ObjectEvent(Change.DELETED, pod("p")))
+    assert pods.deleted == [(JOB, "p", "uid-p")]
+
+
+def test_a_pod_that_a_new_list_does_not_have_is_dropped_but_that_is_no_proof_of_its_deletion() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")), ObjectEvent(Change.ADDED, pod("q")))
+    pods.take(ObjectEvent(Change.LISTED, pod("q")), SYNCED)
+    assert (pods.names(), pods.deleted) == ({"q"}, [])
+    assert JOB in pods.changed
+
+
+def test_a_job_without_pods_is_not_remembered() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    assert pods.cache.keys() == {JOB}
+    pods.take(ObjectEvent(Change.DELETED, pod("p")), ObjectEvent(Change.DELETED, pod("other")))
+    assert pods.cache.keys() == set()
+
+
+def test_asking_for_a_jobs_pods_leaves_no_trace() -> None:
+    pods = Pods()
+    assert (pods.names(), pods.cache.keys()) == (set(), set())
+
+
+def test_a_list_that_shows_a_job_as_it_is_known_is_no_change() -> None:
+    jobs = Jobs(ObjectEvent(Change.ADDED, versioned(job(), 1)))
+    jobs.take(ObjectEvent(Change.LISTED, versioned(job(), 1)), SYNCED)
+    assert (jobs.changed, jobs.cache.keys()) == ([], {JOB})
+    jobs.take(ObjectEvent(Change.LISTED, versioned(job(spec=2), 2)), SYNCED)
+    assert (jobs.changed, jobs.cache.get(JOB)) == ([JOB], versioned(job(spec=2), 2))
+
+
+def test_a_list_that_shows_a_pod_as_it_is_known_is_no_change() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, versioned(pod("p"), 1)))
+    pods.take(ObjectEvent(Change.LISTED, versioned(pod("p"), 1)), SYNCED)
+    assert (pods.changed, pods.names()) == ([], {"p"})
+    pods.take(ObjectEvent(Change.LISTED, versioned(pod("p", uid="other"), 2)), SYNCED)
+    assert (pods.changed, pods.cache.of(JOB)["p"].uid) == ([JOB], "other")
+
+
+def test_objects_without_a_version_are_never_known() -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    pods.take(ObjectEvent(Change.LISTED, pod("p", uid="other")), SYNCED)
+    assert pods.changed == [JOB]
+
+
+def phased(phase: str, **status: Any) -> Object:
+    return {**pod("p"), "status": {"phase": phase, **status}}
+
+
+def good_news(*shown: Object) -> tuple[list[JobKey], list[JobKey]]:
+    """What a cache tells of these changes of a pod, one after the other: as good news, and as a change."""
+    good: list[JobKey] = []
+    changed: list[JobKey] = []
+    cache = PodCache(changed.append, lambda *_what: None, good.append)
+    for obj in shown:
+        cache.apply(ObjectEvent(Change.MODIFIED, obj))
+    return good, changed
+
+
+def test_a_pod_that_comes_and_starts_is_good_news() -> None:
+    running = phased("Running", startTime="2026-01-01T00:00:00Z", conditions=[{"type": "Ready", "status": "True"}])
+    assert good_news(phased("Pending"), running) == ([JOB, JOB], [])
+
+
+def test_a_pod_of_which_nothing_changed_that_anybody_reads_is_no_news() -> None:
+    failed = phased("Failed", reason="Evicted")
+    assert good_news(failed, versioned(failed, 2)) == ([], [JOB])
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        phased("Failed"),
+        phased("Succeeded"),
+        phased("Pending", conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]),
+        phased("Running", conditions=[{"type": "DisruptionTarget", "status": "True"}]),
+        {**phased("Running"), "metadata": {**pod("p")["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {**phased("Running"), "metadata": pod("p", uid="other")["metadata"]},
+    ],
+)
+def test_anything_else_of_a_pod_is_a_change(then: Object) -> None:
+    assert good_news(phased("Pending"), then) == ([JOB], [JOB])
+
+
+def test_a_pod_that_is_in_trouble_no_more_is_a_change() -> None:
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    assert good_news(phased("Pending", conditions=[unschedulable]), phased("Running")) == ([], [JOB, JOB])
+
+
+@pytest.mark.parametrize("change", [Change.MODIFIED, Change.LISTED])
+def test_a_pod_that_has_lost_its_owner_is_no_jobs_pod_any_more_and_counts_as_deleted_by_nobody(change: Change) -> None:
+    pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
+    orphan = {"metadata": {**pod("p")["metadata"], "ownerReferences": []}}
+    pods.take(ObjectEvent(change, orphan))
+    assert (pods.names(), pods.changed, pods.deleted) == (set(), [JOB], [])
+    pods.take(ObjectEvent(Change.DELETED, orphan))
+    assert (pods.changed, pods.deleted) == ([], [])
+
+
+def test_a_list_without_a_namespace_leaves_what_is_known_of_it() -> None:
+    unlisted = ObjectEvent(Change.SYNCED, {}, unlisted=frozenset({JOB.namespace}))
+    jobs = Jobs(ObjectEvent(Change.ADDED, job()))
+    jobs.take(unlisted)
+    assert (jobs.cache.keys(), jobs.changed) == ({JOB}, [])
+    jobs.take(SYNCED)
+    assert (jobs.cache.keys(), jobs.changed) == (set(), [JOB])
+
+
+def test_a_list_of_pods_without_a_namespace_leaves_what_is_known_of_it() -> None:
+    changed: list[JobKey] = []
+    cache = PodCache(changed.append, lambda *_: None)
+    cache.apply(ObjectEvent(Change.ADDED, pod()))
+    changed.clear()
+    cache.apply(ObjectEvent(Change.SYNCED, {}, unlisted=frozenset({JOB.namespace})))
+    assert (set(cache.of(JOB)), changed) == ({"p"}, [])
+    cache.apply(SYNCED)
+    assert (set(cache.of(JOB)), changed) == (set(), [JOB])

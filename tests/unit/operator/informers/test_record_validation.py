@@ -1,0 +1,50 @@
+"""Records that no agent and no operator can have written are refused, with the reason."""
+
+import re
+from typing import Any
+
+import pytest
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.records import Progress, SlotOwner
+from elasticjob_operator.informers.record_validation import require_plausible, require_size
+from tests.unit.operator import builders
+
+IMPLAUSIBLE = [
+    pytest.param(builders.record(restart_id="x" * 9000), "restart_id has 9000 characters", id="long text"),
+    pytest.param(builders.record(replacements=-1), "replacements is -1", id="negative count"),
+    pytest.param(builders.record(slots={"1": SlotOwner("j-1-a")}), "'1' is no slot", id="slot"),
+    pytest.param(
+        builders.record(slots={"0001": SlotOwner("k-1-a")}),
+        "slot 0001 names 'k-1-a', which is no pod of job j",
+        id="pod of another job",
+    ),
+    pytest.param(builders.record(slots={"0001": SlotOwner("j-2-a")}), "which is no pod", id="other slot's pod"),
+    pytest.param(builders.active(0, restarts=1 << 31), "restarts is 2147483648", id="32 bits"),
+    pytest.param(builders.active(0, nprocs="2x99999"), "more than 65536 nodes", id="too many nodes"),
+    pytest.param(builders.active(0, nprocs="-2x2"), "nprocs is '-2x2'", id="negative workers"),
+    pytest.param(builders.report(time_ns=-1), "time_ns is -1", id="before all clocks"),
+    pytest.param(
+        builders.report(progress=Progress(metrics={str(n): "" for n in range(65)})),
+        "65 metrics are more than 64",
+        id="metrics",
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "why"), IMPLAUSIBLE)
+def test_refused(record: Any, why: str) -> None:
+    with pytest.raises(RecordError, match=re.escape(why)):
+        require_plausible(record, job="j")
+
+
+@pytest.mark.parametrize(("kind", "most"), [("report", 1 << 16), ("node", 1 << 16), ("world", 1 << 20)])
+def test_a_record_of_too_many_bytes_is_refused_unread(kind: str, most: int) -> None:
+    require_size(bytes(most), kind)
+    with pytest.raises(RecordError, match=f"{most + 1} bytes are more than a {kind} record can have"):
+        require_size(bytes(most + 1), kind)
+
+
+@pytest.mark.parametrize("lease", [8649059720856813070, 2**63 - 1])
+def test_a_lease_may_have_63_bits(lease: int) -> None:
+    require_plausible(builders.node(lease=lease).record, job="j")

@@ -1,0 +1,51 @@
+"""What a watch logs while the API server is away."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import pytest
+
+from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.errors import ClusterUnavailable
+from elasticjob_operator.informers import reflector
+from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.reflector import ObjectWatch
+from elasticjob_operator.model.cluster_interface import Resource
+
+ATTEMPTS = 30
+
+
+class Away:
+    """An API server that resets one connection and refuses the next, in turn."""
+
+    namespaces = ("",)
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.enough = asyncio.Event()
+
+    async def changes(self, *_: object) -> AsyncGenerator[tuple[str, Any]]:
+        """Fail before anything is told."""
+        self.attempts += 1
+        if self.attempts == ATTEMPTS:
+            self.enough.set()
+        if self.attempts:
+            raise ClusterUnavailable("reset" if self.attempts % 2 else "refused")
+        yield "CONNECTED", {}
+
+
+async def test_an_api_server_that_is_away_is_logged_once_for_each_way_of_failing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reflector, "_PAUSES_S", (0.0,))
+    feed, away = Feed(), Away()
+    feed.begin(Resource.POD, {"": "1"})
+    watching = asyncio.create_task(ObjectWatch(cast("KubeCluster", away), feed, Resource.POD).run())
+    await away.enough.wait()
+    watching.cancel()
+    await asyncio.wait({watching})
+    assert [record.getMessage() for record in caplog.records] == [
+        "cannot watch, trying again: reset",
+        "cannot watch, trying again: refused",
+    ]

@@ -1,0 +1,158 @@
+"""What a change of a job's keys is worth: only what a status tells makes the operator look at once."""
+
+import itertools
+import logging
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Progress, Recovery, Report, WorkerReport, WorkerState, encode
+from elasticjob_etcd.interface import KeyValue
+from elasticjob_operator.cluster.log_limit import LINES
+from elasticjob_operator.informers.rendezvous_store import JobRecords, News
+from tests.unit.operator import builders
+
+REVISIONS = itertools.count(1000)
+KEYS = Keys("/elasticjob/c/n/j/u")
+WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0, memory_bytes=1)
+REPORT = Report(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,), progress=Progress(step=1), time_ns=1)
+
+
+def put(records: JobRecords, report: Report) -> News:
+    kv = KeyValue(KEYS.report(0, "00000001"), encode(report), 1, mod_revision=next(REVISIONS), version=1)
+    return records.put(kv)
+
+
+@pytest.fixture
+def told() -> JobRecords:
+    records = JobRecords(KEYS)
+    assert put(records, REPORT) is News.STATE, "the first report of an agent"
+    return records
+
+
+def test_samples_and_time_alone_are_less_than_a_change_of_state(told: JobRecords) -> None:
+    later = replace(REPORT, time_ns=2, workers=(replace(WORKER, cpu_percent=99.0, memory_bytes=10**9),))
+    assert put(told, later) is News.SOFT
+    assert list(told.view(3).reports.values()) == [later], "it is known all the same"
+
+
+def test_progress_is_less_than_a_change_of_state(told: JobRecords) -> None:
+    assert put(told, replace(REPORT, progress=Progress(step=2))) is News.SOFT
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(REPORT, workers=(replace(WORKER, state=WorkerState.FAILED),)),
+        replace(REPORT, workers=(replace(WORKER, pid=8),)),
+        replace(REPORT, workers=()),
+        replace(REPORT, round=2),
+        replace(REPORT, stalled_since_ns=5),
+        replace(REPORT, recovery=Recovery(stop_s=1.0)),
+    ],
+)
+def test_anything_else_of_a_report_is_a_change_of_state(told: JobRecords, changed: Report) -> None:
+    assert put(told, replace(changed, progress=Progress(step=2))) is News.STATE
+
+
+def test_a_report_that_cannot_be_read_is_a_change_of_state(told: JobRecords) -> None:
+    key = KEYS.report(0, "00000001")
+    assert told.put(KeyValue(key, b"{", create_revision=1, mod_revision=3, version=2)) is News.STATE
+
+
+def test_any_other_key_is_a_change_of_state(told: JobRecords) -> None:
+    assert told.put(KeyValue(KEYS.spec, b"{}", create_revision=1, mod_revision=3, version=1)) is News.STATE
+
+
+def test_a_report_with_new_samples_is_read_when_it_is_looked_at_in_its_newest_version(
+    told: JobRecords,
+) -> None:
+    for memory in (2, 3, 4):
+        assert put(told, replace(REPORT, workers=(replace(WORKER, memory_bytes=memory),))) is News.SOFT
+    assert [report.workers[0].memory_bytes for report in told.view(3).reports.values()] == [4]
+
+
+def test_after_reports_that_nobody_looked_at_a_change_of_state_is_seen(told: JobRecords) -> None:
+    put(told, replace(REPORT, time_ns=2))
+    assert put(told, replace(REPORT, time_ns=3, round=2)) is News.STATE
+    assert [report.round for report in told.view(3).reports.values()] == [2]
+
+
+def test_every_report_is_counted_once_whether_it_is_read_or_not() -> None:
+    counted: list[bool] = []
+    records = JobRecords(KEYS, lambda *, readable: counted.append(readable))
+    for report in (REPORT, replace(REPORT, time_ns=2), replace(REPORT, time_ns=3, round=2)):
+        put(records, report)
+    records.put(KeyValue(KEYS.report(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
+    assert counted == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(KEYS.world, b"w1 state=draining round=1 nonce=n\n", id="a world of a state that is not known"),
+        pytest.param(KEYS.world, b"w2 \n", id="a world of another version"),
+        pytest.param(KEYS.spec, b'{"v":2}', id="a spec of another version"),
+    ],
+)
+def test_what_decides_and_cannot_be_read_makes_the_view_unclear(key: str, value: bytes) -> None:
+    records = JobRecords(KEYS)
+    assert not records.view(1).unclear
+    records.put(KeyValue(key, value, create_revision=1, mod_revision=3, version=1))
+    view = records.view(3)
+    assert (view.unclear, len(view.unreadable)) == (True, 1)
+
+
+def test_a_list_that_tells_a_record_again_changes_nothing_though_its_bytes_were_dropped(told: JobRecords) -> None:
+    node = KeyValue(KEYS.node(0, "00000001"), encode(builders.node(0).record), 1, mod_revision=7, version=1, lease=9)
+    told.put(node)
+    assert told.put(replace(node, value=b"")) is News.SOFT
+    assert [live.lease for live in told.view(9).nodes.values()] == [9]
+
+
+@pytest.mark.parametrize(
+    ("workers", "metrics", "why"),
+    [
+        (65, {}, "65 workers are more than 64"),
+        (1, {str(n): "x" * 800 for n in range(60)}, "bytes are more than a report of 64 workers can have"),
+    ],
+)
+def test_a_report_of_more_than_a_node_can_have_is_not_read(workers: int, metrics: dict[str, str], why: str) -> None:
+    records = JobRecords(KEYS)
+    records.most_workers = 64
+    put(records, replace(REPORT, workers=(WORKER,) * workers, progress=Progress(step=1, metrics=metrics)))
+    (said,) = records.view(3).unreadable
+    assert why in said
+    assert not records.view(3).reports
+
+
+def test_what_a_stranger_writes_cannot_forge_a_line_of_the_log(
+    told: JobRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = b'{"v":1,"pod":"p","podUid":"u","round":"x\\n2026 INFO team-b/other: FORGED \\u001b[2J"}'
+    field = b'{"v":1,"pod":"p","podUid":"u","round":0,"progress":{"metrics":{"x\\nFORGED\\u001b":7}}}'
+    for number, value in enumerate((forged, field)):
+        told.put(KeyValue(KEYS.report(1, f"{number:08x}"), value, 1, mod_revision=next(REVISIONS), version=1))
+    assert len(told.view(3).unreadable) == 2
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+    assert all(said.isprintable() for said in told.view(3).unreadable)
+
+
+def test_a_flood_of_what_cannot_be_read_is_a_few_lines_and_a_short_status(
+    told: JobRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for number in range(500):
+            key = KEYS.report(number % 250, "0000000a")
+            told.put(KeyValue(key, b"x", 1, mod_revision=next(REVISIONS), version=1))
+    assert len(caplog.records) == LINES
+    assert len(told.view(3).unreadable) == 9
+    assert told.view(3).unreadable[-1] == "and 242 more"
+
+
+def test_a_text_that_looks_like_a_worker_is_none() -> None:
+    records = JobRecords(KEYS)
+    records.most_workers = 1
+    put(records, replace(REPORT, progress=Progress(step=1, metrics={"text": '"rank":1'})))
+    assert len(records.view(3).reports) == 1

@@ -1,0 +1,134 @@
+"""What is kept of an object: of a pod what the policies read, of a job all but the history of its fields."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.cluster.retained_jobs import KeptJobs
+from elasticjob_operator.informers.transform import slim
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.pod import parse_pod
+
+NOW = "2026-01-02T03:04:05Z"
+AGENT = {"name": "ELASTICJOB_PREFIX", "value": "/elasticjob/c/n/j/u"}
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    metadata = {
+        "name": "j-3-a",
+        "namespace": "n",
+        "uid": "u",
+        "resourceVersion": "7",
+        "creationTimestamp": NOW,
+        "labels": {"elasticjob.io/slot": "3"},
+        "deletionTimestamp": NOW,
+        "managedFields": [{"manager": "kubelet"}],
+    }
+    containers = [{"name": "side", "image": "i"}, {"name": "trainer", "image": "i", "env": [{"name": "A"}, AGENT]}]
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": "n1", "containers": containers, "volumes": [{}]},
+        "status": status,
+    }
+
+
+def container(name: str, **state: Any) -> dict[str, Any]:
+    return {"name": name, "image": "i", "ready": False, "state": state}
+
+
+STATUSES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "running": {"phase": "Running", "startTime": NOW, "containerStatuses": [container("trainer", running={})]},
+    "ended": {"phase": "Failed", "containerStatuses": [container("trainer", terminated={"exitCode": 3})]},
+    "waiting": {"phase": "Pending", "containerStatuses": [container("trainer", waiting={"reason": "ErrImagePull"})]},
+    "evicted": {"phase": "Failed", "reason": "Evicted", "message": "disk"},
+    "disrupted": {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True", "message": "m"}]},
+    "unschedulable": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "r", "message": "m"}]},
+    "init": {"phase": "Failed", "initContainerStatuses": [container("agent", terminated={"exitCode": 2})]},
+}
+
+
+@pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
+def test_a_pod_cut_down_is_read_as_the_whole_one(status: dict[str, Any]) -> None:
+    assert parse_pod(slim(Resource.POD, pod(**status))) == parse_pod(pod(**status))
+
+
+@pytest.mark.parametrize("odd", [{}, {"metadata": None, "spec": None, "status": None}, {"spec": {"containers": None}}])
+def test_a_pod_that_lacks_everything_is_cut_down_too(odd: dict[str, Any]) -> None:
+    assert parse_pod(slim(Resource.POD, odd)) == parse_pod(odd)
+
+
+def test_what_nobody_reads_of_a_pod_is_dropped() -> None:
+    kept = slim(Resource.POD, pod())
+    assert "managedFields" not in kept["metadata"]
+    assert kept["spec"] == {
+        "nodeName": "n1",
+        "containers": [{"name": "side"}, {"name": "trainer", "env": [AGENT]}],
+    }
+
+
+@pytest.mark.parametrize("annotations", [{}, {"elasticjob.io/agent-image": "mirror/agent:1", "other": "x" * 999}])
+def test_what_tells_the_image_of_the_agent_is_kept(annotations: dict[str, str]) -> None:
+    whole = pod()
+    whole["metadata"]["annotations"] = annotations
+    whole["spec"]["initContainers"] = [
+        {"name": "fetch", "image": "f"},
+        {"name": "elasticjob-inject", "image": "agent:1"},
+    ]
+    kept = slim(Resource.POD, whole)
+    assert parse_pod(kept) == parse_pod(whole)
+    assert "other" not in str(kept)
+    assert parse_pod(kept).agent_image == annotations.get("elasticjob.io/agent-image", "agent:1")
+
+
+RESTART = {"elasticjob.io/restart": "now"}
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    status = {"phase": "Running", "startTime": NOW, "installation": "here", "nodes": [{"rank": 0}]}
+    return {
+        "apiVersion": "elasticjob.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": "j", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def test_a_job_keeps_all_but_what_nobody_reads_of_its_metadata() -> None:
+    whole = job(x=1)
+    whole["metadata"] |= {"annotations": {**RESTART, "kubectl.kubernetes.io/last-applied-configuration": "{}"}}
+    whole["metadata"] |= {"managedFields": [{}], "labels": {"a": "b"}, "finalizers": ["a", "orphan"]}
+    kept = slim(Resource.JOB, whole)
+    of_metadata = {**job()["metadata"], "annotations": RESTART, "finalizers": ["orphan"]}
+    assert kept == {**job(x=1), "metadata": of_metadata}
+    assert "managedFields" in whole["metadata"], "itself unchanged"
+
+
+def test_of_a_job_that_is_too_large_its_head_is_kept() -> None:
+    whole = job(template={"hole": [{}] * 10_001}, managedBy="us", nprocPerNode=8)
+    whole["metadata"]["annotations"] = RESTART
+    kept = slim(Resource.JOB, whole)
+    assert kept.pop(objects.UNKEPT).startswith("has more than 10000 fields and items; keep scripts")
+    assert kept.pop(objects.TOO_LARGE)
+    assert kept == job(managedBy="us", nprocPerNode=8), "whose it is, and what was said of it"
+
+
+def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
+    whole = job()
+    ended = {"type": "Complete", "status": "True"}
+    whole["status"] |= {"conditions": [ended] * 100, "nodes": [{}] * 250_000}
+    kept = KeptJobs().keep(slim(Resource.JOB, whole))
+    assert kept["status"] == {
+        "phase": "Running",
+        "startTime": NOW,
+        "installation": "here",
+        "conditions": [ended] * 32,
+    }
+
+
+def test_the_status_of_a_job_of_many_workers_is_kept_whole() -> None:
+    whole = job()
+    whole["status"]["nodes"] = [{"rank": rank, "rankCpuPercent": [300 + rank] * 8} for rank in range(1_000)]
+    assert KeptJobs().keep(slim(Resource.JOB, whole)) == whole

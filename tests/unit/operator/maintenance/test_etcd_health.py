@@ -1,0 +1,70 @@
+"""A single probe that fails is no outage: it would be written into the status of every job, and taken back."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.interface import KeyValue
+from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_operator.maintenance.etcd_health import EtcdHealth
+from tests.faults.waiting import aeventually
+
+
+class Flaky(MemoryEtcd):
+    """Does not answer so many of the next reads."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.failing = 0
+        self.reads = 0
+
+    async def get(self, key: str) -> KeyValue | None:
+        self.reads += 1
+        if self.failing:
+            self.failing -= 1
+            raise Unavailable("no answer")
+        return await super().get(key)
+
+
+class Watched:
+    """The health of an etcd, and what it has told of it."""
+
+    def __init__(self) -> None:
+        self.etcd = Flaky()
+        self.told: list[str] = []
+        self.health = EtcdHealth(self.etcd, lambda: self.told.append(self.health.trouble), confirm_s=0.0)
+
+    async def probe(self, probes: int) -> None:
+        """Until there were so many more."""
+        wanted = self.etcd.reads + probes
+        while self.etcd.reads < wanted:
+            self.health.suspect()
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def watched() -> AsyncIterator[Watched]:
+    made = Watched()
+    task = asyncio.create_task(made.health.run())
+    try:
+        await aeventually(lambda: made.etcd.reads, what="a first probe")
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_one_probe_that_fails_is_told_to_nobody() -> None:
+    async with watched() as made:
+        made.etcd.failing = 1
+        await made.probe(4)
+        assert (made.told, made.health.trouble) == ([], "")
+
+
+async def test_two_in_a_row_are_an_outage_and_the_first_answer_ends_it() -> None:
+    async with watched() as made:
+        made.etcd.failing = 2
+        await made.probe(4)
+        await aeventually(lambda: len(made.told) == 2, what="beginning and end")
+        assert made.told == ["etcd does not answer: no answer", ""]

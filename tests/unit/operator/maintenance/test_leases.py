@@ -1,0 +1,42 @@
+"""The look after etcd's leases goes on whatever etcd answers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_operator.maintenance.leases import EtcdLeases
+from tests.faults.waiting import aeventually
+
+
+class Leases:
+    """An etcd with these leases, none of which has a key; the first revocation of each fails."""
+
+    def __init__(self, *ids: int) -> None:
+        self.there = set(ids)
+        self.tried: set[int] = set()
+
+    async def leases(self) -> frozenset[int]:
+        return frozenset(self.there)
+
+    async def with_keys(self, leases: frozenset[int]) -> frozenset[int]:
+        return frozenset[int]() & leases
+
+    async def revoke(self, lease: int) -> None:
+        if lease not in self.tried:
+            self.tried.add(lease)
+            raise Unavailable("it was just restarted")
+        self.there.discard(lease)
+
+    @contextlib.asynccontextmanager
+    async def connect(self) -> AsyncIterator["Leases"]:
+        yield self
+
+
+async def test_a_lease_that_could_not_be_ended_is_ended_at_the_next_look() -> None:
+    etcd, revoked = Leases(*range(100)), list[int]()
+    task = asyncio.create_task(EtcdLeases(etcd.connect, revoked.append, look_s=0.001).run())
+    await aeventually(lambda: not etcd.there and sum(revoked) >= 1, what="the end of all leases, counted")
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait({task})

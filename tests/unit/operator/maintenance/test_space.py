@@ -1,0 +1,90 @@
+"""One look at etcd's space does all that helps: also for members that the alarm is not about, or that answer later."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.members import Member, MemberStatus
+from elasticjob_operator.maintenance.space import EtcdSpace
+from tests.faults.waiting import aeventually
+
+QUOTA = 1000
+
+
+class FullEtcd:
+    """Three members, the first of which has the alarm; defragmented, a file has 10 bytes."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.files = {
+            number: MemberStatus(number, number == 1, 7, size, 10, QUOTA) for number, size in enumerate(sizes, 1)
+        }
+        self.alarms = {1}
+        self.silent: set[int] = set()
+        """Members that do not answer."""
+
+    async def members(self) -> tuple[Member, ...]:
+        return tuple(Member(number, f"m{number}", ()) for number in self.files)
+
+    async def status(self, member: Member) -> MemberStatus:
+        if member.id in self.silent:
+            raise Unavailable("no answer")
+        return self.files[member.id]
+
+    async def full_members(self) -> frozenset[int]:
+        return frozenset(self.alarms)
+
+    async def compact(self, revision: int) -> None:
+        """There is no history here."""
+
+    async def defragment(self, member: Member) -> None:
+        self.files[member.id] = replace(self.files[member.id], db_size=10)
+
+    async def disarm(self, member_id: int) -> None:
+        self.alarms.discard(member_id)
+
+    @contextlib.asynccontextmanager
+    async def connect(self) -> AsyncIterator["FullEtcd"]:
+        yield self
+
+    def sizes(self) -> list[int]:
+        return [status.db_size for status in self.files.values()]
+
+
+@contextlib.asynccontextmanager
+async def looked_after(etcd: FullEtcd) -> AsyncIterator[None]:
+    task = asyncio.create_task(EtcdSpace(etcd.connect, quota=QUOTA, look_when_full_s=0.001).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_members_below_the_alarm_that_waste_space_are_defragmented_in_the_same_look() -> None:
+    etcd = FullEtcd(1000, 700, 700)
+    async with looked_after(etcd):
+        await aeventually(lambda: (etcd.alarms, etcd.sizes()) == (set(), [10, 10, 10]), what="all of them small")
+
+
+async def test_a_member_that_did_not_answer_is_looked_after_soon() -> None:
+    etcd = FullEtcd(1000, 700, 900)
+    etcd.silent.add(3)
+    async with looked_after(etcd):
+        await aeventually(lambda: not etcd.alarms, what="the end of the alarm")
+        etcd.silent.clear()
+        await aeventually(lambda: etcd.sizes() == [10, 10, 10], what="all of them small")
+
+
+async def test_an_alarm_that_comes_back_at_once_does_not_keep_the_loop_busy() -> None:
+    etcd = FullEtcd(10, 10, 10)
+    disarmed: list[int] = []
+
+    async def disarm(member_id: int) -> None:
+        disarmed.append(member_id)
+        await asyncio.sleep(0)
+
+    etcd.disarm = disarm  # type: ignore[method-assign]
+    async with looked_after(etcd):
+        await aeventually(lambda: len(disarmed) >= 2, what="another look")

@@ -1,0 +1,149 @@
+"""What Prometheus reads: counters that follow the status, and gauges that are counted anew."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elasticjob_api.rendezvous_state import Cause
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.metrics.job_health import AgentHealth, Spent, Standing
+from elasticjob_operator.metrics.prometheus import PrometheusMeter
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.recovery import Recovered
+from tests.unit.operator.builders import NOW, condition
+
+KEY = JobKey("team", "digits", "u")
+TAKEN_UP = JobStatus(desired_replicas=2, conditions=(condition("Accepted"),))
+
+
+def after(*steps: tuple[JobStatus, JobStatus], age_s: float | None = 3.0) -> str:
+    meter = PrometheusMeter()
+    for before, now in steps:
+        meter.status_written(KEY, before, now, age_s=age_s)
+    return meter.text().decode()
+
+
+def changed(**fields: Any) -> tuple[JobStatus, JobStatus]:
+    return TAKEN_UP, replace(TAKEN_UP, **fields)
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        ((JobStatus(), TAKEN_UP), 'elasticjob_created_total{namespace="team"} 1.0'),
+        (changed(restarts=2), 'elasticjob_restarts_total{namespace="team"} 2.0'),
+        (changed(node_losses=1), 'elasticjob_node_losses_total{namespace="team"} 1.0'),
+        (changed(pod_replacements=3), 'elasticjob_pod_replacements_total{namespace="team"} 3.0'),
+        (changed(desired_replicas=4), 'elasticjob_resizes_total{namespace="team"} 1.0'),
+        (changed(conditions=(condition("Complete"),)), 'elasticjob_succeeded_total{namespace="team"} 1.0'),
+        (
+            changed(conditions=(condition("Failed"),), reason="DeadlineExceeded"),
+            'elasticjob_failed_total{namespace="team",reason="DeadlineExceeded"} 1.0',
+        ),
+        (changed(last_rendezvous_time=NOW), 'elasticjob_time_to_running_seconds_bucket{le="5.0"} 1.0'),
+    ],
+)
+def test_a_change_of_the_status_is_counted(step: tuple[JobStatus, JobStatus], line: str) -> None:
+    assert line in after(step).splitlines()
+
+
+def test_what_does_not_change_is_not_counted_and_no_label_names_a_job() -> None:
+    said = after((TAKEN_UP, replace(TAKEN_UP, ready_replicas=1)))
+    assert "namespace=" not in said
+    assert "digits" not in after((JobStatus(), TAKEN_UP), changed(restarts=1))
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_it_is_told_whether_this_replica_leads(*, leads: bool) -> None:
+    meter = PrometheusMeter()
+    meter.show(dict, lambda: 0, lambda: leads)
+    assert f"elasticjob_leader {float(leads)}" in meter.text().decode()
+
+
+def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
+    meter, phases = PrometheusMeter(), {("team", "Running"): 2, ("team", ""): 1}
+    meter.show(lambda: phases, lambda: 7)
+    assert 'elasticjob_phase{namespace="team",phase="Running"} 2.0' in meter.text().decode()
+    assert 'elasticjob_phase{namespace="team",phase="Pending"} 1.0' in meter.text().decode()
+    assert "elasticjob_queue_depth 7.0" in meter.text().decode()
+    phases.clear()
+    assert "elasticjob_phase{" not in meter.text().decode()
+
+
+def test_jobs_that_are_left_alone_are_counted_by_reason_when_somebody_asks() -> None:
+    meter, left_alone = PrometheusMeter(), {("team", "OwnedByAnother"): 2}
+    meter.show(dict, lambda: 0, left_alone=lambda: left_alone)
+    assert 'elasticjob_left_alone{namespace="team",reason="OwnedByAnother"} 2.0' in meter.text().decode()
+    left_alone.clear()
+    assert "elasticjob_left_alone{" not in meter.text().decode()
+
+
+def test_the_age_of_a_watch_begins_anew_when_it_is_heard_of() -> None:
+    now_s = 10.0
+    meter = PrometheusMeter(clock=lambda: now_s)
+    meter.show(dict, lambda: 0)
+    meter.heard(Resource.POD)
+    now_s = 12.0
+    assert 'elasticjob_watch_age_seconds{resource="pods"} 2.0' in meter.text().decode()
+
+
+def test_reports_and_turns_are_measured() -> None:
+    meter = PrometheusMeter()
+    meter.report(readable=True)
+    meter.report(readable=False)
+    meter.turned(took_s=0.01, failed=True)
+    meter.etcd_auth_corrected()
+    meter.etcd_leases_revoked(3)
+    lines = meter.text().decode().splitlines()
+    assert 'elasticjob_agent_reports_total{code="unreadable"} 1.0' in lines
+    assert "elasticjob_reconcile_errors_total 1.0" in lines
+    assert "elasticjob_etcd_auth_corrections_total 1.0" in lines
+    assert "elasticjob_etcd_leases_revoked_total 3.0" in lines
+
+
+STEPS = {"detect": 0.004, "stop": 0.2, "agree": 0.01, "start": 0.05}
+
+
+def measured(cause: Cause) -> list[str]:
+    meter = PrometheusMeter()
+    meter.round_active(KEY, cause)
+    meter.recovered(Recovered(2, cause, STEPS))
+    return meter.text().decode().splitlines()
+
+
+def test_a_recovery_is_measured_by_cause_and_step() -> None:
+    lines = measured(Cause.WORKER_FAILED)
+    assert 'elasticjob_recovery_step_seconds_bucket{cause="WorkerFailed",le="0.2",step="stop"} 1.0' in lines
+    assert 'elasticjob_recovery_step_seconds_bucket{cause="WorkerFailed",le="0.1",step="stop"} 0.0' in lines
+    assert 'elasticjob_recovery_seconds_bucket{cause="WorkerFailed",le="0.5"} 1.0' in lines
+    assert 'elasticjob_rounds_total{cause="WorkerFailed",namespace="team"} 1.0' in lines
+
+
+def test_a_change_of_size_is_a_resize_and_no_recovery() -> None:
+    lines = measured(Cause.NODE_JOINED)
+    assert "elasticjob_resize_seconds_count 1.0" in lines
+    assert not [line for line in lines if line.startswith("elasticjob_recovery_seconds_count")]
+
+
+def test_the_first_round_of_a_life_is_counted_and_recovers_from_nothing() -> None:
+    lines = measured(Cause.FIRST)
+    assert 'elasticjob_rounds_total{cause="First",namespace="team"} 1.0' in lines
+    assert not [line for line in lines if line.startswith("elasticjob_recovery_step_seconds_count")]
+
+
+def test_time_is_told_by_what_it_is_spent_on_and_agents_by_their_health() -> None:
+    now_s = 0.0
+    meter = PrometheusMeter(clock=lambda: now_s)
+    meter.show(dict, lambda: 0)
+    meter.stands(KEY, Standing(Spent.FORMING, {AgentHealth.IDLE: 2}))
+    now_s = 3.0
+    meter.stands(KEY, Standing(Spent.ACTIVE, {AgentHealth.WORKING: 2}))
+    now_s = 10.0
+    lines = meter.text().decode().splitlines()
+    assert 'elasticjob_job_seconds_total{namespace="team",state="forming"} 3.0' in lines
+    assert 'elasticjob_job_seconds_total{namespace="team",state="active"} 7.0' in lines
+    assert [line for line in lines if line.startswith("elasticjob_agents{")] == [
+        'elasticjob_agents{health="working",namespace="team"} 2.0'
+    ]

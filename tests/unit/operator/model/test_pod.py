@@ -1,0 +1,179 @@
+"""A pod as the policies see it, read from what API servers and kubelets of every age write."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.model.pod import Pod, parse_pod
+from tests.unit.operator.builders import NOW, NOW_S
+
+
+def obj(status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    meta = {"name": "j-0-a", "uid": "u", "labels": {"elasticjob.io/slot": "3"}, **metadata}
+    return {"metadata": meta, "spec": {"containers": [{"name": "trainer"}, {"name": "side"}]}, "status": status or {}}
+
+
+def with_state(state: dict[str, Any], *, phase: str = "Failed", name: str = "trainer", **status: Any) -> Pod:
+    return parse_pod(obj({"phase": phase, "containerStatuses": [{"name": name, "state": state}], **status}))
+
+
+def waiting(reason: str) -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": "words"}}
+
+
+@pytest.mark.parametrize("empty", [{}, {"metadata": None, "spec": None, "status": None}, {"status": {"phase": ""}}])
+def test_a_pod_of_which_nothing_is_known_is_pending(empty: dict[str, Any]) -> None:
+    assert parse_pod(empty) == Pod(name="", uid="")
+
+
+def test_names_times_and_slot_are_read() -> None:
+    pod = parse_pod(obj(creationTimestamp=NOW))
+    assert (pod.name, pod.uid, pod.slot, pod.created_s) == ("j-0-a", "u", 3, NOW_S)
+
+
+def test_the_hash_of_the_template_is_read_and_is_empty_for_a_pod_of_an_older_version() -> None:
+    assert parse_pod(obj(labels={"elasticjob.io/template-hash": "0123456789"})).template_hash == "0123456789"
+    assert parse_pod(obj()).template_hash == ""
+
+
+@pytest.mark.parametrize("slot", ["", "x", "-1", "1.5"])
+def test_a_slot_that_is_no_number_is_not_known(slot: str) -> None:
+    assert parse_pod(obj(labels={"elasticjob.io/slot": slot})).slot is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "ended", "live"),
+    [
+        ("Pending", False, True),
+        ("Running", False, True),
+        ("Unknown", False, True),
+        ("Succeeded", True, False),
+        ("Failed", True, False),
+    ],
+)
+def test_a_pod_lives_until_all_its_containers_have_ended(phase: str, *, ended: bool, live: bool) -> None:
+    pod = parse_pod(obj({"phase": phase}))
+    assert (pod.ended, pod.live) == (ended, live)
+
+
+def test_a_pod_whose_deletion_was_asked_for_is_not_live() -> None:
+    pod = parse_pod(obj({"phase": "Running"}, deletionTimestamp=NOW))
+    assert (pod.terminating, pod.live, pod.ended) == (True, False, False)
+
+
+def test_the_exit_code_is_that_of_the_trainer() -> None:
+    assert with_state({"terminated": {"exitCode": 3}}).exit_code == 3
+    assert with_state({"terminated": {"exitCode": 3}}, name="side").exit_code is None
+
+
+def test_the_trainer_is_the_container_with_the_agent_wherever_it_stands() -> None:
+    states = [{"name": name, "state": {"terminated": {"exitCode": n}}} for n, name in enumerate(["trainer", "side"])]
+    pod = obj({"containerStatuses": states})
+    pod["spec"]["containers"][1]["env"] = [{"name": "OTHER"}, {"name": "ELASTICJOB_PREFIX", "value": "/elasticjob/…"}]
+    assert parse_pod(pod).exit_code == 1
+
+
+def test_a_running_container_says_since_when() -> None:
+    assert with_state({"running": {"startedAt": NOW}}, phase="Running").running_since_s == NOW_S
+    assert with_state({}, phase="Running", startTime=NOW).running_since_s == NOW_S
+    assert with_state({}, phase="Pending", startTime=NOW).running_since_s is None
+
+
+# Why.
+
+
+def test_the_pods_own_reason_says_more_than_its_containers() -> None:
+    pod = with_state({"terminated": {"reason": "Error", "exitCode": 137}}, reason="Evicted", message="disk")
+    assert (pod.reason, pod.message) == ("Evicted", "disk")
+
+
+def test_an_oom_kill_is_read_from_the_trainer() -> None:
+    assert with_state({"terminated": {"reason": "OOMKilled", "exitCode": 137}}).reason == "OOMKilled"
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])
+def test_a_container_that_cannot_start_says_why(reason: str) -> None:
+    pod = with_state(waiting(reason), phase="Pending")
+    assert (pod.reason, pod.message, pod.troubled) == (reason, "words", True)
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_a_container_that_is_about_to_start_is_no_trouble(reason: str) -> None:
+    pod = with_state(waiting(reason), phase="Pending")
+    assert (pod.reason, pod.troubled) == ("", False)
+
+
+def test_an_init_container_that_cannot_start_says_why() -> None:
+    inits = [{"name": "elasticjob-inject", "state": waiting("ErrImagePull")}]
+    assert with_state(waiting("PodInitializing"), phase="Pending", initContainerStatuses=inits).reason == "ErrImagePull"
+
+
+def test_a_pod_that_finds_no_node_says_why() -> None:
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    pod = parse_pod(obj({"phase": "Pending", "conditions": [unscheduled]}))
+    assert (pod.reason, pod.message, pod.troubled) == ("Unschedulable", "0/3 nodes", True)
+
+
+def test_a_pod_that_runs_is_not_troubled() -> None:
+    assert not with_state(waiting("CrashLoopBackOff"), phase="Running").troubled
+
+
+# Whose doing.
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_conditions_are_read_by_type(status: str) -> None:
+    pod = parse_pod(obj({"conditions": [{"type": "DisruptionTarget", "status": status}]}))
+    assert pod.conditions == {"DisruptionTarget": status}
+    assert pod.disrupted is (status == "True")
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"])
+def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(reason: str) -> None:
+    assert parse_pod(obj({"phase": "Failed", "reason": reason})).disrupted
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("OutOfcpu", ""),
+        ("OutOfnvidia.com/gpu", ""),
+        ("NodeAffinity", ""),
+        ("UnexpectedAdmissionError", ""),
+        ("TopologyAffinityError", ""),
+        ("ANewReason", "Pod was rejected: the node has another idea"),
+    ],
+)
+def test_a_pod_that_a_kubelet_did_not_admit_is_known_by_its_reason_or_message(reason: str, message: str) -> None:
+    assert parse_pod(obj({"phase": "Failed", "reason": reason, "message": message})).refused
+    assert not parse_pod(obj({"phase": "Pending", "reason": reason, "message": message})).refused
+
+
+def test_a_pod_that_ran_was_admitted_whatever_its_container_says() -> None:
+    assert not with_state({"terminated": {"reason": "OutOfcpu", "message": "Pod was rejected", "exitCode": 1}}).refused
+    assert not parse_pod(obj({"phase": "Failed", "reason": "DeadlineExceeded"})).refused
+
+
+def test_what_a_container_says_of_itself_is_no_disruption() -> None:
+    assert not with_state({"terminated": {"reason": "Evicted", "exitCode": 1}}).disrupted
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
+def test_a_pod_whose_trainer_has_ended_has_ended_whatever_its_sidecars_do(code: int, phase: str) -> None:
+    pod = with_state({"terminated": {"exitCode": code}}, phase="Running")
+    assert (pod.phase, pod.ended, pod.lingers) == (phase, True, True)
+
+
+def test_a_sidecar_that_has_ended_ends_no_pod() -> None:
+    pod = with_state({"terminated": {"exitCode": 1}}, phase="Running", name="side")
+    assert (pod.phase, pod.lingers) == ("Running", False)
+
+
+def test_an_init_container_that_failed_is_why_the_pod_did() -> None:
+    inits = [
+        {"name": "elasticjob-inject", "state": {"terminated": {"exitCode": 0}}},
+        {"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}},
+    ]
+    pod = with_state(waiting("PodInitializing"), initContainerStatuses=inits)
+    expected = ("InitContainerFailed", "init container fetch ended with exit code 3: no such bucket")
+    assert (pod.reason, pod.message) == expected

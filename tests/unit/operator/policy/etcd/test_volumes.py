@@ -1,0 +1,165 @@
+"""When the volume of an etcd member is taken for lost."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import lists, sampled_from
+
+from elasticjob_etcd.members import Member
+from elasticjob_operator.model.cluster_interface import Object
+from elasticjob_operator.policy.etcd.volumes import PROOF_HOLDS_S, Held, Loss, hold, loss_of, node_of, only_silent
+
+PODS = {f"m{number}": f"http://m{number}:2380" for number in range(3)}
+AFTER_S = 600.0
+
+
+def member(number: int, *, learns: bool = False) -> Member:
+    return Member(number, f"m{number}", (), (PODS[f"m{number}"],), is_learner=learns)
+
+
+A, B, C = member(0), member(1), member(2)
+STRANGER = Member(9, "s", (), ("http://s:2380",), is_learner=False)
+
+
+def pod(**spec: Any) -> Object:
+    return {"metadata": {"name": "m2", "uid": "p"}, "spec": spec}
+
+
+def claim(node: str = "n2", volume: str = "v") -> Object:
+    annotations = {"volume.kubernetes.io/selected-node": node} if node else {}
+    return {"metadata": {"name": "data-m2", "uid": "c", "annotations": annotations}, "spec": {"volumeName": volume}}
+
+
+def volume(key: str = "kubernetes.io/hostname", *values: str) -> Object:
+    expression = {"key": key, "operator": "In", "values": list(values or ("n2",))}
+    return {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}}
+
+
+def node(ready: str = "True", *, since: str = "t1", out_of_service: bool = False) -> Object:
+    taints = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}] if out_of_service else []
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": since}
+    return {"spec": {"taints": taints}, "status": {"conditions": [condition]}}
+
+
+NETWORK: Object = {"spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("members", "answering", "found"),
+    [
+        pytest.param((A, B, C), {"m0", "m1"}, "m2", id="one is out"),
+        pytest.param((A, B), {"m0", "m1"}, "m2", id="one is out and no member"),
+        pytest.param((A, B, C), {"m0", "m1", "m2"}, None, id="whole"),
+        pytest.param((A, B, C), {"m0"}, None, id="two are out"),
+        pytest.param((A, member(1, learns=True), C), {"m0", "m1"}, None, id="another has no vote yet"),
+        pytest.param((A, B, member(2, learns=True)), {"m0", "m1"}, None, id="it is about to join"),
+        pytest.param((A, C), {"m0", "m1"}, None, id="another is no member"),
+        pytest.param((A, B, C, STRANGER), {"m0", "m1"}, None, id="a member that is not of ours"),
+    ],
+)
+def test_only_one_that_is_out_while_all_others_are_whole(
+    members: tuple[Member, ...], answering: set[str], found: str | None
+) -> None:
+    assert only_silent(members, PODS, answering) == found
+
+
+def test_of_fewer_than_three_none_is_ever_replaced() -> None:
+    two = {name: PODS[name] for name in ("m0", "m1")}
+    assert only_silent((A, B), two, {"m0"}) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        pytest.param(volume(), "n2", id="by its hostname, as local-path does"),
+        pytest.param(volume("kubernetes.io/hostname", "n2.example.com"), "n2", id="a hostname that is not the name"),
+        pytest.param(volume("topology.topolvm.io/node"), "n2", id="by a label of the driver's own"),
+        pytest.param(volume("topology.kubernetes.io/zone", "z"), "", id="of a zone"),
+        pytest.param(volume("kubernetes.io/hostname", "n1", "n2"), "", id="of two nodes"),
+        pytest.param(NETWORK, "", id="of the network"),
+        pytest.param(None, "", id="unknown"),
+    ],
+)
+def test_the_only_node_of_a_volume(made: Object | None, found: str) -> None:
+    assert node_of(claim(), made) == found
+
+
+def test_without_the_schedulers_own_word_the_node_is_unknown() -> None:
+    assert node_of(claim(node=""), volume()) == ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "why", "must_hold_s"),
+    [
+        pytest.param((pod(), claim(), volume(), None), "node n2 is gone", PROOF_HOLDS_S, id="deleted"),
+        pytest.param(
+            (pod(), claim(), volume(), node("Unknown", out_of_service=True)),
+            "node n2 is out of service",
+            PROOF_HOLDS_S,
+            id="out of service",
+        ),
+        pytest.param((pod(), claim(), volume(), node("Unknown")), "node n2 is not ready", AFTER_S, id="not ready"),
+        pytest.param((pod(), claim(), None, None), "its volume is gone", PROOF_HOLDS_S, id="the volume is deleted"),
+        pytest.param((pod(), None, None, None), "its claim is gone", PROOF_HOLDS_S, id="the claim is deleted"),
+    ],
+)
+def test_a_pod_on_no_node_whose_volume_is_lost(
+    seen: tuple[Object | None, Object | None, Object | None, Object | None], why: str, must_hold_s: float
+) -> None:
+    found = loss_of(*seen, replace_after_s=AFTER_S)
+    assert found is not None
+    assert (found.why, found.must_hold_s, found.pod_uid) == (why, must_hold_s, "p")
+
+
+TERMINATING = {**pod(), "metadata": {"name": "m2", "uid": "p", "deletionTimestamp": "t"}}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param((pod(), claim(), volume(), node()), id="its node is well: it waits for room there"),
+        pytest.param((pod(), claim(), NETWORK, None), id="a network volume"),
+        pytest.param((pod(), claim(), volume("topology.kubernetes.io/zone", "z"), None), id="a volume of a zone"),
+        pytest.param((pod(), claim(volume=""), None, None), id="a volume that is still to be made"),
+        pytest.param((None, claim(), volume(), None), id="no pod"),
+        pytest.param((TERMINATING, claim(), volume(), None), id="its pod goes"),
+    ],
+)
+def test_what_is_no_evidence(seen: tuple[Object | None, Object | None, Object | None, Object | None]) -> None:
+    assert loss_of(*seen, replace_after_s=AFTER_S) is None
+
+
+@given(
+    claimed=sampled_from([None, claim(), claim(node=""), claim(volume="")]),
+    made=sampled_from([None, volume(), NETWORK]),
+    there=sampled_from([None, node(), node("False"), node("Unknown", out_of_service=True)]),
+)
+def test_a_pod_that_is_on_a_node_is_never_touched(
+    claimed: Object | None, made: Object | None, there: Object | None
+) -> None:
+    assert loss_of(pod(nodeName="n2"), claimed, made, there, replace_after_s=AFTER_S) is None
+
+
+def test_a_node_that_was_ready_in_between_is_other_evidence() -> None:
+    first, later = (
+        loss_of(pod(), claim(), volume(), node("Unknown", since=since), replace_after_s=AFTER_S)
+        for since in ("t1", "t2")
+    )
+    held = hold(None, first, 0.0)
+    assert held is not None
+    assert (held.is_due(599.0), held.is_due(600.0)) == (False, True)
+    assert later is not None
+    assert hold(hold(held, later, 599.0), later, 1198.0) == Held(later, 599.0)
+
+
+@given(lists(sampled_from(["gone", "not ready", "back"]), max_size=40))
+def test_only_evidence_that_has_held_without_a_break_is_ever_due(looks: list[str]) -> None:
+    """A look every 30 s, against a count of the looks alike."""
+    held, alike = None, 0
+    for number, why in enumerate(looks):
+        alike = alike + 1 if number and why == looks[number - 1] else 1
+        must_hold_s = AFTER_S if why == "not ready" else PROOF_HOLDS_S
+        held = hold(held, None if why == "back" else Loss("p", "c", why, "", must_hold_s), 30.0 * number)
+        is_due = held is not None and held.is_due(30.0 * number)
+        assert is_due is (why != "back" and 30.0 * (alike - 1) >= must_hold_s)

@@ -1,0 +1,76 @@
+"""When a job gets its first certificate, and when the next."""
+
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.controller.deletion_plan import plan_deletion
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.model.actions import Action, Certify, CreatePod, DeletePrefix, Disown
+from elasticjob_operator.model.job_state import Certified, Ledger
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.policy.lifecycle.spec_record import spec_record
+from elasticjob_operator.render.pod import render_pod
+from elasticjob_operator.render.secret import secret_name
+from tests.unit.operator.builders import NOW_S, SETTINGS, ago, job, names, record, running, seen, view
+
+TLS = replace(SETTINGS, etcd_tls=True)
+
+
+def planned(observed: Observed) -> list[Action]:
+    return list(plan(observed, Ids()).actions)
+
+
+def observed(certified: Certified | None, *, tls: bool = True, store: int = 0) -> Observed:
+    """A job whose map is written, and whose pod was never created."""
+    ledger, status = Ledger(certified=certified), JobStatus(start_time=ago(1))
+    ledger.propose("j-0-a")
+    of = job(status=status)
+    at = view(spec=spec_record(of, record(), names((0,)), suspended=False))
+    return seen(of, at, ledger=ledger, settings=TLS if tls else SETTINGS, store=store)
+
+
+def test_a_job_is_certified_before_anything_else_is_done_for_it() -> None:
+    first, *rest = planned(observed(None))
+    assert isinstance(first, Certify)
+    assert first.secret["metadata"]["name"] == secret_name(job())
+    assert any(isinstance(action, CreatePod) for action in rest)
+
+
+@pytest.mark.parametrize(
+    ("certified", "store", "wanted"),
+    [
+        (Certified(0, NOW_S + 1), 0, []),
+        (Certified(0, NOW_S + 1), 1, [0]),
+        (Certified(0, NOW_S), 0, [-1]),
+    ],
+    ids=["it is certified", "another etcd: first of all", "half of the life is over: last of all"],
+)
+def test_certificates_are_made_when_they_are_due(certified: Certified, store: int, wanted: list[int]) -> None:
+    actions = planned(observed(certified, store=store))
+    places = [index for index, action in enumerate(actions) if isinstance(action, Certify)]
+    assert places == [index % len(actions) for index in wanted]
+
+
+def test_it_is_looked_at_again_when_the_next_certificate_is_due() -> None:
+    assert plan(observed(Certified(0, NOW_S + 1)), Ids()).requeue_in_s == 1
+
+
+def test_without_tls_there_is_no_certificate_and_no_user_to_remove() -> None:
+    assert not any(isinstance(action, Certify) for action in planned(observed(None, tls=False)))
+    assert plan_deletion(running(0), {}, SETTINGS, now_s=NOW_S).actions == (DeletePrefix(),)
+
+
+def test_the_user_goes_before_the_prefix_which_is_what_makes_it_tried_again() -> None:
+    assert plan_deletion(running(0), {}, TLS, now_s=NOW_S).actions == (Disown(), DeletePrefix())
+
+
+def test_the_trainer_sees_the_files_and_its_environment_says_where() -> None:
+    spec = render_pod(job(), slot=0, name="j-0-a", settings=TLS)["spec"]
+    [volume] = [volume for volume in spec["volumes"] if "secret" in volume]
+    assert volume["secret"] == {"secretName": "j-etcd-job-uid"}
+    [mount] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == volume["name"]]
+    assert mount["readOnly"]
+    assert {"name": "ELASTICJOB_ETCD_TLS", "value": mount["mountPath"]} in spec["containers"][0]["env"]

@@ -1,0 +1,102 @@
+"""Whose job it is, from what its status and its pods show."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.model.pod import Pod
+from elasticjob_operator.policy.lifecycle.installation import (
+    Ownership,
+    installation_of,
+    is_managed,
+    is_orphaning,
+    owned_by_another,
+    ownership,
+)
+from tests.unit.operator.builders import pod
+
+PREFIX = "/elasticjob/c/ns/j/u"
+
+
+def obj(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "j", "uid": "u", **metadata}, "spec": spec or {}, "status": status}
+
+
+def judged(status: dict[str, Any] | None, *pods: Pod, claimed: bool = False, installation: str = "here") -> Ownership:
+    return ownership(obj(status), pods, installation=installation, prefix=PREFIX, claimed=claimed)
+
+
+def test_a_job_belongs_to_the_installation_that_its_status_names() -> None:
+    assert judged({"installation": "here"}) is Ownership.OURS
+    assert judged({"installation": "there"}) is Ownership.ANOTHERS
+
+
+def test_a_name_that_another_installation_has_put_over_ours_counts() -> None:
+    assert judged({"installation": "there"}, claimed=True) is Ownership.ANOTHERS
+
+
+def test_a_cache_that_has_not_seen_our_name_yet_is_no_doubt() -> None:
+    assert judged({"phase": "Running"}, claimed=True) is Ownership.OURS
+
+
+@pytest.mark.parametrize("status", [None, {}, {"phase": "Running", "selector": "elasticjob.io/job-uid=u"}])
+@pytest.mark.parametrize(
+    ("pods", "found"),
+    [
+        pytest.param((), Ownership.UNCLAIMED, id="no-pods"),
+        pytest.param((pod(),), Ownership.UNCLAIMED, id="pods-that-show-nothing"),
+        pytest.param((pod(prefix=PREFIX),), Ownership.UNCLAIMED, id="our-keys"),
+        pytest.param((pod(prefix=PREFIX, installation="here"),), Ownership.UNCLAIMED, id="our-pods"),
+        pytest.param((pod(), pod(1, prefix="/elasticjob/d/ns/j/u")), Ownership.ANOTHERS, id="other-keys"),
+        pytest.param((pod(prefix=PREFIX, installation="there"),), Ownership.ANOTHERS, id="pods-of-another"),
+    ],
+)
+def test_a_job_that_names_none_is_judged_by_its_pods(
+    status: dict[str, Any] | None, pods: tuple[Pod, ...], found: Ownership
+) -> None:
+    assert judged(status, *pods) is found
+
+
+def test_a_job_that_names_us_is_ours_whatever_its_pods_are_for_it_was_handed_over() -> None:
+    assert judged({"installation": "here"}, pod(prefix="/other", installation="there")) is Ownership.OURS
+
+
+def test_a_status_that_was_restored_with_another_object_names_nobody() -> None:
+    restored = obj({"installation": "there", "selector": "elasticjob.io/job-uid=of-before"})
+    assert installation_of(restored) == ""
+    assert installation_of(obj({"installation": "there"})) == "there", "claimed, and nothing else was written yet"
+
+
+def test_without_installations_every_job_is_ours() -> None:
+    assert judged({"installation": "there"}, installation="") is Ownership.OURS
+
+
+@pytest.mark.parametrize(
+    ("manager", "name", "found"),
+    [
+        (None, "", True),
+        ("", "", True),
+        ("elasticjob.io/operator", "", True),
+        ("elasticjob.io/operator", "example.com/a", True),
+        ("example.com/a", "example.com/a", True),
+        ("example.com/b", "example.com/a", False),
+        ("example.com/b", "", False),
+    ],
+)
+def test_a_job_is_managed_by_any_installation_or_by_the_one_of_that_name(
+    manager: str | None, name: str, *, found: bool
+) -> None:
+    assert is_managed(obj(spec={"managedBy": manager}), name) is found
+
+
+def test_only_a_deletion_that_orphans_keeps_the_pods() -> None:
+    assert is_orphaning(obj(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["orphan"]))
+    assert not is_orphaning(obj(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["foregroundDeletion"]))
+    assert not is_orphaning(obj(deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert not is_orphaning(obj(finalizers=["orphan"]))
+
+
+def test_the_event_names_both_installations() -> None:
+    message = owned_by_another(obj({"installation": "there"}), "here").message
+    assert "installation here leaves the job alone: it belongs to installation there" in message
+    assert "its pods were made by another installation" in owned_by_another(obj(), "here").message

@@ -1,0 +1,81 @@
+"""When a new operator applies again what its predecessor has applied: of many jobs one after the other."""
+
+import contextlib
+from typing import cast
+
+import pytest
+
+from elasticjob_operator.model.actions import Apply, CreatePod
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.policy.lifecycle.resync import (
+    A_SECOND,
+    AT_ONCE,
+    AT_ONCE_EACH,
+    ApplyLimiter,
+    is_due,
+    upkeep_in_s,
+)
+from elasticjob_operator.render.pod_source import PodSource
+from tests.unit.operator import builders
+
+
+def test_a_single_job_hardly_waits() -> None:
+    assert 0.0 <= upkeep_in_s("uid", jobs=1) < 1 / A_SECOND
+
+
+def test_a_thousand_jobs_have_their_turns_evenly_spread() -> None:
+    moments_s = [upkeep_in_s(f"uid-{n}", jobs=1000) for n in range(1000)]
+    tenths = [sum(first <= moment_s < first + 5.0 for moment_s in moments_s) for first in range(0, 50, 5)]
+    assert sum(tenths) == 1000
+    assert min(tenths) > 50
+    assert max(tenths) < 200
+
+
+def test_a_job_has_the_same_turn_each_time() -> None:
+    assert upkeep_in_s("uid", jobs=500) == upkeep_in_s("uid", jobs=500) != upkeep_in_s("other", jobs=500)
+
+
+@pytest.mark.parametrize(
+    ("pods", "applied", "monotonic_s", "due"),
+    [(1, False, 10.0, True), (1, False, 9.0, False), (1, True, 10.0, False), (0, False, 10.0, False)],
+    ids=["it is time", "too early", "it was done", "a pod is to be created for which it is needed"],
+)
+def test_only_what_nothing_waits_for_can_be_put_off(*, pods: int, applied: bool, monotonic_s: float, due: bool) -> None:
+    ledger = Ledger(upkeep_from_s=10.0, applied={Resource.SERVICE: {"spec": {}}} if applied else {})
+    assert is_due(ledger, {f"p{n}": builders.pod(n) for n in range(pods)}, monotonic_s) is due
+
+
+_APPLY = Apply(Resource.SERVICE, {})
+_CREATE = CreatePod("j-0-abcde", 0, cast("PodSource", None))
+
+
+def test_one_namespace_leaves_some_to_the_others_and_all_have_a_limit() -> None:
+    applying = ApplyLimiter()
+    with contextlib.ExitStack() as stack:
+        for _ in range(AT_ONCE_EACH):
+            assert not applying.is_full("a")
+            stack.enter_context(applying.of("a", (_APPLY,)))
+        assert applying.is_full("a")
+        for _ in range(AT_ONCE - AT_ONCE_EACH):
+            assert not applying.is_full("b")
+            stack.enter_context(applying.of("b", (_APPLY,)))
+        assert applying.is_full("b")
+    assert not applying.is_full("a")
+
+
+def test_jobs_that_create_pods_meanwhile_or_apply_nothing_do_not_count() -> None:
+    applying = ApplyLimiter()
+    with contextlib.ExitStack() as stack:
+        for _ in range(AT_ONCE):
+            stack.enter_context(applying.of("a", (_APPLY, _CREATE)))
+            stack.enter_context(applying.of("a", ()))
+        assert not applying.is_full("a")
+
+
+def test_an_error_ends_the_count_too() -> None:
+    applying = ApplyLimiter()
+    for _ in range(AT_ONCE):
+        with contextlib.suppress(OSError), applying.of("a", (_APPLY,)):
+            raise OSError
+    assert not applying.is_full("a")

@@ -1,0 +1,113 @@
+"""Fields of a newer CRD in a spec: a job that has not begun waits for them, one that has begun goes on without."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elasticjob_api.constants import ConditionType, EventReason
+from elasticjob_api.rendezvous_state import State
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.model.actions import CreatePod, WriteSpec
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.policy.lifecycle.unknown_fields import describe, waits
+from elasticjob_operator.policy.status.build import next_status
+from elasticjob_operator.policy.status.events import events
+from tests.unit.operator.builders import NOW, ago, job, pod, record, running, seen, view, world
+
+IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
+SUSPENDED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
+
+
+def newer(at: View, *pods: Any, **fields: Any) -> Observed:
+    """A job of two nodes with a field that this version does not know."""
+    known = job(**{"replicas": 2, "min_replicas": 1, **fields})
+    return seen(replace(known, unknown_fields=("spec.newThing",)), at, *pods)
+
+
+def said(status: JobStatus) -> tuple[str, str]:
+    [found] = [each for each in status.conditions if each.type == ConditionType.UNKNOWN_FIELDS]
+    return found.status, found.reason
+
+
+@pytest.mark.parametrize(
+    ("at", "waiting"),
+    [
+        pytest.param(newer(View()), True, id="nothing has begun"),
+        pytest.param(newer(SUSPENDED), True, id="it is resumed"),
+        pytest.param(newer(View(), suspend=True), False, id="it is suspended, so nothing is to begin"),
+        pytest.param(newer(running(0, 1), pod(0), pod(1)), False, id="it runs"),
+        pytest.param(newer(View(), status=JobStatus(start_time=NOW)), False, id="etcd was wiped, the status remembers"),
+        pytest.param(newer(View(), pod(0)), False, id="etcd and status are lost, a pod lives"),
+        pytest.param(newer(View(), pod(0, terminating=True)), True, id="a pod of the life before ends"),
+        pytest.param(seen(job(), View()), False, id="every field is known"),
+    ],
+)
+def test_only_a_life_that_has_not_begun_waits(at: Observed, *, waiting: bool) -> None:
+    assert waits(at) is waiting
+
+
+@pytest.mark.parametrize("at", [View(), SUSPENDED])
+def test_a_job_that_waits_writes_no_map_has_no_start_time_and_names_the_field(at: View) -> None:
+    made = plan(newer(at), IDS)
+    assert (made.actions, made.status is not None) == ((), True)
+    status = made.status or JobStatus()
+    assert (status.start_time, status.reason) == ("", "UnknownFields")
+    assert "spec.newThing" in status.message
+    assert said(status) == ("True", "Waits")
+
+
+def test_a_job_that_has_waited_begins_when_every_field_is_known() -> None:
+    before = next_status(newer(View()))
+    made = plan(seen(job(replicas=2, status=before), View()), IDS)
+    assert [type(action) for action in made.actions] == [WriteSpec]
+    assert made.status is not None
+    assert (made.status.start_time, made.status.reason) == (NOW, "")
+
+
+def test_a_pod_of_a_running_job_is_replaced_and_the_ignored_field_is_named() -> None:
+    made = plan(newer(running(0, 1), pod(0), pod(1, phase="Failed", exit_code=1)), IDS)
+    [write] = [action for action in made.actions if isinstance(action, WriteSpec)]
+    assert write.record.replacements == 1
+    assert made.status is not None
+    assert said(made.status) == ("True", "Ignored")
+
+
+def test_a_running_job_with_nothing_else_to_tell_has_the_field_as_its_reason() -> None:
+    status = next_status(newer(running(0, 1), pod(0), pod(1)))
+    assert (status.reason, "spec.newThing" in status.message) == ("UnknownFields", True)
+    assert next_status(newer(running(0), pod(0))).reason == "NodesMissing"
+
+
+def test_a_running_job_meets_its_deadline() -> None:
+    late = JobStatus(start_time=ago(11.0))
+    [write] = plan(newer(running(0, 1), pod(0), pod(1), status=late, active_deadline_s=10.0), IDS).actions
+    assert isinstance(write, WriteSpec)
+    assert write.world is not None
+    assert (write.world.state, write.world.detail.partition(":")[0]) == (State.FAILED, "DeadlineExceeded")
+
+
+def test_a_running_job_is_suspended_and_scaled() -> None:
+    [suspended] = plan(newer(running(0, 1), pod(0), pod(1), suspend=True), IDS).actions
+    assert isinstance(suspended, WriteSpec)
+    assert suspended.record.suspended
+    [scaled] = plan(newer(running(0, 1), pod(0), pod(1), replicas=3, max_replicas=3), IDS).actions
+    assert isinstance(scaled, WriteSpec)
+    assert len(scaled.record.slots) == 3
+    assert not any(isinstance(action, CreatePod) for action in (suspended, scaled))
+
+
+def test_the_field_is_told_once() -> None:
+    first = next_status(newer(View()))
+    told = [event.reason for event in events(JobStatus(), first)]
+    assert told == [EventReason.UNKNOWN_FIELDS, EventReason.CREATED]
+    assert events(first, next_status(newer(View(), status=first))) == ()
+
+
+def test_a_message_names_some_fields_and_is_never_long() -> None:
+    text = describe(tuple(f"spec.{'x' * 5000}{n}" for n in range(1000)), waiting=True)
+    assert "and 992 more" in text
+    assert len(text) < 1024

@@ -1,0 +1,55 @@
+"""How long creations pause after a failure, and when the failure is forgotten."""
+
+import pytest
+
+from elasticjob_operator.errors import ClusterUnavailable, Forbidden, RetryLater
+from elasticjob_operator.model.failed_creation import FailedCreation
+from elasticjob_operator.policy.slots.creation_backoff import (
+    LONGEST_S,
+    failed,
+    first_error,
+    is_paused,
+    while_pods_are_missing,
+)
+from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from tests.unit.operator.builders import NOW_S, pod
+
+RECORD = FailedCreation("exceeded quota", 1, NOW_S + 1.0)
+
+
+def test_each_failure_in_a_row_doubles_the_pause_up_to_half_a_minute() -> None:
+    record, pauses = None, []
+    for _ in range(9):
+        record = failed(record, Forbidden("exceeded quota"), NOW_S)
+        pauses.append(record.again_at_s - NOW_S)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert failed(FailedCreation("x", 10**6, 0.0), Forbidden("x"), NOW_S).again_at_s == NOW_S + LONGEST_S
+
+
+def test_the_pause_that_the_api_server_asks_for_is_a_lower_bound() -> None:
+    error = RetryLater("too many requests")
+    error.retry_after_s = 3.0
+    assert failed(None, error, NOW_S).again_at_s == NOW_S + 3.0
+    assert failed(FailedCreation("", 6, 0.0), error, NOW_S).again_at_s == NOW_S + 30.0
+
+
+def test_the_sentence_is_that_of_the_last_failure() -> None:
+    assert failed(RECORD, ClusterUnavailable("no answer"), NOW_S).message == "no answer"
+
+
+def test_only_an_error_of_the_api_server_is_a_failed_creation() -> None:
+    error = Forbidden("quota")
+    assert first_error([ValueError("a fault of ours"), error]) is error
+    assert first_error([ValueError("a fault of ours")]) is None
+
+
+@pytest.mark.parametrize(("record", "paused"), [(None, False), (RECORD, True), (FailedCreation("", 1, NOW_S), False)])
+def test_creations_pause_until_the_moment_of_the_record(record: FailedCreation | None, *, paused: bool) -> None:
+    assert is_paused(record, NOW_S) is paused
+
+
+def test_the_record_goes_when_every_slot_has_its_pod() -> None:
+    here, missing = Owner("j-0-a", Standing.LIVE, pod(0)), Owner("j-1-a", Standing.TO_CREATE)
+    assert while_pods_are_missing(RECORD, {0: here, 1: missing}) is RECORD
+    assert while_pods_are_missing(RECORD, {0: here}) is None
+    assert while_pods_are_missing(RECORD, {}) is None

@@ -1,0 +1,62 @@
+"""Pods that are stuck in their deletion: when their node is looked at, and what it must say."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.policy.slots.stuck_pods import LOOK_AGAIN_S, Stuck, stuck_pods, why_dead
+from tests.unit.operator.builders import NOW_S, pod
+
+
+def stuck(*pods: Any, timeout_s: float = 300.0, looked_s: float | None = None) -> Stuck:
+    ledger = Ledger(node_looked_s={} if looked_s is None else {"uid-j-0-a": looked_s})
+    return stuck_pods(timeout_s, pods, ledger, now_s=NOW_S, monotonic_s=NOW_S)
+
+
+def terminating(grace_ended_s: float) -> Any:
+    """A pod whose grace ended so long ago."""
+    return pod(0, terminating=True, grace_ends_s=NOW_S - grace_ended_s)
+
+
+def test_a_pod_is_stuck_so_long_after_its_grace() -> None:
+    assert stuck(terminating(300.0)).pods == (terminating(300.0),)
+    assert stuck(terminating(299.0)) == Stuck((), 1.0)
+
+
+def test_a_timeout_of_0_means_never() -> None:
+    assert stuck(terminating(9999.0), timeout_s=0.0) == Stuck((), None)
+
+
+@pytest.mark.parametrize(
+    "other", [pod(0), pod(0, terminating=True, grace_ends_s=1.0, node_name="")], ids=["not asked to go", "on no node"]
+)
+def test_other_pods_are_not_stuck(other: Any) -> None:
+    assert stuck(other) == Stuck((), None)
+
+
+def test_a_node_is_looked_at_again_only_after_a_while() -> None:
+    assert stuck(terminating(400.0), looked_s=NOW_S) == Stuck((), LOOK_AGAIN_S)
+    assert stuck(terminating(400.0), looked_s=NOW_S - LOOK_AGAIN_S).pods
+
+
+def node(ready: str | None, *taints: str) -> dict[str, Any]:
+    conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
+    return {"spec": {"taints": [{"key": key} for key in taints]}, "status": {"conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (None, "is gone"),
+        (node("True"), ""),
+        (node("True", "example.com/gpu"), ""),
+        (node("False"), "is not ready"),
+        (node("Unknown"), "is not ready"),
+        (node(None), "is not ready"),
+        (node("True", "node.kubernetes.io/out-of-service"), "is out of service"),
+        ({}, "is not ready"),
+    ],
+)
+def test_only_the_node_says_whether_it_is_dead(found: dict[str, Any] | None, why: str) -> None:
+    assert why_dead(found) == why

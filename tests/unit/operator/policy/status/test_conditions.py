@@ -1,0 +1,299 @@
+"""Each condition from what is seen, and the one word for people that follows from them."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.status import Condition, JobStatus
+from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.policy.status.conditions import Judgement, conditions, holds, judge, phase
+from tests.unit.operator.builders import (
+    NOW,
+    active,
+    ago,
+    condition,
+    job,
+    membership,
+    pod,
+    record,
+    running,
+    seen,
+    view,
+    world,
+)
+
+C = ConditionType
+STOPPED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
+NOTHING = View()
+
+
+def judged(at: Observed, name: ConditionType) -> tuple[bool, str]:
+    judgement = judge(at)[name]
+    return judgement.holds, judgement.reason
+
+
+def shown(at: Observed) -> Phase:
+    return phase(conditions(judge(at), (), now=NOW, generation=1))
+
+
+# One condition at a time.
+
+
+def test_every_condition_is_judged_at_once() -> None:
+    assert set(judge(seen(job(), NOTHING))) == set(C)
+
+
+@pytest.mark.parametrize(
+    ("suspend", "at", "expected"),
+    [
+        (False, running(0), (False, "NotSuspended")),
+        (True, NOTHING, (True, "Suspended")),  # created suspended
+        (True, running(0), (False, "Suspending")),  # workers still run: not yet
+        (True, view(spec=record(suspended=True), world=world(State.SUSPENDED)), (True, "Suspended")),
+        (True, view(spec=record(), world=world(State.SUCCEEDED)), (False, "NotSuspended")),
+    ],
+)
+def test_suspended_holds_once_the_record_says_so(at: View, expected: tuple[bool, str], *, suspend: bool) -> None:
+    assert judged(seen(job(suspend=suspend), at), C.SUSPENDED) == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (NOTHING, (False, "NoActiveRound")),
+        (view(world=world()), (False, "NoActiveRound")),
+        (running(0), (False, "TooFewNodes")),
+        (running(0, 1), (True, "MembersJoined")),
+        (running(0, 1, 2), (True, "MembersJoined")),
+    ],
+)
+def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: View, expected: tuple[bool, str]) -> None:
+    assert judged(seen(job(replicas=3, min_replicas=2), at), C.QUORUM_REACHED) == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (running(0, 1), (True, "NodesMissing")),
+        (running(0, 1, 2), (False, "NotDegraded")),
+        (view(0, 1, world=world()), (False, "NotDegraded")),
+    ],
+)
+def test_degraded_means_that_a_round_runs_with_fewer_nodes_than_wanted(at: View, expected: tuple[bool, str]) -> None:
+    assert judged(seen(job(replicas=3, min_replicas=2), at), C.DEGRADED) == expected
+
+
+def resizing(at: View, before: JobStatus, **fields: Any) -> bool:
+    of = job(status=before, **{"replicas": 3, "min_replicas": 1, **fields})
+    return judge(seen(of, at))[C.RESIZING].holds
+
+
+WAS_RESIZING = JobStatus(desired_replicas=3, conditions=(condition(C.RESIZING),))
+
+
+@pytest.mark.parametrize(
+    ("at", "before", "expected"),
+    [
+        (running(0, 1), JobStatus(desired_replicas=2), True),  # a new wish
+        (running(0, 1), WAS_RESIZING, True),  # until a round has it
+        (view(0, 1, world=world(), membership=membership(0, 1)), WAS_RESIZING, True),
+        (running(0, 1, 2), WAS_RESIZING, False),  # a round has it
+        (running(0, 1), JobStatus(), False),  # nobody had spoken of a wish before
+        (running(0, 1), JobStatus(desired_replicas=3), False),  # a node was lost: not a resize
+        (view(world=world()), JobStatus(desired_replicas=2), False),  # before any round there is nothing to resize
+    ],
+)
+def test_resizing_holds_from_a_new_wish_until_a_round_has_it(at: View, before: JobStatus, *, expected: bool) -> None:
+    assert resizing(at, before) is expected
+
+
+@pytest.mark.parametrize("at", [view(world=world(State.FAILED), membership=membership(0)), running(0)])
+def test_an_ended_or_suspended_job_is_not_resizing(at: View) -> None:
+    assert not resizing(at, WAS_RESIZING, suspend=at.active is not None)
+
+
+def test_an_etcd_that_cannot_be_asked_is_said_in_its_words() -> None:
+    found = judge(seen(job(), NOTHING, etcd_trouble="no answer from etcd-0"))[C.RENDEZVOUS_UNAVAILABLE]
+    assert found == Judgement("True", "Unreachable", "no answer from etcd-0")
+
+
+def test_a_record_that_nobody_can_read_is_named() -> None:
+    at = view(spec=None, spec_revision=4, unreadable=("P/c/spec: version 9",))
+    found = judge(seen(job(), at))[C.RENDEZVOUS_UNAVAILABLE]
+    assert (found.holds, found.message) == (True, "P/c/spec: version 9")
+
+
+def test_a_job_without_keys_is_not_unavailable() -> None:
+    assert not judge(seen(job(), NOTHING))[C.RENDEZVOUS_UNAVAILABLE].holds
+
+
+@pytest.mark.parametrize(
+    ("cause", "detail", "reason", "message"),
+    [
+        (Cause.MAX_RESTARTS, "4 of 3", "MaxRestartsExceeded", "4 of 3"),
+        (Cause.FAIL_JOB_RULE, "code 3", "FailJobRule", "code 3"),
+        (Cause.JOIN_TIMEOUT, "slot 1", "JoinTimeout", "slot 1"),
+        (Cause.OPERATOR, "BackoffLimitExceeded: 7 pods failed", "BackoffLimitExceeded", "7 pods failed"),
+    ],
+)
+def test_failed_carries_the_reason_that_the_world_keeps(cause: Cause, detail: str, reason: str, message: str) -> None:
+    at = view(world=world(State.FAILED, cause=cause, detail=detail))
+    assert judge(seen(job(), at))[C.FAILED] == Judgement("True", reason, message)
+
+
+def test_complete_and_failed_exclude_each_other() -> None:
+    for state, complete in ((State.SUCCEEDED, True), (State.FAILED, False)):
+        found = judge(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))))
+        assert (found[C.COMPLETE].holds, found[C.FAILED].holds) == (complete, not complete)
+
+
+# As they are written.
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    before = condition("Running", "False", "Starting", last_transition_time=ago(60))
+    after = conditions({C.RUNNING: Judgement("False", "Restarting", "why")}, [before], now=NOW, generation=3)
+    assert after == (
+        condition(
+            "Running", "False", "Restarting", message="why", last_transition_time=ago(60), observed_generation=3
+        ),
+    )  # fmt: skip
+
+
+def test_a_condition_takes_the_time_at_which_its_status_changes() -> None:
+    before = condition("Running", "False", last_transition_time=ago(60))
+    after = conditions({C.RUNNING: Judgement("True", "RoundActive")}, [before], now=NOW, generation=1)
+    assert [each.last_transition_time for each in after] == [NOW]
+
+
+def test_a_condition_that_nobody_judged_is_kept() -> None:
+    foreign = condition("SomebodyElses", "True")
+    after = conditions({C.RUNNING: Judgement("True", "RoundActive")}, [foreign], now=NOW, generation=1)
+    assert foreign in after
+    assert len(after) == 2
+
+
+@pytest.mark.parametrize(("status", "expected"), [("True", True), ("False", False), ("Unknown", False)])
+def test_only_true_holds(status: str, *, expected: bool) -> None:
+    assert holds([condition("Failed", status)], C.FAILED) is expected
+
+
+def test_an_absent_condition_does_not_hold() -> None:
+    assert not holds([], C.FAILED)
+
+
+# The phase.
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Failed", Phase.FAILED),
+        ("Complete", Phase.SUCCEEDED),
+        ("Suspended", Phase.SUSPENDED),
+        ("Running", Phase.RUNNING),
+    ],
+)
+def test_the_phase_is_the_condition_that_holds(name: str, expected: Phase) -> None:
+    assert phase([condition(name)]) is expected
+
+
+def test_an_end_outdoes_everything_else() -> None:
+    every = [condition("Suspended"), condition("Running"), condition("Resizing"), condition("Complete")]
+    assert phase(every) is Phase.SUCCEEDED
+    assert phase([*every, condition("Failed")]) is Phase.FAILED
+
+
+def test_nothing_known_is_pending() -> None:
+    none: list[Condition] = []
+    assert phase(none) is Phase.PENDING
+    assert phase([condition("Running", "False", "AWordOfANewerOperator")]) is Phase.PENDING
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (Cause.WORKER_FAILED, Phase.RESTARTING),
+        (Cause.NODE_LOST, Phase.RESTARTING),
+        (Cause.NODE_LEFT, Phase.RESTARTING),
+        (Cause.RESTART_REQUESTED, Phase.RESTARTING),
+        (Cause.NODE_JOINED, Phase.RESIZING),
+        (Cause.SCALED_DOWN, Phase.RESIZING),
+        (Cause.FIRST, Phase.STARTING),
+        (Cause.RESUMED, Phase.STARTING),
+    ],
+)
+def test_while_a_round_forms_its_cause_gives_the_word(cause: Cause, expected: Phase) -> None:
+    at = view(0, world=world(cause=cause))
+    assert shown(seen(job(), at, pod(0))) is expected
+
+
+def test_a_restart_says_what_happened() -> None:
+    at = view(0, world=world(cause=Cause.WORKER_FAILED, detail="rank 1 exited with 3"))
+    assert judge(seen(job(), at))[C.RUNNING].message == "rank 1 exited with 3"
+
+
+def test_a_round_that_runs_while_going_to_another_size_is_resizing() -> None:
+    before = JobStatus(desired_replicas=1)
+    at = seen(job(replicas=2, min_replicas=1, status=before), running(0))
+    assert shown(at) is Phase.RESIZING
+
+
+def test_a_job_whose_pods_are_not_there_yet_is_pending() -> None:
+    assert shown(seen(job(), view(0, nodes={}))) is Phase.PENDING
+
+
+def test_a_job_whose_pods_run_is_starting_and_says_how_many_joined() -> None:
+    at = seen(job(replicas=2), view(0, 1, nodes={}), pod(0), pod(1))
+    assert (shown(at), judge(at)[C.RUNNING].message) == (Phase.STARTING, "0 of 2 nodes joined")
+
+
+def test_a_pending_job_says_why_its_pod_does_not_start() -> None:
+    at = seen(job(), view(0, nodes={}), pod(0, phase="Pending", reason="ErrImagePull", message="not found"))
+    assert (shown(at), judge(at)[C.RUNNING].message) == (Phase.PENDING, "pod j-0-a: ErrImagePull: not found")
+
+
+def test_a_pending_job_says_what_the_api_server_refused() -> None:
+    at = seen(job(), view(0, nodes={}), ledger=Ledger(trouble="exceeded quota: gpus"))
+    assert (shown(at), judge(at)[C.RUNNING].message) == (Phase.PENDING, "exceeded quota: gpus")
+
+
+def test_a_round_that_runs_says_which_and_how_large() -> None:
+    at = view(0, 1, world=active(0, 1, round=3))
+    assert judge(seen(job(replicas=2), at))[C.RUNNING].message == "round 3 runs with 2 nodes"
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
+def test_an_ended_job_is_not_running(state: State) -> None:
+    assert judged(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (False, "Finished")
+
+
+@pytest.mark.parametrize("at", [running(0), view(0, world=world()), STOPPED], ids=["active", "forming", "suspended"])
+def test_a_job_is_not_shown_as_suspended_before_its_pods_are_gone(at: View) -> None:
+    told = seen(job(suspend=True), at, pod(0, terminating=True))
+    assert judged(told, C.SUSPENDED) == (False, "Suspending")
+    assert shown(told) is Phase.RUNNING
+
+
+@pytest.mark.parametrize("at", [view(0, world=world()), STOPPED], ids=["forming", "suspended"])
+def test_a_job_whose_pods_stop_for_a_suspension_is_suspending_and_not_resizing(at: View) -> None:
+    told = judge(seen(job(suspend=True), at, pod(0, terminating=True)))
+    assert [told[name].reason for name in (C.RUNNING, C.SUSPENDED)] == ["Suspending", "Suspending"]
+    assert told[C.RUNNING].message == told[C.SUSPENDED].message
+    assert not told[C.RESIZING].holds
+
+
+def test_pods_that_have_ended_do_not_hold_a_suspension() -> None:
+    assert shown(seen(job(suspend=True), STOPPED, pod(0, phase="Succeeded"))) is Phase.SUSPENDED
+
+
+def test_a_round_all_of_whose_pods_have_ended_is_about_to_restart_and_is_not_unreachable() -> None:
+    gone = view(world=active(0), membership=membership(0))
+    judged = judge(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
+    assert (judged.status, judged.reason) == ("False", "Restarting")
+    silent = judge(seen(job(), gone, pod(0)))[ConditionType.RUNNING]
+    assert (silent.status, silent.reason) == ("Unknown", "AgentsUnreachable")

@@ -1,0 +1,133 @@
+"""What is worth an event: the way from one status to the next, told once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elasticjob_api.constants import ConditionType, EventReason
+from elasticjob_api.status import JobStatus, LastFailure
+from elasticjob_operator.policy.status.events import events
+from tests.unit.operator.builders import NOW, ago, condition
+
+E = EventReason
+RUNNING = JobStatus(
+    start_time=ago(60), desired_replicas=2, ready_replicas=2, world_size=4, rendezvous_round=1,
+    last_rendezvous_time=ago(50), conditions=(condition("QuorumReached"), condition("Running")),
+)  # fmt: skip
+WAITING = condition("Running", "False")
+SUSPENDED = replace(RUNNING, start_time="", ready_replicas=0, conditions=(condition("Suspended"), WAITING))
+FAILURE = LastFailure(time=ago(1), round=1, pod_name="j-1-a", rank=3, local_rank=1, exit_code=3, message="boom")
+
+
+LOSS = replace(FAILURE, reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent fell silent")
+
+
+def told(before: JobStatus, after: JobStatus) -> list[EventReason | ConditionType]:
+    return [event.reason for event in events(before, after)]
+
+
+def changed(**fields: Any) -> JobStatus:
+    return replace(RUNNING, **fields)
+
+
+@pytest.mark.parametrize("status", [JobStatus(), RUNNING, SUSPENDED])
+def test_nothing_new_is_nothing_to_tell(status: JobStatus) -> None:
+    assert told(status, status) == []
+
+
+def test_the_story_of_a_start_is_told_in_its_order() -> None:
+    started = JobStatus(start_time=NOW, desired_replicas=2, conditions=(WAITING,))
+    assert told(JobStatus(), started) == [E.CREATED]
+    assert told(started, RUNNING) == [E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
+    assert told(JobStatus(), RUNNING) == [E.CREATED, E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reasons"),
+    [
+        ({"desired_replicas": 3}, [E.SCALED_UP]),
+        ({"desired_replicas": 1}, [E.SCALED_DOWN]),
+        ({"restarts": 1}, [E.RESTARTING]),
+        ({"node_losses": 1}, [E.NODE_LOST]),
+        ({"last_failure": FAILURE}, [E.WORKER_FAILED]),
+        ({"last_failure": FAILURE, "restarts": 1}, [E.WORKER_FAILED, E.RESTARTING]),
+        ({"rendezvous_round": 2, "last_rendezvous_time": NOW}, [E.RENDEZVOUS_COMPLETED]),
+        ({"conditions": (condition("Complete"),)}, [E.SUCCEEDED]),
+        ({"conditions": (condition("Failed"),)}, [E.FAILED]),
+        ({"conditions": (condition("Suspended"),), "start_time": ""}, [E.SUSPENDED]),
+        ({"conditions": (condition("RendezvousUnavailable"),)}, ["RendezvousUnavailable"]),
+        ({"conditions": (condition("Stalled"),)}, [E.STALLED]),
+        ({"last_failure": LOSS, "node_losses": 1}, [E.NODE_LOST]),
+        ({"replicas": 5, "terminating_replicas": 1, "master_pod": "x"}, []),
+    ],
+)  # fmt: skip
+def test_a_change_is_told_by_its_reason(fields: dict[str, Any], reasons: list[EventReason]) -> None:
+    assert told(RUNNING, changed(**fields)) == reasons
+
+
+def test_a_resumed_job_goes_on_and_is_not_created_again() -> None:
+    assert told(SUSPENDED, replace(SUSPENDED, start_time=NOW, conditions=())) == [E.RESUMED]
+
+
+@pytest.mark.parametrize(("name", "reason"), [("Complete", E.SUCCEEDED), ("Failed", E.FAILED)])
+def test_a_job_that_ends_out_of_its_suspension_was_not_resumed(name: str, reason: EventReason) -> None:
+    ended = replace(SUSPENDED, start_time=NOW, completion_time=NOW, conditions=(condition(name),))
+    assert told(SUSPENDED, ended) == [reason]
+
+
+def test_a_job_that_is_created_suspended_is_created_once() -> None:
+    created = replace(SUSPENDED, rendezvous_round=0, desired_replicas=1)
+    resumed = replace(created, start_time=NOW, conditions=(WAITING,))
+    assert told(JobStatus(), created) == [E.CREATED]
+    assert told(created, resumed) == [E.RESUMED]
+    (event,) = events(created, resumed)
+    assert event.message == "the job goes on with 1 node"
+
+
+def test_a_lost_node_is_named_in_its_event() -> None:
+    (event,) = events(RUNNING, changed(last_failure=LOSS, node_losses=2))
+    assert event.message == "loss 2 of nodes, not charged: pod j-1-a on node-1 was lost: its agent fell silent"
+
+
+def test_a_round_is_told_with_what_opened_it() -> None:
+    why = condition("Running", message="round 2 runs with 2 nodes, after: restart 7 was requested")
+    conditions = (condition("QuorumReached"), why)
+    after = changed(rendezvous_round=2, last_rendezvous_time=NOW, conditions=conditions)
+    (event,) = events(RUNNING, after)
+    assert event.message == "round 2: 2 nodes, 4 workers; after: restart 7 was requested"
+
+
+def test_a_first_wish_is_no_scaling() -> None:
+    assert told(JobStatus(), JobStatus(desired_replicas=2)) == []
+
+
+def test_a_refused_manifest_is_told_with_its_sentence_and_as_a_warning() -> None:
+    refused = condition("Accepted", "False", "InvalidSpec", message="spec.replicas: is 0")
+    (event,) = events(JobStatus(), JobStatus(conditions=(refused,)))
+    assert (event.reason, event.message, event.warning) == (E.INVALID_SPEC, "spec.replicas: is 0", True)
+
+
+def test_a_refusal_for_another_reason_is_told_again() -> None:
+    first = JobStatus(conditions=(condition("Accepted", "False", message="a"),))
+    second = JobStatus(conditions=(condition("Accepted", "False", message="b"),))
+    assert (told(first, first), told(first, second)) == ([], [E.INVALID_SPEC])
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "rank 3 on j-1-a exited with 3 in round 1: boom"),
+        ({"message": ""}, "rank 3 on j-1-a exited with 3 in round 1"),
+        ({"signal": "SIGKILL"}, "rank 3 on j-1-a was killed by SIGKILL in round 1: boom"),
+    ],
+)
+def test_a_failed_worker_is_named_with_how_it_ended(fields: dict[str, Any], sentence: str) -> None:
+    (event,) = events(RUNNING, changed(last_failure=replace(FAILURE, **fields)))
+    assert (event.message, event.warning) == (sentence, True)
+
+
+def test_a_failure_of_the_job_names_reason_and_cause() -> None:
+    failed = condition("Failed", reason="DeadlineExceeded", message="too long")
+    (event,) = events(RUNNING, changed(conditions=(failed,)))
+    assert (event.message, event.warning) == ("DeadlineExceeded: too long", True)

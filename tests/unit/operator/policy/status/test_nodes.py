@@ -1,0 +1,289 @@
+"""One entry per node: its pod, rank, state and letters, while the job lives and after its end."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from elasticjob_api import codec
+from elasticjob_api.records import Failure, Gone, GoneReason, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, State, World
+from elasticjob_api.status import JobStatus, NodeStatus
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
+from elasticjob_operator.policy.status.worker_states import count as worker_count
+from tests.unit.operator.builders import (
+    active,
+    job,
+    member,
+    membership,
+    node,
+    pod,
+    record,
+    report,
+    running,
+    seen,
+    view,
+    world,
+)
+
+H, S, F, I, T = (  # noqa: E741 -- the letters of the states
+    WorkerState.HEALTHY,
+    WorkerState.SUCCEEDED,
+    WorkerState.FAILED,
+    WorkerState.INIT,
+    WorkerState.STOPPED,
+)
+
+
+TraceFunction = Callable[[FrameType, str, object], Any]
+
+
+def entries(at: View, *pods: Any, before: tuple[NodeStatus, ...] = (), nproc: int = 2) -> tuple[NodeStatus, ...]:
+    of = job(nproc_per_node=nproc, status=JobStatus(nodes=before))
+    return node_statuses(seen(of, at, *pods))
+
+
+def only(at: View, *pods: Any, **fields: Any) -> NodeStatus:
+    (entry,) = entries(at, *pods, **fields)
+    return entry
+
+
+def test_a_running_node_shows_its_pod_its_host_its_rank_and_its_workers() -> None:
+    entry = only(running(0, reports={member(0): report(0, H, H)}), pod(0))
+    assert entry == NodeStatus(
+        name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR", reason=""
+    )  # fmt: skip
+
+
+def test_a_node_shows_cpu_and_memory_of_its_workers_once_one_was_sampled() -> None:
+    sampled = replace(
+        report(0, H, H),
+        workers=(
+            WorkerReport(rank=0, state=H, cpu_percent=99.6, memory_bytes=1000),
+            WorkerReport(rank=1, state=H, cpu_percent=50.0, memory_bytes=500),
+        ),
+    )
+    entry = only(running(0, reports={member(0): sampled}), pod(0))
+    assert (entry.cpu_percent, entry.memory_bytes) == (150, 1500)
+    assert only(running(0, reports={member(0): report(0, H)}), pod(0)).cpu_percent is None
+
+
+def sampled(*samples: tuple[float | None, int | None]) -> NodeStatus:
+    """A node of so many workers that use this."""
+    workers = tuple(
+        WorkerReport(rank=rank, state=H, cpu_percent=cpu, memory_bytes=memory)
+        for rank, (cpu, memory) in enumerate(samples)
+    )
+    return only(running(0, reports={member(0): replace(report(0, H), workers=workers)}), pod(0))
+
+
+def test_cpu_and_memory_of_each_worker_are_told_and_none_is_nothing() -> None:
+    entry = sampled((99.6, 1000), (None, None), (None, 500))
+    assert (entry.rank_cpu_percent, entry.rank_memory_bytes) == ((100, 0, 0), (1000, 0, 500))
+
+
+def test_of_a_node_of_one_worker_and_of_one_that_was_never_sampled_nothing_is_said_twice() -> None:
+    assert sampled((99.6, 1000)).rank_cpu_percent == ()
+    assert sampled((None, None), (None, None)).rank_memory_bytes == ()
+
+
+@pytest.mark.parametrize("cpu", [-1e300, 1e300])
+def test_what_each_worker_claims_to_use_can_be_stored(cpu: float) -> None:
+    entry = sampled((cpu, (1 << 63) - 1), (cpu, (1 << 63) - 1))
+    assert set(entry.rank_cpu_percent) == {0 if cpu < 0 else (1 << 31) - 1}
+    assert set(entry.rank_memory_bytes) == {(1 << 63) - 1}
+
+
+def test_nodes_are_listed_by_slot_and_ranked_by_the_round() -> None:
+    at = view(0, 1, 10, world=active(10, 1, 0))
+    assert [(entry.name, entry.rank) for entry in entries(at)] == [("j-0", 2), ("j-1", 1), ("j-10", 0)]
+
+
+@pytest.mark.parametrize(
+    ("workers", "state"),
+    [
+        ((H, H), "Running"),
+        ((H, S), "Running"),
+        ((S, S), "Succeeded"),
+        ((H, F), "Failed"),
+        ((S, F), "Failed"),
+        ((I, H), "Starting"),
+        ((I, I), "Starting"),
+    ],
+)
+def test_a_members_state_is_that_of_its_workers(workers: tuple[WorkerState, ...], state: str) -> None:
+    assert only(running(0, reports={member(0): report(0, *workers)}), pod(0)).state == state
+
+
+@pytest.mark.parametrize(
+    ("at", "pods", "state", "ranks"),
+    [
+        (view(0, nodes={}), [], "Pending", "PP"),
+        (view(0, nodes={}), [pod(0, phase="Pending")], "Pending", "PP"),
+        (view(0, nodes={}), [pod(0)], "Joining", "PP"),
+        (view(0, world=world()), [pod(0)], "Waiting", "PP"),
+        (view(0, 1, world=active(1)), [pod(0)], "Waiting", "PP"),
+        (running(0, nodes={member(0): node(0, leaving=True)}), [pod(0)], "Stopping", "UU"),
+        (running(0, nodes={}), [pod(0)], "Lost", "UU"),
+    ],
+    ids=["no pod", "pod waits", "pod runs", "joined", "not a member", "leaving", "its agent is gone"],
+)
+def test_a_node_without_reports_says_how_far_it_is(at: View, pods: list[Any], state: str, ranks: str) -> None:
+    first = entries(at, *pods)[0]
+    assert (first.state, first.ranks) == (state, ranks)
+
+
+def test_a_pod_that_does_not_start_says_why() -> None:
+    entry = only(view(0, nodes={}), pod(0, phase="Pending", reason="Unschedulable"))
+    assert (entry.state, entry.reason) == ("Pending", "Unschedulable")
+
+
+def test_a_stay_with_proof_of_its_end_is_no_living_agent() -> None:
+    at = running(0, gone={member(0): Gone(GoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
+    assert (only(at, pod(0)).state, only(at, pod(0)).rank) == ("Lost", None)
+
+
+def test_an_agent_of_a_pod_that_does_not_own_the_slot_is_not_shown() -> None:
+    at = view(0, nodes={member(0): node(0, pod="j-0-other")}, reports={member(0): report(0, H)})
+    assert only(at, pod(0)).ranks == "PP"
+
+
+def test_of_two_stays_of_one_pod_the_newest_counts() -> None:
+    older, newer = member(0), member(0).__class__(0, "ffffffff")
+    stays = {newer: node(0, revision=9), older: node(0, revision=8)}
+    at = view(0, nodes=stays, reports={older: report(0, F), newer: report(0, H)})
+    assert only(at, pod(0)).ranks == "R"
+
+
+# After the end.
+
+BEFORE = (
+    NodeStatus(name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR"),
+    NodeStatus(name="j-1", pod_name="j-1-a", node_name="node-1", rank=1, state="Running", ranks="RF"),
+)
+SUCCEEDED, FAILED = world(State.SUCCEEDED), world(State.FAILED, cause=Cause.MAX_RESTARTS)
+
+
+def ended(of: World, **fields: Any) -> tuple[tuple[str, str], ...]:
+    at = view(spec=record(), world=of, membership=membership(0, 1), **fields)
+    return tuple((entry.state, entry.ranks) for entry in entries(at, before=BEFORE))
+
+
+def test_after_success_every_node_has_succeeded_although_reports_went_with_their_agents() -> None:
+    assert ended(SUCCEEDED) == (("Succeeded", "CC"), ("Succeeded", "CC"))
+
+
+def test_after_failure_the_failed_worker_is_told_from_those_that_were_stopped() -> None:
+    assert ended(FAILED) == (("Stopped", "TT"), ("Failed", "TF"))
+
+
+def test_a_report_that_is_still_there_says_more_than_the_status_before() -> None:
+    assert ended(FAILED, reports={member(0): report(0, F, T)})[0] == ("Failed", "FT")
+
+
+def test_a_last_report_of_the_moment_between_two_rounds_hides_no_rank() -> None:
+    assert ended(SUCCEEDED, reports={member(0): report(0)})[0] == ("Succeeded", "CC")
+
+
+def test_failure_records_of_the_last_round_outlive_the_reports() -> None:
+    failure = Failure(incarnation=member(0).incarnation, rank=1, exit_code=1)
+    assert ended(FAILED, failures={"1/0000.1": failure})[0] == ("Failed", "TF")
+
+
+def test_failure_records_of_an_older_round_say_nothing_of_the_last() -> None:
+    failure = Failure(incarnation="x", rank=0, exit_code=1)
+    assert ended(FAILED, failures={"0/0000.0": failure})[0] == ("Stopped", "TT")
+
+
+def test_a_job_that_ended_unseen_shows_the_members_of_its_last_round() -> None:
+    at = view(0, world=SUCCEEDED, membership=membership(0))
+    assert only(at).pod_name == "j-0-a"
+    assert only(at).ranks == "CC"
+
+
+def test_a_job_that_never_had_a_round_keeps_what_was_said() -> None:
+    at = view(spec=record(), world=FAILED)
+    assert [entry.ranks for entry in entries(at, before=BEFORE)] == ["TT", "TF"]
+
+
+# The limit.
+
+
+def many(count: int, **fields: Any) -> tuple[NodeStatus, ...]:
+    given = {"state": "Running", "ranks": "R" * 8, **fields}
+    return tuple(NodeStatus(name=f"j-{n}", pod_name=f"j-{n}-a", rank=count - 1 - n, **given) for n in range(count))
+
+
+def size(kept: tuple[NodeStatus, ...]) -> int:
+    return len(json.dumps([codec.write(entry) for entry in kept]))
+
+
+def test_a_list_within_the_limit_is_not_cut() -> None:
+    assert within_limit(many(10)) == (many(10), False)
+
+
+def test_a_list_of_thousands_is_cut_below_the_limit() -> None:
+    kept, truncated = within_limit(many(5000))
+    assert truncated
+    assert 100 * 1024 < size(kept) <= 128 * 1024
+
+
+def test_of_a_list_that_is_too_long_what_each_rank_uses_is_left_out_first() -> None:
+    uses = {"rank_cpu_percent": (100,) * 8, "rank_memory_bytes": (1 << 36,) * 8}
+    assert within_limit(many(300, **uses)) == (many(300, **uses), False), "2,400 ranks"
+    assert within_limit(many(600, **uses)) == (many(600), False)
+    assert within_limit(many(5000, **uses)) == within_limit(many(5000))
+
+
+def test_entries_of_many_ranks_are_measured_however_few_they_are() -> None:
+    uses = {"rank_cpu_percent": ((1 << 31) - 1,) * 1000, "rank_memory_bytes": ((1 << 63) - 1,) * 1000}
+    kept, truncated = within_limit(many(5, ranks="R" * 1000, **uses))
+    assert size(kept) <= 128 * 1024
+    assert not truncated
+
+
+def test_rank_0_and_what_does_not_run_are_kept_first_and_in_order() -> None:
+    ill = NodeStatus(name="j-50", pod_name="j-50-a", state="Lost", ranks="U" * 8)
+    all_nodes = (*many(50), ill)
+    kept, truncated = within_limit(all_nodes, limit=350)
+    assert truncated
+    assert {"j-49", "j-50"} <= {entry.name for entry in kept}
+    assert list(kept) == [entry for entry in all_nodes if entry in kept]
+
+
+def lines_run(at: View, nproc: int) -> int:
+    """How many lines the entries cost; each element of a comprehension counts as one."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _argument: object) -> TraceFunction:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        nodes = entries(at, nproc=nproc)
+        worker_count(nodes)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(view(*range(50)), id="pending"),
+        pytest.param(view(0, world=world(State.FAILED), membership=membership(*range(50))), id="failed"),
+        pytest.param(view(0, world=world(State.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
+    ],
+)
+def test_nodes_that_say_nothing_cost_the_same_however_many_workers_they_have(at: View) -> None:
+    """A job may declare 1,024 workers on each of 65,535 nodes: looked at one by one, a turn took half a minute."""
+    lines_run(at, 1)  # what is remembered from one call to the next
+    assert lines_run(at, 1000) < lines_run(at, 1) + 2500

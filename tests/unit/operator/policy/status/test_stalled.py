@@ -1,0 +1,51 @@
+"""The suspicion that training hangs: only when every node that still works says so."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.constants import ConditionType
+from elasticjob_api.records import Done
+from elasticjob_api.status import JobStatus
+from elasticjob_operator.policy.status.build import next_status
+from elasticjob_operator.policy.status.stalled import stalled_since
+from tests.unit.operator.builders import NOW_S, ago, job, member, pod, report, running, seen
+
+NS = 1_000_000_000
+IDLE = int(NOW_S) * NS - 60 * NS
+
+
+def since(*stalled_ns: int, round_: int = 1, deadline_s: float | None = 30.0, **keys: Any) -> str:
+    slots = range(len(stalled_ns))
+    reports = {member(s): report(s, stalled_since_ns=ns, round=round_) for s, ns in zip(slots, stalled_ns, strict=True)}
+    at = running(*slots, reports=reports, **keys)
+    return stalled_since(seen(job(replicas=len(stalled_ns), progress_deadline_s=deadline_s), at))
+
+
+def test_a_job_hangs_since_its_last_node_fell_silent() -> None:
+    assert since(IDLE - 9 * NS, IDLE) == ago(60)
+
+
+@pytest.mark.parametrize("stalled", [(0, 0), (IDLE, 0)], ids=["none", "one"])
+def test_a_job_of_which_a_node_works_does_not_hang(stalled: tuple[int, ...]) -> None:
+    assert since(*stalled) == ""
+
+
+def test_a_node_that_has_finished_says_nothing() -> None:
+    assert since(IDLE, 0, dones={(1, 1): Done(member(1).incarnation)}) == ago(60)
+
+
+def test_a_report_of_another_round_says_nothing() -> None:
+    assert since(IDLE, round_=0) == ""
+
+
+def test_without_a_deadline_nothing_is_suspected() -> None:
+    assert since(IDLE, deadline_s=None) == ""
+
+
+def test_a_stalled_job_says_so_in_its_condition_and_where_kubectl_looks() -> None:
+    at = running(0, reports={member(0): report(0, stalled_since_ns=IDLE)})
+    status: JobStatus = next_status(seen(job(progress_deadline_s=30.0), at, pod(0)))
+    condition = {each.type: each for each in status.conditions}[ConditionType.STALLED]
+    assert (condition.status, status.reason) == ("True", "Stalled")
+    assert condition.message.endswith(f"since {ago(60)} (progressDeadlineSeconds 30)")

@@ -1,0 +1,104 @@
+"""The environment of the agent: where its keys are, who it is, and what the user set."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.bootstrap import brief_of
+from elasticjob_api.records import Slots
+from elasticjob_api.spec import Agent, Rendezvous
+from elasticjob_operator.render.env import environment
+from tests.unit.operator.builders import SETTINGS, job, template
+
+
+def listed(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> list[dict[str, Any]]:
+    given = container or {}
+    return environment(job(template=template(**given), **spec), given, slot=slot, settings=SETTINGS)
+
+
+def values(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> dict[str, str]:
+    return {env["name"]: env["value"] for env in listed(slot, container, **spec) if "value" in env}
+
+
+def test_the_agent_knows_its_job_its_slot_and_its_etcd() -> None:
+    found = values(3, nproc_per_node=2)
+    assert found["ELASTICJOB_PREFIX"] == "/elasticjob/c/ns/j/job-uid"
+    assert found["ELASTICJOB_ETCD_ENDPOINTS"] == "etcd-0:2379,etcd-1:2379"
+    assert (found["ELASTICJOB_SLOT"], found["ELASTICJOB_NPROC_PER_NODE"]) == ("3", "2")
+    assert (found["ELASTICJOB_JOB"], found["ELASTICJOB_JOB_UID"]) == ("j", "job-uid")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(600.0, "600"), (5.0, "5"), (1.5, "1.5"), (1e6, "1000000")])
+def test_the_agent_knows_how_long_it_may_try_to_reach_etcd(seconds: float, text: str) -> None:
+    assert values(rendezvous=Rendezvous(join_timeout_s=seconds))["ELASTICJOB_JOIN_TIMEOUT_SECONDS"] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("ELASTICJOB_POD_NAME", "metadata.name"),
+        ("ELASTICJOB_POD_UID", "metadata.uid"),
+        ("ELASTICJOB_POD_IP", "status.podIP"),
+        ("ELASTICJOB_NODE_NAME", "spec.nodeName"),
+    ],
+)
+def test_what_only_the_cluster_knows_comes_by_the_downward_api(name: str, path: str) -> None:
+    assert {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} in listed()
+
+
+def test_what_the_user_set_stays_and_comes_first() -> None:
+    own = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    assert listed(container={"env": own})[:2] == own
+
+
+def test_no_variable_is_there_twice() -> None:
+    given = {"env": [{"name": "OMP_NUM_THREADS", "value": "8"}]}
+    found = [env["name"] for env in listed(container=given, nproc_per_node=4)]
+    assert sorted(found) == sorted(set(found))
+
+
+@pytest.mark.parametrize(("nproc", "threads"), [(1, None), (2, "1")])
+def test_several_workers_of_a_pod_get_one_thread_each(nproc: int, threads: str | None) -> None:
+    assert values(nproc_per_node=nproc).get("OMP_NUM_THREADS") == threads
+
+
+def test_threads_that_the_user_set_are_left_alone() -> None:
+    given = {"env": [{"name": "OMP_NUM_THREADS", "value": "8"}]}
+    assert values(container=given, nproc_per_node=4)["OMP_NUM_THREADS"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("limits", "workers"),
+    [({}, "1"), ({"nvidia.com/gpu": "4"}, "4"), ({"amd.com/gpu": 2}, "2"), ({"nvidia.com/mig-1g.5gb": "3"}, "3")],
+)
+def test_auto_is_one_worker_for_each_gpu(limits: dict[str, Any], workers: str) -> None:
+    assert values(container={"resources": {"limits": limits}})["ELASTICJOB_NPROC_PER_NODE"] == workers
+
+
+@pytest.mark.parametrize(
+    ("container", "path"), [({}, "/dev/termination-log"), ({"terminationMessagePath": "/tmp/why"}, "/tmp/why")]
+)
+def test_the_root_cause_goes_where_the_kubelet_looks_for_it(container: dict[str, Any], path: str) -> None:
+    assert values(container=container)["ELASTICJOB_TERMINATION_LOG"] == path
+
+
+def test_the_workers_use_the_interface_that_the_manifest_names_unless_they_are_told_another() -> None:
+    agent = Agent(interface="net1")
+    assert values(agent=agent)["NCCL_SOCKET_IFNAME"] == "net1"
+    own = {"env": [{"name": "NCCL_SOCKET_IFNAME", "value": "eth0"}]}
+    assert [env["value"] for env in listed(0, own, agent=agent) if env["name"] == "NCCL_SOCKET_IFNAME"] == ["eth0"]
+    assert "GLOO_SOCKET_IFNAME" not in values()
+
+
+def test_the_agent_is_told_the_interface_whose_address_is_its_own() -> None:
+    assert values(agent=Agent(interface="net1"))["ELASTICJOB_INTERFACE"] == "net1"
+    assert "ELASTICJOB_INTERFACE" not in values()
+
+
+def test_the_agent_is_told_what_the_spec_that_names_its_pod_says() -> None:
+    given: dict[str, Any] = {}
+    brief = brief_of(Slots(min=1, max=1, desired=1), 7)
+    of = job(template=template(**given))
+    told = {"name": "ELASTICJOB_SPEC", "value": "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"}
+    assert told in environment(of, given, slot=0, settings=SETTINGS, brief=brief)
+    assert "ELASTICJOB_SPEC" not in values()

@@ -1,0 +1,62 @@
+"""The init container that brings the agent: quotas and Pod Security must not refuse the pod for it."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.spec import Agent, AgentMode
+from elasticjob_operator.model.revision import wanted_revision
+from elasticjob_operator.render.init_container import injectors
+from tests.unit.operator.builders import SETTINGS, job, template
+
+
+def injector(**agent: Any) -> dict[str, Any]:
+    of = job(agent=Agent(**agent))
+    (found,) = injectors(of, wanted_revision(of, SETTINGS).agent_image)
+    return found
+
+
+def test_a_provided_agent_is_not_injected() -> None:
+    assert injectors(job(agent=Agent(mode=AgentMode.PROVIDED)), SETTINGS.agent_image) == []
+
+
+def test_the_operators_image_is_used_unless_the_job_names_one() -> None:
+    assert injector()["image"] == SETTINGS.agent_image
+    assert injector(image="mirror/agent:1")["image"] == "mirror/agent:1"
+
+
+def test_a_quota_finds_requests_and_limits() -> None:
+    resources = injector()["resources"]
+    assert set(resources["requests"]) == set(resources["limits"]) == {"cpu", "memory"}
+
+
+def test_restricted_pod_security_is_kept() -> None:
+    context = injector()["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["runAsNonRoot"] is True
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_where_the_pod_runs_as_root_it_does_not() -> None:
+    """A kubelet never starts a container with runAsNonRoot whose user is the pod's 0."""
+    root = template()
+    root["spec"]["securityContext"] = {"runAsUser": 0}
+    (found,) = injectors(job(template=root), SETTINGS.agent_image)
+    assert (found["securityContext"]["runAsNonRoot"], found["securityContext"]["runAsUser"]) == (True, 65532)
+
+
+@pytest.mark.parametrize("context", [None, {}, {"runAsUser": 1000}, {"fsGroup": 0}])
+def test_where_the_pod_does_not_run_as_root_its_user_is_not_chosen(context: dict[str, int] | None) -> None:
+    """A policy that chooses the user by namespace refuses a fixed one."""
+    other = template()
+    other["spec"]["securityContext"] = context
+    (found,) = injectors(job(template=other), SETTINGS.agent_image)
+    assert "runAsUser" not in found["securityContext"]
+
+
+def test_it_installs_into_the_volume_that_it_mounts() -> None:
+    found = injector()
+    (mount,) = found["volumeMounts"]
+    assert found["command"] == ["/opt/elasticjob/bin/elasticjob-agent", "--install", mount["mountPath"]]
+    assert mount["mountPath"] != "/opt/elasticjob"  # its own payload is there

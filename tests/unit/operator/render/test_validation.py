@@ -1,0 +1,62 @@
+"""Templates that clash with what the operator adds: each is refused by a sentence that names the field."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_operator.errors import RenderError
+from elasticjob_operator.render.validation import check
+from tests.unit.operator.builders import job, template
+
+
+def with_pod(**fields: Any) -> dict[str, Any]:
+    made = template()
+    made["spec"] |= fields
+    return made
+
+
+def with_sidecar(**sidecar: Any) -> dict[str, Any]:
+    made = template()
+    made["spec"]["containers"].append({"name": "sidecar", "image": "x", **sidecar})
+    return made
+
+
+OURS = "elasticjob-x"
+AGENT = {"name": "v", "mountPath": "/opt/elasticjob"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (with_pod(volumes=[{"name": OURS}]), f"spec.template.spec.volumes[0].name: .* rename {OURS}"),
+        (with_sidecar(name=OURS), f"spec.template.spec.containers[1].name: .* rename {OURS}"),
+        (with_pod(initContainers=[{"name": OURS}]), f"spec.template.spec.initContainers[0].name: .* rename {OURS}"),
+        (template(ports=[{"name": OURS}]), f"containers[0].ports[0].name: .* rename {OURS}"),
+        (template(env=[{"name": "ELASTICJOB_SLOT", "value": "1"}]), "variable ELASTICJOB_SLOT: .* remove it"),
+        (template(volumeMounts=[AGENT]), "mountPath /opt/elasticjob is the operator's; mount v elsewhere"),
+        (template(volumeMounts=[{"name": "v", "mountPath": "/var/log/elasticjob/"}]), "mountPath /var/log/elasticjob "),
+    ],
+)  # fmt: skip
+def test_a_clash_is_named_with_its_cure(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RenderError, match=sentence.replace("[", r"\[").replace("]", r"\]")):
+        check(job(template=given))
+
+
+def test_every_clash_is_named_at_once() -> None:
+    given = template(env=[{"name": "ELASTICJOB_A"}, {"name": "ELASTICJOB_B"}])
+    with pytest.raises(RenderError, match=r"ELASTICJOB_A.*; .*ELASTICJOB_B"):
+        check(job(template=given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        template(),
+        template(env=[{"name": "MY_ELASTICJOB_X", "value": "1"}]),
+        template(volumeMounts=[{"name": "v", "mountPath": "/var/log"}]),
+        with_sidecar(env=[{"name": "ELASTICJOB_SLOT", "value": "1"}], volumeMounts=[AGENT]),  # not our container
+        with_pod(volumes=[{"name": "elasticjobs"}]),
+    ],
+)
+def test_whatever_does_not_clash_is_accepted(given: dict[str, Any]) -> None:
+    check(job(template=given))

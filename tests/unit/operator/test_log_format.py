@@ -1,0 +1,83 @@
+"""What is left of kopf's log lines."""
+
+import json
+import logging
+import sys
+
+from elasticjob_operator.log_format import SAY_AGAIN_S, JsonLines, Seldom, TextLines
+from elasticjob_operator.model.job_key import JobKey
+from tests.faults.clock import Clock
+
+
+def record(message: str) -> logging.LogRecord:
+    return logging.LogRecord("kopf", logging.ERROR, "file", 1, message, None, None)
+
+
+ATTEMPT = "Request attempt #3/43 failed; will retry: GET https://h:1/api/v1/pods?watch=true -> APIError('no', {'a': 1})"
+
+
+def test_an_attempt_becomes_one_short_sentence() -> None:
+    line = record(ATTEMPT)
+    assert Seldom(Clock()).filter(line)
+    assert line.getMessage() == "cannot watch, trying again: GET https://h:1/api/v1/pods: APIError('no', {'a': 1})"
+
+
+def test_attempts_are_told_once_a_minute() -> None:
+    clock = Clock()
+    seldom = Seldom(clock)
+    assert [seldom.filter(record(ATTEMPT)) for _ in range(3)] == [True, False, False]
+    clock.now_s = SAY_AGAIN_S
+    assert seldom.filter(record(ATTEMPT))
+
+
+def test_every_other_line_passes_as_it_is() -> None:
+    seldom = Seldom(Clock())
+    lines = [record("Request attempt #3/43 succeeded: GET x") for _ in range(3)]
+    assert all(seldom.filter(line) for line in lines)
+    assert lines[0].getMessage() == "Request attempt #3/43 succeeded: GET x"
+
+
+def test_a_very_long_error_is_cut() -> None:
+    line = record(ATTEMPT.replace("'no'", "'" + "x" * 5000 + "'"))
+    assert Seldom(Clock()).filter(line)
+    assert len(line.getMessage()) < 500
+
+
+def test_a_line_about_a_job_is_an_object_that_names_it() -> None:
+    key = JobKey("team", "digits", "u1")
+    line = logging.LogRecord(
+        "elasticjob_operator.controller.status_writer", logging.INFO, "file", 1, "%s: %s", (key, "Created"), None
+    )
+    said = json.loads(JsonLines().format(line))
+    assert (said["namespace"], said["job"], said["uid"]) == ("team", "digits", "u1")
+    assert (said["level"], said["message"]) == ("INFO", "team/digits: Created")
+
+
+def test_a_line_about_nothing_in_particular_names_no_job() -> None:
+    assert "job" not in json.loads(JsonLines().format(record('a "word"')))
+
+
+def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
+    try:
+        int("oops")
+    except ValueError:
+        line = logging.LogRecord("x", logging.ERROR, "file", 1, "unexpected", None, sys.exc_info())
+    said = JsonLines().format(line)
+    assert "\n" not in said
+    assert "ValueError" in json.loads(said)["exception"]
+
+
+def test_words_of_strangers_begin_no_line_and_reach_no_terminal_as_commands() -> None:
+    said = TextLines("%(levelname)s: %(message)s").format(
+        record("j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e")
+    )
+    assert said == r"ERROR: j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e"
+
+
+def test_a_traceback_keeps_its_lines() -> None:
+    line = record("oops")
+    try:
+        int("x")
+    except ValueError:
+        line.exc_info = sys.exc_info()
+    assert len(TextLines("%(message)s").format(line).splitlines()) > 2

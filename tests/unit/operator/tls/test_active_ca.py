@@ -1,0 +1,139 @@
+"""Which authority signs, when the Secret of it changes while the operator runs."""
+
+import asyncio
+import base64
+import itertools
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.tls.active_ca import Held
+from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.ca_secrets import Home, Place
+from elasticjob_operator.tls.operator_certificate import OwnFiles, keep_fresh
+from tests.faults.waiting import aeventually
+
+NOW_S = 1_750_000_000.0
+PLACE = Place(namespace="system", authority="ca", server="server", hosts=("127.0.0.1",))
+
+
+def renewed(before: Authority) -> Authority:
+    """The same key and name, another certificate."""
+    old = x509.load_pem_x509_certificate(before.certificate)
+    key = serialization.load_pem_private_key(before.key, None)
+    builder = x509.CertificateBuilder(old.issuer, old.subject, old.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(datetime.fromtimestamp(NOW_S, UTC))
+    builder = builder.not_valid_after(datetime.fromtimestamp(NOW_S, UTC) + timedelta(days=9999))
+    for extension in old.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    made = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]
+    return Authority(made.public_bytes(serialization.Encoding.PEM), before.key)
+
+
+def test_the_renewed_certificate_of_the_same_key_is_taken() -> None:
+    first = Authority.make(now_s=NOW_S)
+    held, second = Held(first), renewed(first)
+    held.offer(second)
+    assert held.current is second
+    assert second.signed(first.client("x", now_s=NOW_S, life_s=60).certificate)
+
+
+def test_more_that_is_to_be_trusted_is_taken() -> None:
+    first = Authority.make(now_s=NOW_S)
+    held = Held(first)
+    held.offer(Authority(first.certificate, first.key, also_trusted=b"another\n"))
+    assert b"another" in held.current.trusted
+
+
+def test_another_authority_is_not_taken_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    first, other = Authority.make(now_s=NOW_S), Authority.make(now_s=NOW_S)
+    held = Held(first)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            held.offer(other)
+    assert held.current is first
+    assert len(caplog.messages) == 1
+    assert "has the steps to change over" in caplog.messages[0]
+
+
+class Kept:
+    """An operator that keeps its certificates fresh, with the Secrets that it looks at."""
+
+    leads = True
+
+    def __init__(self, cluster: MemoryCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.first = Authority.make(now_s=NOW_S)
+        self.held = Held(self.first)
+        self.own = folder / "own" / "current" / "ca.crt"
+        ticks = itertools.count(NOW_S)
+        self._files = OwnFiles(folder / "own", self.held, name="root", clock=lambda: next(ticks))
+        self._home = Home(cluster, PLACE, clock=lambda: NOW_S)
+
+    async def put(self, **data: bytes) -> None:
+        """What somebody has written into the Secret of the authority."""
+        kept = {name.replace("_", "."): base64.b64encode(text).decode() for name, text in data.items()}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ca", "namespace": "system"}, "data": kept}
+        await self.cluster.replace(Resource.SECRET, body)
+
+    async def run(self) -> None:
+        """Until cancelled, without a pause."""
+        await keep_fresh(self._files, self._home, self.held, every_s=0.01, leads=lambda: self.leads)
+
+
+@pytest.fixture
+async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+    cluster = MemoryCluster(clock=lambda: NOW_S)
+    for name in ("ca", "server"):
+        metadata = {"name": name, "namespace": "system"}
+        await cluster.create(Resource.SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    made = Kept(cluster, tmp_path)
+    await made.put(tls_crt=made.first.certificate, tls_key=made.first.key)
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_renewed_authority_reaches_etcds_certificate_and_the_operators_own(kept: Kept) -> None:
+    second = renewed(kept.first)
+    await kept.put(tls_crt=second.certificate, tls_key=second.key)
+    await aeventually(lambda: kept.own.exists() and second.certificate in kept.own.read_bytes(), what="its own")
+
+    async def is_served() -> bool:
+        found = await kept.cluster.get(Resource.SECRET, "system", "server")
+        return found is not None and base64.b64decode(found["data"]["ca.crt"]) == second.trusted
+
+    served: bool = await aeventually(is_served, what="etcd's")
+    assert served
+
+
+async def test_a_replica_that_stands_by_renews_its_own_certificate_and_leaves_etcds_alone(kept: Kept) -> None:
+    kept.leads = False
+    await aeventually(kept.own.exists, what="a certificate of its own")
+    first = kept.own.resolve()
+    await aeventually(lambda: kept.own.resolve() != first, what="another one")
+    found = await kept.cluster.get(Resource.SECRET, "system", "server")
+    assert found is not None
+    assert "data" not in found
+
+
+@pytest.mark.parametrize("data", [{}, {"tls_crt": b"no certificate", "tls_key": b"no key"}], ids=["empty", "broken"])
+async def test_an_authority_that_is_gone_or_broken_leaves_the_one_before_at_work(
+    kept: Kept, data: dict[str, bytes]
+) -> None:
+    await kept.put(**data)
+    await aeventually(kept.own.exists, what="a certificate of its own")
+    first = kept.own.resolve()
+    await aeventually(lambda: kept.own.resolve() != first, what="another one")
+    assert kept.held.current is kept.first
+    found = await kept.cluster.get(Resource.SECRET, "system", "ca")
+    assert found is not None
+    assert set(found["data"]) == {name.replace("_", ".") for name in data}, "nothing is written into it"

@@ -1,0 +1,107 @@
+"""The certificate authority: what it signs, and which ones it is made from."""
+
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from elasticjob_operator.errors import CredentialsError
+from elasticjob_operator.tls.ca import BACKDATED_S, Authority, describe
+
+NOW_S = 1_750_000_000.0
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority.make(now_s=NOW_S)
+
+
+def pem(key: "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey") -> bytes:
+    kind, how = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, kind, how)
+
+
+def test_a_jobs_certificate_is_backdated_short_lived_and_named_after_it(authority: Authority) -> None:
+    issued = authority.client("uid-1", now_s=NOW_S, life_s=86400)
+    told = describe(issued.certificate)
+    assert told is not None
+    assert (told.name, told.hosts) == ("uid-1", frozenset())
+    assert (told.begins_s, told.ends_s) == (NOW_S - BACKDATED_S, NOW_S + 86400)
+    assert issued.renew_at_s == NOW_S + 43200
+
+
+def test_a_jobs_certificate_cannot_serve_nor_sign(authority: Authority) -> None:
+    found = x509.load_pem_x509_certificate(authority.client("uid-1", now_s=NOW_S, life_s=60).certificate)
+    usage = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert not found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert not found.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+
+
+def test_etcds_certificate_has_its_names_and_addresses_and_is_no_user(authority: Authority) -> None:
+    told = describe(authority.server(["etcd.ns.svc", "127.0.0.1"], now_s=NOW_S, life_s=60).certificate)
+    assert told is not None
+    assert (told.name, told.hosts) == ("", frozenset({"etcd.ns.svc", "127.0.0.1"}))
+
+
+def test_an_authority_is_the_same_when_it_was_kept_and_loaded(authority: Authority) -> None:
+    again = Authority(authority.certificate, authority.key)
+    assert authority.signed(again.client("x", now_s=NOW_S, life_s=60).certificate)
+    assert not Authority.make(now_s=NOW_S).signed(again.client("x", now_s=NOW_S, life_s=60).certificate)
+
+
+def brought(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, bytes]:
+    """An RSA authority, as other tools make them; `key_id` is what it calls its key."""
+    key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "theirs")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(datetime(2025, 1, 1, tzinfo=UTC))
+    builder = builder.not_valid_after(datetime(2035, 1, 1, tzinfo=UTC))
+    builder = builder.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    if key_id:
+        builder = builder.add_extension(x509.SubjectKeyIdentifier(key_id), critical=False)
+    certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return certificate, pem(key)
+
+
+def test_what_it_signs_calls_the_authoritys_key_as_the_authority_does() -> None:
+    """Tools differ: Go hashes a key by SHA-256 (cert-manager's authorities), others by SHA-1."""
+    certificate, key = brought(key_id=b"by any hash")
+    issued = x509.load_pem_x509_certificate(Authority(certificate, key).client("x", now_s=NOW_S, life_s=60).certificate)
+    found = issued.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+    assert found.key_identifier == b"by any hash"
+
+
+def test_an_authority_that_was_brought_signs_as_well() -> None:
+    certificate, key = brought()
+    theirs = Authority(certificate, key, also_trusted=b"more\n")
+    assert theirs.signed(theirs.client("x", now_s=NOW_S, life_s=60).certificate)
+    assert theirs.trusted == certificate.rstrip() + b"\nmore\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("no PEM", "cannot be used"),
+        ("another key", "tls.key is not the key of tls.crt"),
+        ("no authority", "tls.crt is not of an authority"),
+        ("another kind of key", "neither RSA nor of an elliptic curve"),
+    ],
+)
+def test_what_is_no_authority_is_refused_with_a_reason(what: str, said: str, authority: Authority) -> None:
+    given = {
+        "no PEM": (b"certificate", b"key"),
+        "another key": (authority.certificate, Authority.make(now_s=NOW_S).key),
+        "no authority": brought(authority=False),
+        "another kind of key": (authority.certificate, pem(ed25519.Ed25519PrivateKey.generate())),
+    }[what]
+    with pytest.raises(CredentialsError, match=said):
+        Authority(*given)
+
+
+def test_what_is_no_certificate_describes_nothing() -> None:
+    assert describe(b"") is None
+    assert describe(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n") is None

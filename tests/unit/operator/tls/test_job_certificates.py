@@ -1,0 +1,153 @@
+"""Who gets which certificate and user, when etcd is guarded, and what is collected."""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+
+import pytest
+
+from elasticjob_etcd.memory.auth import MemoryAccounts
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.tls.active_ca import Held
+from elasticjob_operator.tls.ca import Authority, describe
+from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
+from tests.faults.waiting import aeventually
+
+NOW_S = 1_750_000_000.0
+KEY = JobKey("n", "j", "uid-1")
+ROLE = "elasticjob/op/n/j/uid-1"
+SECRET: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-etcd-uid-1", "namespace": "n"}}
+
+
+class Accounts(MemoryAccounts):
+    """Counts what is added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.added: list[str] = []
+        self.guarded = 0
+
+    async def enable(self, admins: Sequence[str]) -> None:
+        self.guarded += 1
+        await super().enable(admins)
+
+    async def add(self, user: str, *, role: str, prefix: str) -> None:
+        assert self.enabled, "a user is worth nothing before authentication is on"
+        self.added.append(user)
+        await super().add(user, role=role, prefix=prefix)
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster(clock=lambda: NOW_S)
+
+
+@pytest.fixture
+def accounts() -> Accounts:
+    return Accounts()
+
+
+@pytest.fixture
+def credentials(cluster: MemoryCluster, accounts: Accounts) -> JobCredentials:
+    return again(cluster, accounts)
+
+
+def again(cluster: MemoryCluster, accounts: Accounts) -> JobCredentials:
+    """Another process of the same operator."""
+    terms = Terms(cluster_id="c", operator_id="op", life_s=1000)
+    return JobCredentials(cluster, accounts, Held(Authority.make(now_s=NOW_S)), terms=terms, clock=lambda: NOW_S)
+
+
+async def certificate(cluster: MemoryCluster) -> bytes:
+    found = await cluster.get(Resource.SECRET, "n", "j-etcd-uid-1")
+    assert found is not None
+    return base64.b64decode(found["data"]["tls.crt"])
+
+
+async def test_a_job_gets_a_certificate_and_a_user_for_its_own_prefix(
+    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+) -> None:
+    certified = await credentials.certify(KEY, SECRET, store=0)
+    assert (certified.store, certified.renew_at_s) == (0, NOW_S + 500)
+    told = describe(await certificate(cluster))
+    assert told is not None
+    assert told.name == "uid-1"
+    assert accounts.of["uid-1"] == {ROLE}
+    assert accounts.prefixes[ROLE] == "/elasticjob/c/n/j/uid-1/"
+
+
+async def test_a_renewal_changes_the_secret_and_nothing_in_etcd(
+    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+) -> None:
+    await credentials.certify(KEY, SECRET, store=0)
+    first = await certificate(cluster)
+    await credentials.certify(KEY, SECRET, store=0)
+    assert await certificate(cluster) != first
+    assert accounts.added == ["uid-1"]
+    assert accounts.guarded == 1
+
+
+async def test_a_user_whose_maker_was_stopped_halfway_gets_its_role_from_the_next_process(
+    cluster: MemoryCluster, accounts: Accounts
+) -> None:
+    await accounts.enable([])
+    accounts.prefixes[ROLE] = "/elasticjob/c/n/j/uid-1/"
+    accounts.of["uid-1"] = set()
+    await again(cluster, accounts).certify(KEY, SECRET, store=0)
+    assert accounts.of["uid-1"] == {ROLE}
+
+
+async def test_another_etcd_is_guarded_before_the_user_is_made_again(
+    credentials: JobCredentials, accounts: Accounts
+) -> None:
+    await credentials.certify(KEY, SECRET, store=0)
+    accounts.enabled = False
+    accounts.of.clear()
+    accounts.prefixes.clear()
+    await credentials.certify(KEY, SECRET, store=1)
+    assert accounts.enabled
+    assert accounts.of["uid-1"] == {ROLE}
+
+
+async def test_a_job_that_is_forgotten_leaves_nothing_in_etcd(credentials: JobCredentials, accounts: Accounts) -> None:
+    await credentials.certify(KEY, SECRET, store=0)
+    await credentials.forget(KEY)
+    assert set(accounts.of) == {"root"}
+    assert set(accounts.prefixes) == {"root"}
+
+
+async def test_leftovers_are_collected_and_what_is_others_is_not(
+    credentials: JobCredentials, accounts: Accounts
+) -> None:
+    for role in ("elasticjob/op/n/gone/uid-2", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine"):
+        await accounts.add(f"user of {role}", role=role, prefix="/") if accounts.enabled else await accounts.enable([])
+    await accounts.add("uid-2", role="elasticjob/op/n/gone/uid-2", prefix="/")
+    await accounts.add("uid-1", role=ROLE, prefix="/")
+
+    async def is_there(key: JobKey) -> bool:
+        return key == KEY
+
+    purged: list[tuple[JobKey, bool]] = []
+
+    async def purge(key: JobKey) -> None:
+        purged.append((key, key.uid in accounts.of))
+
+    task = asyncio.create_task(credentials.run(lambda: 0, is_there, purge))
+    await aeventually(lambda: len(purged) == 2, what="the leftover is gone")
+    task.cancel()
+    await asyncio.wait({task})
+    gone = JobKey("n", "gone", "uid-2")
+    assert purged == [(gone, True), (gone, False)], "nothing is written after the last time"
+    assert {"root", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine", ROLE} == set(accounts.prefixes)
+
+
+async def test_one_that_leads_again_does_not_believe_that_a_user_is_there_still(
+    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+) -> None:
+    await credentials.certify(KEY, SECRET, store=0)
+    await again(cluster, accounts).forget(KEY)
+    credentials.forget_etcd()
+    await credentials.certify(KEY, SECRET, store=0)
+    assert accounts.of["uid-1"] == {ROLE}

@@ -1,0 +1,54 @@
+"""The operator's own files: always a certificate with its key, readable by itself alone."""
+
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from elasticjob_operator.errors import CredentialsError
+from elasticjob_operator.tls.active_ca import Held
+from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.operator_certificate import OwnFiles
+
+NOW_S = 1_750_000_000.0
+
+
+class Clock:
+    now_s = NOW_S
+
+    def __call__(self) -> float:
+        self.now_s += 1
+        return self.now_s
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> OwnFiles:
+    return OwnFiles(tmp_path / "own", Held(Authority.make(now_s=NOW_S)), name="root", clock=Clock())
+
+
+def test_each_renewal_replaces_certificate_and_key_together(files: OwnFiles, tmp_path: Path) -> None:
+    seen = set()
+    for _ in range(3):
+        files.write()
+        endpoint = files.endpoint(("etcd:2379",))
+        certificate = Path(str(endpoint.cert)).read_bytes()
+        key = serialization.load_pem_private_key(Path(str(endpoint.key)).read_bytes(), None)
+        assert x509.load_pem_x509_certificate(certificate).public_key() == key.public_key()
+        seen.add(certificate)
+    assert len(seen) == 3
+    assert len(list((tmp_path / "own").iterdir())) == 2, "one folder and the link to it"
+
+
+def test_nobody_else_may_read_them(files: OwnFiles) -> None:
+    files.write()
+    path = Path(str(files.endpoint(()).key))
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.resolve().parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    files = OwnFiles(tmp_path / "file", Held(Authority.make(now_s=NOW_S)), name="root", clock=Clock())
+    with pytest.raises(CredentialsError, match=r"cannot be written to .*file"):
+        files.write()
