@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob.records import read_known
+from elasticjob.lenient_codec import read_known
 from elasticjob_api.job import trainer_container
 from elasticjob_api.spec import JobSpec
 from elasticjob_cli.subject import Subject

@@ -9,7 +9,7 @@ from typing import Any
 
 from elasticjob import Cluster, ElasticJobError
 from elasticjob.streams import Stop
-from elasticjob.watching import changes
+from elasticjob.watch import changes
 from elasticjob_api import constants
 from elasticjob_cli.subject import moments
 from elasticjob_cli.views.story import Moment

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from elasticjob.errors import ElasticJobError as ElasticJobError
     from elasticjob.job import ElasticJob as ElasticJob
     from elasticjob.logs import LogLine as LogLine
-    from elasticjob.nodes.launcher import join_nodes as join_nodes
-    from elasticjob.nodes.launcher import launch_nodes as launch_nodes
+    from elasticjob.multinode.launcher import join_nodes as join_nodes
+    from elasticjob.multinode.launcher import launch_nodes as launch_nodes
     from elasticjob_agent.launch import launch as launch
     from elasticjob_agent.multiprocessing import start_processes as start_processes
     from elasticjob_agent.multiprocessing.errors import record as record
@@ -35,9 +35,9 @@ _WHERE = {
     "JobStatus": "elasticjob_api.status",
     "LogLine": "elasticjob.logs",
     "Phase": "elasticjob_api.constants",
-    "join_nodes": "elasticjob.nodes.launcher",
+    "join_nodes": "elasticjob.multinode.launcher",
     "launch": "elasticjob_agent.launch",
-    "launch_nodes": "elasticjob.nodes.launcher",
+    "launch_nodes": "elasticjob.multinode.launcher",
     "record": "elasticjob_agent.multiprocessing.errors",
     "spawn": "elasticjob_agent.spawn",
     "start_processes": "elasticjob_agent.multiprocessing",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from elasticjob.answers import FIRST_ERROR, refusal
+from elasticjob.api_errors import FIRST_ERROR, refusal
 from elasticjob.errors import MissingExtra, NoCluster, Unreachable
 from elasticjob.streams import Lines
 from elasticjob_api import constants

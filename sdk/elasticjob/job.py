@@ -20,12 +20,12 @@ from typing import Any
 from elasticjob import manifests
 from elasticjob.cluster import Cluster, jobs_path
 from elasticjob.errors import ElasticJobError, JobGone, NotFound, Rejected, Unreachable, WaitTimeout
-from elasticjob.following import followed
-from elasticjob.goals import Goal, goal, has_ended, is_reached, why_never
+from elasticjob.lenient_codec import read_known
+from elasticjob.log_stream import followed
 from elasticjob.logs import LogLine, Source, written
-from elasticjob.records import read_known
 from elasticjob.streams import Stop
-from elasticjob.watching import changes
+from elasticjob.wait_conditions import Goal, goal, has_ended, is_reached, why_never
+from elasticjob.watch import changes
 from elasticjob_api.constants import ANNOTATION_RESTART, ConditionType, Phase
 from elasticjob_api.job import trainer_container
 from elasticjob_api.spec import JobSpec

@@ -13,7 +13,7 @@ from functools import partial
 
 from elasticjob.cluster import Cluster, pods_path
 from elasticjob.errors import NoLogs, NotFound, Rejected
-from elasticjob.placing import Ranks, pods_of, whose
+from elasticjob.rank_placement import Ranks, pods_of, whose
 from elasticjob.streams import Lines
 from elasticjob_api.status import JobStatus
 

@@ -96,7 +96,7 @@ def _time_of(line: "LogLine") -> float | None:
 def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
     from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `connection`
     from elasticjob.logs import log_of, parsed  # noqa: PLC0415  # the same
-    from elasticjob.placing import Ranks  # noqa: PLC0415  # the same
+    from elasticjob.rank_placement import Ranks  # noqa: PLC0415  # the same
     from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same
 
     rank, number, pod, local = failed_place(job.manifest)

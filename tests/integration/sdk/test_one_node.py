@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob.errors import CallFailed
-from elasticjob.nodes.launcher import launch_nodes
+from elasticjob.multinode.launcher import launch_nodes
 from tests.faults.etcd_ports import etcd_addresses, etcds_below
 from tests.faults.waiting import eventually
 from tests.integration.sdk import functions

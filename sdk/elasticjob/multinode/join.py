@@ -6,10 +6,10 @@ import time
 from typing import NoReturn
 
 from elasticjob.errors import CallerGone, NoRendezvous
-from elasticjob.nodes import guest
-from elasticjob.nodes.asker import fail
-from elasticjob.nodes.guest import Visit
-from elasticjob.nodes.node import Life, node_settings
+from elasticjob.multinode import discovery
+from elasticjob.multinode.discovery import Visit
+from elasticjob.multinode.driver import fail
+from elasticjob.multinode.node_config import Life, node_settings
 from elasticjob_agent.cli.config import own_address
 from elasticjob_agent.cli.rdzv_backend import Hosted
 from elasticjob_agent.cli.same_machine import found_endpoint, passed_over
@@ -32,7 +32,7 @@ async def attend(
     endpoint = await found_endpoint(place, within_s=join_timeout_s)
     waited_s = time.monotonic() - begun_s
     try:
-        visit = await guest.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
+        visit = await discovery.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
     except NoRendezvous as error:
         if why := await passed_over(place):
             raise NoRendezvous(f"{error}. And {why}") from error

@@ -19,10 +19,11 @@ import psutil
 import pytest
 
 from elasticjob.errors import CallFailed, NoRendezvous, TooFewNodes
-from elasticjob.nodes import asker, attending, wire
-from elasticjob.nodes.guest import invitation_key
-from elasticjob.nodes.launcher import join_nodes, launch_nodes
-from elasticjob.nodes.seal import Seal
+from elasticjob.multinode import driver, protocol
+from elasticjob.multinode import join as attending
+from elasticjob.multinode.authentication import Seal
+from elasticjob.multinode.discovery import invitation_key
+from elasticjob.multinode.launcher import join_nodes, launch_nodes
 from elasticjob_agent.launch import free_port
 from elasticjob_agent.node.run_node import run_node
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
@@ -213,7 +214,7 @@ def test_a_call_that_the_others_ended_before_the_asker_took_part_has_its_results
         await asyncio.to_thread(guest.join, LIMIT_S)
         return await run_node(*args)
 
-    monkeypatch.setattr(asker, "run_node", be_late)
+    monkeypatch.setattr(driver, "run_node", be_late)
     assert nodes.launch(functions.place, nnodes="1:2", last_call_timeout_s=0.0) == {0: (0, 1, 0)}
 
 
@@ -325,7 +326,7 @@ def delivered(host: str, port: int, key: str, *, payload: bytes) -> bytes:
     with socket.create_connection((host, port), timeout=LIMIT_S) as connection, connection.makefile("rwb") as stream:
         challenge = stream.readline()
         line = json.dumps({"nonce": "n", **hello}).encode() + b"\n"
-        for purpose, data in ((wire.HELLO, line), (wire.DELIVERY, payload)):
+        for purpose, data in ((protocol.HELLO, line), (protocol.DELIVERY, payload)):
             seal = Seal(key, purpose, challenge)
             seal.update(data)
             stream.write(data + seal.line)

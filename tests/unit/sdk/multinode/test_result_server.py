@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from elasticjob.nodes import wire
-from elasticjob.nodes.desk import Desk
-from elasticjob.nodes.seal import CHALLENGE_BYTES, LINE_BYTES, Seal
+from elasticjob.multinode import protocol
+from elasticjob.multinode.authentication import CHALLENGE_BYTES, LINE_BYTES, Seal
+from elasticjob.multinode.result_server import Desk
 from elasticjob_agent.supervisor.function_worker import RAISED, VALUE
 
 KEY = "the key of this call"
 NONCE = "of this connection"
-HELLO = wire.Hello(nonce=NONCE, kind=wire.RESULT, host="node-1", round=1, rank=0, world_size=2, how=VALUE)
+HELLO = protocol.Hello(nonce=NONCE, kind=protocol.RESULT, host="node-1", round=1, rank=0, world_size=2, how=VALUE)
 PARCEL = b"function and arguments"
-TERMS = wire.Terms(
+TERMS = protocol.Terms(
     run_id="run",
     nprocs=1,
     min_nodes=1,
@@ -47,8 +47,8 @@ class Office:
         """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         challenge = await reader.readexactly(CHALLENGE_BYTES)
-        delivery = seal(key, wire.DELIVERY, challenge, payload if sealed is None else sealed)
-        writer.write(line + seal(key, wire.HELLO, challenge, line) + payload + delivery)
+        delivery = seal(key, protocol.DELIVERY, challenge, payload if sealed is None else sealed)
+        writer.write(line + seal(key, protocol.HELLO, challenge, line) + payload + delivery)
         writer.write_eof()
         answer = await reader.read()
         writer.close()
@@ -57,7 +57,7 @@ class Office:
     async def deliver(self, value: Any, *, key: str = KEY, **fields: Any) -> bytes:
         """A result."""
         payload = pickle.dumps(value)
-        return await self.bring(wire.line_of(replace(HELLO, size=len(payload), **fields)), payload, key=key)
+        return await self.bring(protocol.line_of(replace(HELLO, size=len(payload), **fields)), payload, key=key)
 
 
 def seal(key: str, purpose: bytes, challenge: bytes, data: bytes = b"") -> bytes:
@@ -67,7 +67,7 @@ def seal(key: str, purpose: bytes, challenge: bytes, data: bytes = b"") -> bytes
     return made.line
 
 
-TAKEN, OVER = (Seal(KEY, word, NONCE.encode()).line for word in (wire.TAKEN, wire.OVER))
+TAKEN, OVER = (Seal(KEY, word, NONCE.encode()).line for word in (protocol.TAKEN, protocol.OVER))
 
 
 @pytest.fixture
@@ -107,14 +107,14 @@ async def test_who_does_not_have_the_key_gets_nothing_and_brings_nothing(
     office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await office.deliver("evil", key="another", world_size=1) == b""
-    assert await office.bring(wire.line_of(replace(HELLO, kind=wire.JOIN)), key="another") == b""
+    assert await office.bring(protocol.line_of(replace(HELLO, kind=protocol.JOIN)), key="another") == b""
     assert office.desk.results(1) is None
     assert "it does not have the key of this call" in caplog.text
 
 
 async def test_a_result_that_was_changed_on_the_way_does_not_count(office: Office, tmp_path: Path) -> None:
     sent, changed = pickle.dumps("mine"), pickle.dumps("evil")
-    line = wire.line_of(replace(HELLO, size=len(sent), world_size=1))
+    line = protocol.line_of(replace(HELLO, size=len(sent), world_size=1))
     assert await office.bring(line, changed, sealed=sent) == b""
     assert office.desk.results(1) is None
     assert await office.bring(line, sent) == TAKEN
@@ -123,10 +123,10 @@ async def test_a_result_that_was_changed_on_the_way_does_not_count(office: Offic
 
 async def test_what_was_said_on_one_connection_opens_no_other(office: Office) -> None:
     """Who listens on the network has heard all of an earlier delivery."""
-    line = wire.line_of(replace(HELLO, size=0, world_size=1))
+    line = protocol.line_of(replace(HELLO, size=0, world_size=1))
     reader, writer = await asyncio.open_connection("127.0.0.1", office.port)
     heard = b"0" * 32 + b"\n"
-    writer.write(line + seal(KEY, wire.HELLO, heard, line) + seal(KEY, wire.DELIVERY, heard))
+    writer.write(line + seal(KEY, protocol.HELLO, heard, line) + seal(KEY, protocol.DELIVERY, heard))
     writer.write_eof()
     assert len(await reader.read()) == CHALLENGE_BYTES
     writer.close()
@@ -140,7 +140,7 @@ async def test_what_is_no_greeting_is_ended(office: Office, line: bytes) -> None
 
 
 async def test_a_result_that_is_cut_off_does_not_count(office: Office) -> None:
-    assert await office.bring(wire.line_of(replace(HELLO, size=100, world_size=1)), b"half") == b""
+    assert await office.bring(protocol.line_of(replace(HELLO, size=100, world_size=1)), b"half") == b""
     assert office.desk.results(1) is None
 
 
@@ -148,7 +148,7 @@ async def test_failures_of_the_last_round_are_told(office: Office) -> None:
     for round_, text in ((1, "old"), (2, "new")):
         said = json.dumps({"type": "ValueError", "text": text, "traceback": "Traceback"}).encode()
         hello = replace(HELLO, round=round_, how=RAISED, size=len(said))
-        assert await office.bring(wire.line_of(hello), said) == TAKEN
+        assert await office.bring(protocol.line_of(hello), said) == TAKEN
     failures = office.desk.failures()
     assert [(rank, each.error, each.host) for rank, each in failures.items()] == [(0, "ValueError: new", "node-1")]
 
@@ -159,11 +159,11 @@ async def test_a_guest_gets_the_function_and_learns_whether_the_call_has_ended(
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", office.port)
     challenge = await reader.readexactly(CHALLENGE_BYTES)
-    line = wire.line_of(wire.Hello(nonce=NONCE, kind=wire.JOIN, host="node-1"))
-    writer.write(line + seal(KEY, wire.HELLO, challenge, line))
+    line = protocol.line_of(protocol.Hello(nonce=NONCE, kind=protocol.JOIN, host="node-1"))
+    writer.write(line + seal(KEY, protocol.HELLO, challenge, line))
     terms = await reader.readline()
-    assert wire.Terms(**wire.fields_of(terms)) == TERMS
-    call = Seal(KEY, wire.CALL, NONCE.encode(), terms)
+    assert protocol.Terms(**protocol.fields_of(terms)) == TERMS
+    call = Seal(KEY, protocol.CALL, NONCE.encode(), terms)
     call.require(await reader.readexactly(LINE_BYTES))
     assert await reader.readexactly(len(PARCEL)) == PARCEL
     call.update(PARCEL)

@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob.errors import NoLogs
-from elasticjob.placing import Ranks, pod_of, ranks_by_pod, whose
+from elasticjob.rank_placement import Ranks, pod_of, ranks_by_pod, whose
 from elasticjob_api.constants import Phase
 from elasticjob_api.status import JobStatus, NodeStatus
 

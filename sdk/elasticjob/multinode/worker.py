@@ -15,9 +15,9 @@ import time
 import traceback
 from typing import IO, NamedTuple
 
-from elasticjob.nodes.parcel import unpacked
-from elasticjob.nodes.seal import CHALLENGE_BYTES, LINE_BYTES, BadSealError, Seal, require_challenge
-from elasticjob.nodes.wire import DELIVERY, HELLO, RESULT, TAKEN, Hello, line_of
+from elasticjob.multinode.authentication import CHALLENGE_BYTES, LINE_BYTES, BadSealError, Seal, require_challenge
+from elasticjob.multinode.protocol import DELIVERY, HELLO, RESULT, TAKEN, Hello, line_of
+from elasticjob.multinode.serialization import unpacked
 from elasticjob_agent.supervisor import function_worker as ends
 
 ENV_CALL = "ELASTICJOB_CALL"

@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob.errors import CannotHappen, JobFailed
-from elasticjob.goals import Goal, goal, is_reached, why_never
+from elasticjob.wait_conditions import Goal, goal, is_reached, why_never
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.status import Condition, JobStatus, LastFailure
 

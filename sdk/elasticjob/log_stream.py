@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from elasticjob.cluster import pods_path
 from elasticjob.errors import ElasticJobError, NotFound, Rejected, Unreachable
 from elasticjob.logs import LogLine, Source, log_of, parsed
-from elasticjob.placing import Ranks, ranks_by_pod
+from elasticjob.rank_placement import Ranks, ranks_by_pod
 from elasticjob.streams import Stop
 from elasticjob_api.status import JobStatus
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from elasticjob.errors import CallFailed, NoRendezvous, TooFewNodes
-from elasticjob.nodes import wire
-from elasticjob.nodes.desk import LOOPBACK, Desk
-from elasticjob.nodes.guest import invitation_key
-from elasticjob.nodes.node import LEASE_TTL_S, Life, call_spec, meeting_place, node_settings
-from elasticjob.nodes.seal import call_key
+from elasticjob.multinode import protocol
+from elasticjob.multinode.authentication import call_key
+from elasticjob.multinode.discovery import invitation_key
+from elasticjob.multinode.node_config import LEASE_TTL_S, Life, call_spec, meeting_place, node_settings
+from elasticjob.multinode.result_server import LOOPBACK, Desk
 from elasticjob_agent.cli.config import own_address
 from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
 from elasticjob_agent.cli.shared_etcd import hosted_etcd, others_left, own_etcd_gone
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 class Call:
     """What is asked for."""
 
-    terms: wire.Terms
+    terms: protocol.Terms
     content: bytes
     rdzv_endpoint: str
     rdzv_id: str
@@ -62,7 +62,7 @@ async def ask(call: Call, life: Life) -> dict[int, Any]:
     async with _etcd(place, life) as (endpoint, server):
         host = _host(place, server)
         everywhere = call.terms.max_nodes > 1 and not is_loopback(host)
-        where = wire.Invitation(host=host, port=await desk.open(everywhere=everywhere), key=key)
+        where = protocol.Invitation(host=host, port=await desk.open(everywhere=everywhere), key=key)
         settings = node_settings(
             call.terms,
             call.content,
@@ -150,7 +150,7 @@ async def _etcd(place: Hosted | None, life: Life) -> AsyncIterator[tuple[Endpoin
 
 
 @contextlib.asynccontextmanager
-async def _begun(endpoint: Endpoint, call: Call, where: wire.Invitation, keys: Keys) -> AsyncIterator[None]:
+async def _begun(endpoint: Endpoint, call: Call, where: protocol.Invitation, keys: Keys) -> AsyncIterator[None]:
     """Begin the call, and invite other nodes as long as the asker lives; raises NoRendezvous.
 
     A call of one node invites none: any user of the machine could read the invitation in etcd, and its key with it.
@@ -165,7 +165,7 @@ async def _begun(endpoint: Endpoint, call: Call, where: wire.Invitation, keys: K
         if call.secret is None:
             log.warning("%s", _OPEN)
         posted = where if call.secret is None else replace(where, key="")
-        post = functools.partial(_post, etcd, call.rdzv_id, wire.line_of(posted))
+        post = functools.partial(_post, etcd, call.rdzv_id, protocol.line_of(posted))
         keeper = await _within(call.terms.join_timeout_s, endpoint, post(spec))
         minding = asyncio.create_task(_keep_posted(etcd, keeper, post), name="invitation")
         try:

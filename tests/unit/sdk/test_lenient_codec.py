@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob.errors import Unreadable
-from elasticjob.records import read_known
+from elasticjob.lenient_codec import read_known
 from elasticjob_api.constants import Phase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus

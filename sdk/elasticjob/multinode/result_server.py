@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob.errors import RankFailure
-from elasticjob.nodes import wire
-from elasticjob.nodes.seal import LINE_BYTES, Seal
-from elasticjob.nodes.wire import Hello
+from elasticjob.multinode import protocol
+from elasticjob.multinode.authentication import LINE_BYTES, Seal
+from elasticjob.multinode.protocol import Hello
 from elasticjob_agent.net.servers import stop_serving
 from elasticjob_agent.supervisor import function_worker as ends
 
@@ -51,7 +51,7 @@ class _Delivery:
 class Desk:
     """See the module; `open`, then `close`."""
 
-    def __init__(self, folder: Path, key: str, terms: wire.Terms, parcel: bytes) -> None:
+    def __init__(self, folder: Path, key: str, terms: protocol.Terms, parcel: bytes) -> None:
         self._folder = folder
         self._key = key
         self._terms = terms
@@ -67,7 +67,7 @@ class Desk:
     async def open(self, *, everywhere: bool) -> int:
         """Listen on all addresses, or on the loopback interface alone; the port."""
         sock = _everywhere() if everywhere else socket.create_server((LOOPBACK, 0))
-        self._server = await asyncio.start_server(self._serve, limit=wire.LINE_LIMIT, sock=sock)
+        self._server = await asyncio.start_server(self._serve, limit=protocol.LINE_LIMIT, sock=sock)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
@@ -113,11 +113,11 @@ class Desk:
         try:
             async with asyncio.timeout(_SAYS_S):
                 hello, challenge = await self._known(reader, writer)
-            if hello.kind == wire.JOIN:
+            if hello.kind == protocol.JOIN:
                 await self._entertain(hello, writer)
             else:
                 await self._take(hello, challenge, reader)
-                await self._word(wire.TAKEN, hello, writer)
+                await self._word(protocol.TAKEN, hello, writer)
         except (OSError, TimeoutError, ValueError, EOFError, TypeError) as error:
             peer = writer.get_extra_info("peername")
             log.warning("a connection from %s came to nothing: %s", peer and peer[0], error or type(error).__name__)
@@ -130,10 +130,10 @@ class Desk:
         challenge = secrets.token_hex(16).encode() + b"\n"
         writer.write(challenge)
         line = await reader.readline()
-        seal = Seal(self._key, wire.HELLO, challenge)
+        seal = Seal(self._key, protocol.HELLO, challenge)
         seal.update(line)
         seal.require(await reader.readexactly(LINE_BYTES))
-        return Hello(**wire.fields_of(line)), challenge
+        return Hello(**protocol.fields_of(line)), challenge
 
     async def _word(self, word: bytes, hello: Hello, writer: asyncio.StreamWriter) -> None:
         writer.write(Seal(self._key, word, hello.nonce.encode()).line)
@@ -142,12 +142,12 @@ class Desk:
     async def _entertain(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
         """A guest: it has the connection until it goes, or all is over."""
         log.info("node %s joins", hello.host)
-        terms = wire.line_of(self._terms)
+        terms = protocol.line_of(self._terms)
         writer.write(terms)
-        seal = Seal(self._key, wire.CALL, hello.nonce.encode(), terms)
+        seal = Seal(self._key, protocol.CALL, hello.nonce.encode(), terms)
         writer.write(seal.line)
-        for begin in range(0, len(self._parcel), wire.CHUNK_BYTES):  # one copy a guest would be too many
-            piece = self._parcel[begin : begin + wire.CHUNK_BYTES]
+        for begin in range(0, len(self._parcel), protocol.CHUNK_BYTES):  # one copy a guest would be too many
+            piece = self._parcel[begin : begin + protocol.CHUNK_BYTES]
             seal.update(piece)
             writer.write(piece)
             await writer.drain()
@@ -155,12 +155,12 @@ class Desk:
         await writer.drain()
         await self._closing.wait()
         if self._is_over:
-            await self._word(wire.OVER, hello, writer)
+            await self._word(protocol.OVER, hello, writer)
 
     async def _take(self, hello: Hello, challenge: bytes, reader: asyncio.StreamReader) -> None:
         file = self._folder / f"{hello.round}.{hello.rank}.{next(self._numbers)}"
         try:
-            await self._receive(hello, Seal(self._key, wire.DELIVERY, challenge), file, reader)
+            await self._receive(hello, Seal(self._key, protocol.DELIVERY, challenge), file, reader)
         except BaseException:
             file.unlink(missing_ok=True)
             raise
@@ -175,7 +175,7 @@ class Desk:
         with file.open("wb") as whole:
             while left:
                 async with asyncio.timeout(_SILENCE_S):
-                    piece = await reader.read(min(left, wire.CHUNK_BYTES))
+                    piece = await reader.read(min(left, protocol.CHUNK_BYTES))
                 if not piece:
                     raise EOFError(f"rank {hello.rank} was cut off with {left:,} of {hello.size:,} bytes missing")
                 seal.update(piece)

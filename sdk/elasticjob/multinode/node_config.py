@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from elasticjob.nodes.secret import VARIABLE
-from elasticjob.nodes.wire import Invitation, Terms
-from elasticjob.nodes.worker import ENV_CALL
+from elasticjob.multinode.protocol import Invitation, Terms
+from elasticjob.multinode.secret import VARIABLE
+from elasticjob.multinode.worker import ENV_CALL
 from elasticjob_agent.cli.rdzv_backend import Hosted
 from elasticjob_agent.cli.values import C10D_PORT, parse_endpoint
 from elasticjob_agent.node.run_node import NodeSettings
@@ -25,7 +25,7 @@ from elasticjob_etcd.interface import Endpoint
 LEASE_TTL_S = 6.0
 _SCALE_UP_DELAY_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-_COMMAND = "from elasticjob.nodes.worker import main; main()"
+_COMMAND = "from elasticjob.multinode.worker import main; main()"
 
 
 @dataclass(frozen=True, slots=True)

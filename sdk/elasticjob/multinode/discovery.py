@@ -11,8 +11,8 @@ import socket
 from dataclasses import dataclass, replace
 
 from elasticjob.errors import NoRendezvous
-from elasticjob.nodes import wire
-from elasticjob.nodes.seal import LINE_BYTES, BadSealError, Seal, call_key, require_challenge
+from elasticjob.multinode import protocol
+from elasticjob.multinode.authentication import LINE_BYTES, BadSealError, Seal, call_key, require_challenge
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.mirror import Mirror
@@ -33,9 +33,9 @@ def invitation_key(rdzv_id: str) -> str:
 class Visit:
     """What the asker has given, and the connection to it, which `close` ends."""
 
-    terms: wire.Terms
+    terms: protocol.Terms
     parcel: bytes
-    where: wire.Invitation
+    where: protocol.Invitation
     _nonce: bytes
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
@@ -43,7 +43,7 @@ class Visit:
     async def is_over(self) -> bool:
         """Return when the call is over (True), or when the asker is gone before that."""
         try:
-            Seal(self.where.key, wire.OVER, self._nonce).require(await self._reader.readexactly(LINE_BYTES))
+            Seal(self.where.key, protocol.OVER, self._nonce).require(await self._reader.readexactly(LINE_BYTES))
         except (OSError, EOFError, BadSealError):
             return False
         return True
@@ -67,7 +67,7 @@ async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s
             while True:
                 while key not in found.items:
                     await found.wait_change(found.revision)
-                where = wire.Invitation(**wire.fields_of(found.items[key].value))
+                where = protocol.Invitation(**protocol.fields_of(found.items[key].value))
                 if secret is not None:
                     where = replace(where, key=call_key(secret, rdzv_id))
                 try:
@@ -84,19 +84,21 @@ async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s
         await etcd.close()
 
 
-async def _visit(where: wire.Invitation) -> Visit:
+async def _visit(where: protocol.Invitation) -> Visit:
     if not where.key:
         raise BadSealError("it has a secret, and this node has none: set ELASTICJOB_CALL_SECRET_FILE on both")
     async with asyncio.timeout(_DIAL_S):
-        reader, writer = await asyncio.open_connection(where.host, where.port, limit=wire.LINE_LIMIT)
+        reader, writer = await asyncio.open_connection(where.host, where.port, limit=protocol.LINE_LIMIT)
     try:
         _probe(writer.get_extra_info("socket"))
         nonce = secrets.token_hex(16)
-        await _greet(reader, writer, where.key, wire.Hello(nonce=nonce, kind=wire.JOIN, host=socket.gethostname()))
+        await _greet(
+            reader, writer, where.key, protocol.Hello(nonce=nonce, kind=protocol.JOIN, host=socket.gethostname())
+        )
         line = await reader.readline()
-        seal = Seal(where.key, wire.CALL, nonce.encode(), line)
+        seal = Seal(where.key, protocol.CALL, nonce.encode(), line)
         seal.require(await reader.readexactly(LINE_BYTES))  # before as much is read as the line wants
-        terms = wire.Terms(**wire.fields_of(line))
+        terms = protocol.Terms(**protocol.fields_of(line))
         parcel = await reader.readexactly(terms.size)
         seal.update(parcel)
         seal.require(await reader.readexactly(LINE_BYTES))
@@ -109,9 +111,9 @@ async def _visit(where: wire.Invitation) -> Visit:
         raise
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str, hello: wire.Hello) -> None:
-    seal = Seal(key, wire.HELLO, require_challenge(await reader.readline()))
-    line = wire.line_of(hello)
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str, hello: protocol.Hello) -> None:
+    seal = Seal(key, protocol.HELLO, require_challenge(await reader.readline()))
+    line = protocol.line_of(hello)
     seal.update(line)
     writer.write(line + seal.line)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elasticjob.answers import refusal
+from elasticjob.api_errors import refusal
 from elasticjob.errors import (
     AlreadyExists,
     ClusterError,

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from elasticjob.errors import CallError, NoRendezvous
-from elasticjob.nodes import parcel, wire
-from elasticjob.nodes.asker import Call, ask
-from elasticjob.nodes.attending import attend
-from elasticjob.nodes.node import Life, meeting_place
-from elasticjob.nodes.secret import find_secret
+from elasticjob.multinode import protocol, serialization
+from elasticjob.multinode.driver import Call, ask
+from elasticjob.multinode.join import attend
+from elasticjob.multinode.node_config import Life, meeting_place
+from elasticjob.multinode.secret import find_secret
 from elasticjob_agent.cli.options import UsageError
 from elasticjob_agent.cli.values import parse_nnodes
 from elasticjob_agent.launch import MainProcessError
@@ -84,8 +84,8 @@ def launch_nodes(
         raise ValueError(f"nnodes={nnodes!r} needs rdzv_endpoint='HOST:PORT', where the other nodes find this one")
     if nprocs < 1 or max_restarts < 0:
         raise ValueError(f"nprocs={nprocs} must be at least 1, and max_restarts={max_restarts} at least 0")
-    content = parcel.packed(fn, args)
-    terms = wire.Terms(
+    content = serialization.packed(fn, args)
+    terms = protocol.Terms(
         run_id=f"{_run_name(rdzv_id)}-{secrets.token_hex(4)}",
         nprocs=nprocs,
         min_nodes=nodes[0],
