@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from elasticjob_cli.catalog import ENTRIES
+from elasticjob_cli.registry import ENTRIES
 
 _JOBS = "elasticjob get -o name 2>/dev/null | sed 's#.*/##'"
 _WITH_FILES = {"run", "convert"}

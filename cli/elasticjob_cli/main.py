@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli import fitted
-from elasticjob_cli.catalog import ENTRIES, GROUPS
+from elasticjob_cli import help_format
+from elasticjob_cli.command import PROGRAM, Parser
 from elasticjob_cli.errors import CliError
-from elasticjob_cli.exits import CLOSED_OUTPUT, exit_code_lines
-from elasticjob_cli.page import PROGRAM, Parser
+from elasticjob_cli.exit_codes import CLOSED_OUTPUT, exit_code_lines
+from elasticjob_cli.registry import ENTRIES, GROUPS
 from elasticjob_cli.terminal import printable
 
 _PLUGIN = "kubectl-elasticjob"
@@ -95,7 +95,7 @@ def help_text(program: str = PROGRAM) -> str:
     lines = ["Elastic distributed training, on this machine and on Kubernetes.", ""]
     lines += [f"usage: {program} COMMAND ...", f"       {program} COMMAND --help    arguments and examples of one", ""]
     for title, entries in GROUPS.items():
-        lines += [f"{title}:", *(fitted.entry(f"  {entry.name:<{width}}", entry.help) for entry in entries), ""]
+        lines += [f"{title}:", *(help_format.entry(f"  {entry.name:<{width}}", entry.help) for entry in entries), ""]
     lines += ["examples:", *(f"  {program} {example}" for example in _EXAMPLES), ""]
     return "\n".join([*lines, "exit codes:", exit_code_lines()])
 

@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 from elasticjob_cli.errors import MissingExtra
-from elasticjob_cli.views.picture import Box, Label, Picture
+from elasticjob_cli.views.svg import Box, Label, Picture
 
 _SCALE = 2
 """Pixels for each unit: readable on screens of today."""

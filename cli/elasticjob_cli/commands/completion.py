@@ -3,8 +3,8 @@
 import argparse
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.completion import SHELLS
-from elasticjob_cli.page import Page
 
 
 def _run(arguments: argparse.Namespace) -> int:

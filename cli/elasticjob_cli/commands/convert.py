@@ -5,8 +5,8 @@ import sys
 from pathlib import Path, PurePosixPath
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.errors import InvalidManifest
-from elasticjob_cli.page import Page
 
 _NOTES = """\
 Standard output is the manifest, with the notes as comments in front; standard error has them too. A note says

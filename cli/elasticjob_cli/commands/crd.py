@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.page import Page
+from elasticjob_cli.command import Page
 
 _IN_THE_TREE = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 

@@ -5,12 +5,12 @@ import dataclasses
 import time
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import PROGRAM, Page
 from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
-from elasticjob_cli.page import PROGRAM, Page
-from elasticjob_cli.subject import find, run_folder
+from elasticjob_cli.target import find, run_folder
 from elasticjob_cli.terminal import is_terminal, printable, show, width
-from elasticjob_cli.views.sentences import describe
+from elasticjob_cli.views.job_text import describe
 from elasticjob_cli.views.text import hanging
 
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.commands.version import version
 from elasticjob_cli.connection import add_cluster_options, connect
 from elasticjob_cli.doctor.finding import Check, Finding, Grade, Patient, fail
 from elasticjob_cli.output import as_json, as_yaml
-from elasticjob_cli.page import Page
 from elasticjob_cli.terminal import Style, has_colour, is_terminal, painted, printable, width
 from elasticjob_cli.views.text import wrapped
 

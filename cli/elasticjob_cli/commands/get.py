@@ -6,10 +6,10 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.connection import add_cluster_options, connect, get_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
-from elasticjob_cli.page import Page
-from elasticjob_cli.subject import recorded, run_folder
+from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import show
 from elasticjob_cli.views.columns import table
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.errors import CliError
-from elasticjob_cli.page import Page
-from elasticjob_cli.subject import moments, recorded, run_folder
+from elasticjob_cli.target import moments, recorded, run_folder
 from elasticjob_cli.terminal import has_colour
+from elasticjob_cli.views.job_history import story
+from elasticjob_cli.views.job_text import failure_words
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
-from elasticjob_cli.views.sentences import failure_words
-from elasticjob_cli.views.story import story
 from elasticjob_cli.views.text import moment
 
 if TYPE_CHECKING:
@@ -120,18 +120,18 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
 
 
 def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
-    from elasticjob_cli import run_logs  # noqa: PLC0415  # most jobs are on a cluster
+    from elasticjob_cli.local import logs  # noqa: PLC0415  # most jobs are on a cluster
 
     if arguments.follow:
         raise _Contradiction(f"{folder} is the folder of a run, which shows its lines itself; leave out -f")
-    found = run_logs.chosen(folder, recorded(folder), arguments)
+    found = logs.chosen(folder, recorded(folder), arguments)
     alone = len({each.rank for each in found}) == 1
     colour = has_colour()
     for file in found:
-        for text in run_logs.lines(file, arguments.tail):
+        for text in logs.lines(file, arguments.tail):
             print(shown(file.rank, file.pod, text, alone=alone, time="", colour=colour))
     if any(file.is_the_pods for file in found) and (arguments.round is not None or arguments.previous):
-        print("elasticjob logs: " + run_logs.NOT_TOLD_APART, file=sys.stderr)
+        print("elasticjob logs: " + logs.NOT_TOLD_APART, file=sys.stderr)
     return ExitCode.OK
 
 

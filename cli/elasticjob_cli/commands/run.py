@@ -1,10 +1,10 @@
-"""`elasticjob run`: the arguments, and the call of the column in `elasticjob_cli.run`."""
+"""`elasticjob run`: the arguments, and the call of the column in `elasticjob_cli.local.run`."""
 
 import argparse
 from pathlib import Path
 
+from elasticjob_cli.command import Page
 from elasticjob_cli.errors import MissingExtra
-from elasticjob_cli.page import Page
 
 _PORTS = 65536
 _EXTRA = {
@@ -47,8 +47,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from elasticjob_cli.local.rig import EtcdOptions  # noqa: PLC0415  # `elasticjob run -h` need not wait for it
-        from elasticjob_cli.run import Options, run_job  # noqa: PLC0415  # the same
+        from elasticjob_cli.local.run import Options, run_job  # noqa: PLC0415  # the same
+        from elasticjob_cli.local.stack import EtcdOptions  # noqa: PLC0415  # `elasticjob run -h` need not wait for it
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise

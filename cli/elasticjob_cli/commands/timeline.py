@@ -6,15 +6,15 @@ import sys
 import time
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml
-from elasticjob_cli.page import Page
-from elasticjob_cli.subject import find
+from elasticjob_cli.target import find
 from elasticjob_cli.terminal import show, width
-from elasticjob_cli.views.picture import as_svg
-from elasticjob_cli.views.story import Story, story
+from elasticjob_cli.views.job_history import Story, story
+from elasticjob_cli.views.svg import as_svg
 from elasticjob_cli.views.timeline_page import timeline_page
-from elasticjob_cli.views.timeline_picture import timeline_picture
+from elasticjob_cli.views.timeline_svg import timeline_picture
 from elasticjob_cli.views.timeline_text import timeline
 
 _ALL_ROUNDS = 0

@@ -6,7 +6,7 @@ import platform
 
 from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.page import Page
+from elasticjob_cli.command import Page
 
 
 def version() -> str:

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.command import Page
 from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
-from elasticjob_cli.page import Page
-from elasticjob_cli.subject import recorded, run_folder
+from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import has_colour, is_terminal, show, width
-from elasticjob_cli.views.frame import Seen, frame
-from elasticjob_cli.views.story import Moment, story
+from elasticjob_cli.views.dashboard import Seen, frame
+from elasticjob_cli.views.job_history import Moment, story
 from elasticjob_cli.views.text import clock, one_line
 
 if TYPE_CHECKING:
-    from elasticjob_cli.watching import Watcher
+    from elasticjob_cli.job_watcher import Watcher
 
 _REDRAW_S = 0.5
 _LEAST_S = 0.1
@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
         told = story(subject.job, subject.moments, now_s=time.time())
         _print(Seen(job=subject.job, now_s=time.time(), story=told))
         return ExitCode.OK
-    from elasticjob_cli.watching import Watcher  # noqa: PLC0415  # see `connection`
+    from elasticjob_cli.job_watcher import Watcher  # noqa: PLC0415  # see `connection`
 
     cluster = connect(arguments)
     watcher = Watcher(cluster, get_job(arguments, cluster).manifest)

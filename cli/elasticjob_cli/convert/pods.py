@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_cli.convert import launcher
+from elasticjob_cli.convert import torchrun_args
 from elasticjob_cli.convert.fields import Fields
 from elasticjob_cli.convert.result import Kind
 
@@ -91,7 +91,7 @@ def unwrap_command(
         )
         container["command"] = [FILL_IN]
         return {}
-    found = launcher.unwrap([*command, *arguments])
+    found = torchrun_args.unwrap([*command, *arguments])
     if found is None:
         return {}
     container["command"] = list(found.command)

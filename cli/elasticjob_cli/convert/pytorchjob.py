@@ -6,7 +6,7 @@ Master and Worker are one set of nodes here: ranks are agreed in each round, and
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_cli.convert import launcher, pods
+from elasticjob_cli.convert import pods, torchrun_args
 from elasticjob_cli.convert.fields import Fields, job_of
 from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
 
@@ -68,7 +68,7 @@ def _elastic(policy: Fields) -> dict[str, Any]:
         fields["nprocPerNode"] = _nproc(policy, "nProcPerNode", nproc)
     said: list[tuple[str, Kind, str]] = []
     pairs = [f"{each.get('key')}={each.get('value')}" for each in policy.take("rdzvConf") or ()]
-    fields |= launcher.conf(",".join(pairs), said)
+    fields |= torchrun_args.conf(",".join(pairs), said)
     for option, kind, message in said:
         policy.note(option.replace("--rdzv-conf ", "rdzvConf."), kind, message)
     for name, why in _ELASTIC.items():
@@ -78,7 +78,7 @@ def _elastic(policy: Fields) -> dict[str, Any]:
 
 def _nproc(where: Fields, name: str, value: Any) -> int | str:
     said: list[tuple[str, Kind, str]] = []
-    made = launcher.nproc(str(value), name, said)
+    made = torchrun_args.nproc(str(value), name, said)
     for path, kind, message in said:
         where.note(path, kind, message)
     return made

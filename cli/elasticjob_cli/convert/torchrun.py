@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from elasticjob_cli.convert import launcher
+from elasticjob_cli.convert import torchrun_args
 from elasticjob_cli.convert.pods import FILL_IN
 from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
 from elasticjob_cli.errors import InvalidManifest
@@ -14,7 +14,7 @@ _MOST = 51
 
 def convert(words: Sequence[str], *, name: str, image: str) -> Converted:
     """The ElasticJob and its notes; empty `name` and `image` are derived, or to be filled in."""
-    found = launcher.unwrap(words)
+    found = torchrun_args.unwrap(words)
     if found is None:
         raise InvalidManifest(f"{words[0]}: is no launcher that is known; give a line of torchrun, or a manifest")
     notes = [Note(option, kind, message) for option, kind, message in found.remarks]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from elasticjob_api import constants
 from elasticjob_cli.local.environment import PodFacts, expand, resolve
-from elasticjob_cli.local.template import Json
+from elasticjob_cli.local.pod_template import Json
 from elasticjob_cli.local.volumes import PathMap, Places, path_map, prepare, volume_folders
 
 _OF_A_SURROUNDING_POD = {

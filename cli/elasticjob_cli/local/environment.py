@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from elasticjob_api.errors import FieldFault
+from elasticjob_cli.local.pod_template import Json, containers_of
 from elasticjob_cli.local.quantity import in_units_of, parse_quantity
-from elasticjob_cli.local.template import Json, containers_of
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^()]*)\))")
 _MAP_FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")

@@ -16,9 +16,9 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_api.errors import FieldFault
 from elasticjob_cli.local.containers import Host, plan_pod
 from elasticjob_cli.local.environment import PodFacts
-from elasticjob_cli.local.podlife import PodLife
-from elasticjob_cli.local.podstatus import PodState, pod_status
-from elasticjob_cli.local.support import pod_faults
+from elasticjob_cli.local.pod_runner import PodLife
+from elasticjob_cli.local.pod_status import PodState, pod_status
+from elasticjob_cli.local.supported import pod_faults
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 

@@ -18,9 +18,9 @@ from elasticjob_api.errors import FieldFault, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.environment import Machine
+from elasticjob_cli.local.pod_template import shape_faults
 from elasticjob_cli.local.process_limit import process_faults
-from elasticjob_cli.local.support import pod_faults
-from elasticjob_cli.local.template import shape_faults
+from elasticjob_cli.local.supported import pod_faults
 from elasticjob_cli.yaml_size import check_size
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render.validation import check

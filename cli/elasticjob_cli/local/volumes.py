@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticjob_api.errors import FieldFault
-from elasticjob_cli.local.template import Json, containers_of
+from elasticjob_cli.local.pod_template import Json, containers_of
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount path in a manifest, not a file that we make
 TERMINATION_LOG = "/dev/termination-log"

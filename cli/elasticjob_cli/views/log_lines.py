@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.terminal import Style, painted
-from elasticjob_cli.views.story import Round, Story
+from elasticjob_cli.views.job_history import Round, Story
 
 if TYPE_CHECKING:
     from elasticjob import LogLine

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from elasticjob_cli.terminal import Style
-from elasticjob_cli.views.line import Line, plain
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES, level_map, rank_map
+from elasticjob_cli.views.styled_line import Line, plain
 from elasticjob_cli.views.text import counted, size
 from elasticjob_cli.views.usage import RankUsage, Usage, levels, outliers, rank_usages, usages
 

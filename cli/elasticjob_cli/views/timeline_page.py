@@ -2,10 +2,10 @@
 
 from html import escape
 
-from elasticjob_cli.views.picture import as_svg
-from elasticjob_cli.views.story import Story
+from elasticjob_cli.views.job_history import Story
+from elasticjob_cli.views.svg import as_svg
 from elasticjob_cli.views.text import clock, duration
-from elasticjob_cli.views.timeline_picture import timeline_picture
+from elasticjob_cli.views.timeline_svg import timeline_picture
 from elasticjob_cli.views.timeline_text import slots_text, why
 
 _STYLE = """

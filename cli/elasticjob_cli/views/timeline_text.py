@@ -6,7 +6,7 @@ Nodes that took part in the same rounds share a row, so that five hundred of the
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from elasticjob_cli.views.story import Round, Story
+from elasticjob_cli.views.job_history import Round, Story
 from elasticjob_cli.views.text import align, clock, counted, cut, day, duration, one_line, wrapped
 
 _ON, _OFF, _FAILED = "█", "·", "×"

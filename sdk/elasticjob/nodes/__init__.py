@@ -1,1 +1,3 @@
 """The public path of `elasticjob.multinode`."""
+
+"""The public path of `elasticjob.multinode`."""

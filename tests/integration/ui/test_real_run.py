@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 
 from elasticjob_api.records import WorkerState
+from elasticjob_cli.local.fault_injector import strike_process
 from elasticjob_cli.local.localize import localized
-from elasticjob_cli.local.rig import EtcdOptions, Rig, build_rig
-from elasticjob_cli.local.runfolder import make_run_folder
-from elasticjob_cli.local.strikes import strike_process
+from elasticjob_cli.local.run_dir import make_run_folder
+from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
 from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.metrics.prometheus import PrometheusMeter
 from elasticjob_operator.model import objects

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from elasticjob_cli.catalog import ENTRIES
 from elasticjob_cli.completion import SHELLS, options
+from elasticjob_cli.registry import ENTRIES
 
 
 def completed(line: str) -> list[str]:

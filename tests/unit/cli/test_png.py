@@ -5,8 +5,8 @@ import io
 from PIL import Image
 
 from elasticjob_cli.png import as_png
-from elasticjob_cli.views.story import story
-from elasticjob_cli.views.timeline_picture import timeline_picture
+from elasticjob_cli.views.job_history import story
+from elasticjob_cli.views.timeline_svg import timeline_picture
 from tests.unit.cli.recorded import NOW_S, a_job, two_rounds
 
 

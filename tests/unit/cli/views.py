@@ -4,7 +4,7 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.records import Progress, Report, WorkerReport, WorkerState
-from elasticjob_cli.local.view import RunView
+from elasticjob_cli.local.run_view import RunView
 
 
 def a_pod(name: str = "j-0-abcde", *, slot: int = 0, phase: str = "Running", **metadata: Any) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""A job as it changes, gathered in a thread of its own, for a view that must never wait for the API server."""
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from elasticjob import Cluster, ElasticJobError
+from elasticjob.streams import Stop
+from elasticjob.watch import changes
+from elasticjob_api import constants
+from elasticjob_cli.target import moments
+from elasticjob_cli.views.job_history import Moment
+from elasticjob_cli.views.usage import Usage, parse_pod_metrics
+
+_EVENTS_EVERY_S = 1.0
+_METRICS_EVERY_S = 10.0
+_ENDED = (constants.Phase.SUCCEEDED, constants.Phase.FAILED)
+
+
+class Watcher:
+    """Keeps the newest of a job; `changed` is set after each change."""
+
+    def __init__(self, cluster: Cluster, job: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self._events_s = -math.inf
+        self._metrics_s = -math.inf
+        self._stirred = threading.Event()
+        self.changed = threading.Event()
+        self.job = job
+        self.moments: Sequence[Moment] = ()
+        self.usage: Mapping[str, Usage] = {}
+        self.error: ElasticJobError | None = None
+        self.deleted = False
+        self.ended = False
+        """Nothing more will come."""
+
+    def start(self) -> None:
+        """Begin; the threads end with the process."""
+        for work in (self._run, self._look_after_changes):
+            threading.Thread(target=work, name="elasticjob-watch", daemon=True).start()
+
+    def look(self) -> None:
+        """Events and metrics, as of now, if the last look is not too recent."""
+        now_s = time.monotonic()
+        if now_s - self._events_s >= _EVENTS_EVERY_S:
+            self._events_s = now_s
+            self.moments = list(moments(self._cluster, self.job))
+        if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._sampled():
+            self._metrics_s = now_s
+            self.usage = self._measured()
+
+    def _sampled(self) -> bool:
+        nodes = (self.job.get("status") or {}).get("nodes") or ()
+        return any("cpuPercent" in node for node in nodes)
+
+    def _measured(self) -> Mapping[str, Usage]:
+        meta = self.job["metadata"]
+        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{meta['namespace']}/pods"
+        query = {"labelSelector": f"{constants.LABEL_JOB_UID}={meta['uid']}"}
+        try:
+            return parse_pod_metrics(self._cluster.request("GET", path, tried="read metrics of pods", query=query))
+        except ElasticJobError:
+            return {}  # most clusters for tests have no metrics server; the view shows none then
+
+    def _look_after_changes(self) -> None:
+        """At once, and again: the operator writes its events after the status that tells the same."""
+        while not self.ended:
+            self._stirred.wait(_METRICS_EVERY_S)
+            self._stirred.clear()
+            for pause_s in (_EVENTS_EVERY_S, 0.0):
+                with contextlib.suppress(ElasticJobError):  # whoever follows the job says what is wrong
+                    self.look()
+                self.changed.set()
+                time.sleep(pause_s)
+
+    def _run(self) -> None:
+        meta = self.job["metadata"]
+        try:
+            for found in changes(self._cluster, meta["namespace"], meta["name"], until=math.inf, stop=Stop()):
+                if found is None or found["metadata"]["uid"] != meta["uid"]:
+                    self.deleted = True
+                    break
+                self.job = found
+                self._stirred.set()
+                self.changed.set()
+                if (found.get("status") or {}).get("phase") in _ENDED:
+                    break
+            time.sleep(_EVENTS_EVERY_S)
+            self._events_s = -math.inf
+            self.look()
+        except ElasticJobError as error:
+            self.error = error
+        self.ended = True
+        self.changed.set()

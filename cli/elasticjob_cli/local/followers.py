@@ -1,0 +1,136 @@
+"""From the watches of a run to its view, and to a line for everything that a person wants to know.
+
+The job's changes are the operator's own events, word for word. Causes that a worker has written already are cut, and
+the job's end is left to the summary (`repeats`). The pods' changes come from their status. Nothing is decided here.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from elasticjob_api import constants
+from elasticjob_api.errors import RecordError
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Report, decode
+from elasticjob_cli.local.console import Tone
+from elasticjob_cli.local.repeats import RecentOutput, event_line
+from elasticjob_cli.local.run_view import RunView
+from elasticjob_cli.local.summary import describe_code
+from elasticjob_etcd.interface import Etcd
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.model import objects
+from elasticjob_operator.model.cluster_interface import Change, Object, Resource
+
+Say = Callable[[str, Tone], None]
+
+_GOOD = {constants.EventReason.SUCCEEDED}
+
+
+async def follow_job(cluster: MemoryCluster, view: RunView) -> None:
+    """Keep the job and its status."""
+    async for event in cluster.watch(Resource.JOB):
+        if event.change in {Change.SYNCED, Change.DELETED}:
+            continue
+        view.job = event.object
+        if view.running_since_s is None and _all_run(view.status):
+            view.running_since_s = asyncio.get_running_loop().time()
+        view.changed()
+
+
+def _all_run(status: Any) -> bool:
+    size = status.get("worldSize") or 0
+    return size > 0 and (status.get("workerStates") or {}).get("running", 0) >= size
+
+
+async def follow_pods(cluster: MemoryCluster, view: RunView, say: Say) -> None:
+    """Keep the pods, and tell what becomes of them."""
+    async for event in cluster.watch(Resource.POD):
+        if event.change is Change.SYNCED:
+            continue
+        name = objects.name_of(event.object)
+        before = view.pods.get(name)
+        view.pods[name] = event.object
+        view.gone.discard(name)
+        for text, tone in tell_pod(before, event.object):
+            say(text, tone)
+        if event.change is Change.DELETED:
+            view.gone.add(name)
+            say(f"pod {name} is gone", Tone.PLAIN)
+        view.changed()
+
+
+def tell_pod(before: Object | None, after: Object) -> Iterator[tuple[str, Tone]]:
+    """What a person should know of this change of a pod."""
+    name, node = objects.name_of(after), (after.get("spec") or {}).get("nodeName", "")
+    was, phase = objects.pod_phase(before or {}), objects.pod_phase(after)
+    if phase != was and phase == "Running":
+        yield f"pod {name} runs on {node}", Tone.PLAIN
+    if phase != was and phase == "Succeeded":
+        yield f"pod {name} has ended well", Tone.PLAIN
+    if phase != was and phase == "Failed" and not objects.is_terminating(after) and not _only_a_peer_failed(after):
+        yield f"pod {name} failed: {why_failed(after)}", Tone.BAD
+    if objects.is_terminating(after) and not objects.is_terminating(before or {}) and phase == "Running":
+        yield f"pod {name} is being stopped", Tone.PLAIN
+
+
+def _only_a_peer_failed(pod: Object) -> bool:
+    """Return whether only its agent ended badly, because a worker on another node has failed the job."""
+    return [end["exitCode"] for _, end in _bad_ends(pod)] == [ExitCode.PEER_FAILED]
+
+
+def why_failed(pod: Object) -> str:
+    """The reason in words: the kubelet's, else how each container ended that did not end well."""
+    status = pod.get("status") or {}
+    if status.get("reason"):
+        return f"{status['reason']}: {status.get('message', '')}"
+    return "; ".join(f"{name} {_how(end)}" for name, end in _bad_ends(pod)) or "its containers ended"
+
+
+def _bad_ends(pod: Object) -> list[tuple[str, dict[str, Any]]]:
+    status = pod.get("status") or {}
+    statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    return [(c["name"], end) for c in statuses if (end := c["state"].get("terminated")) and end["exitCode"]]
+
+
+def _how(end: dict[str, Any]) -> str:
+    sig = end.get("signal")
+    how = f"was killed by {describe_code(-sig)}" if sig else f"exited with {end['exitCode']}"
+    # A container that ran has said it itself, a line above; of one that never ran nobody else knows.
+    return f"{how}: {end['message']}" if end.get("reason") == "StartError" else how
+
+
+async def follow_events(cluster: MemoryCluster, say: Say, recent: RecentOutput) -> None:
+    """Write the operator's events, without causes that the pods have written already."""
+    async for event in cluster.watch(Resource.EVENT):
+        if event.change in {Change.LISTED, Change.ADDED, Change.MODIFIED}:
+            told = event.object
+            line = event_line(str(told.get("reason", "")), str(told.get("message", "")), recent)
+            if line is not None:
+                say(line, _tone(told))
+
+
+def _tone(event: Object) -> Tone:
+    if event.get("type") == "Warning":
+        return Tone.BAD
+    return Tone.GOOD if event.get("reason") in _GOOD else Tone.PLAIN
+
+
+async def follow_reports(etcd: Etcd, keys: Keys, view: RunView) -> None:
+    """Keep what the agents report; a report outlives its agent here."""
+    listing = await etcd.range(keys.reports)
+    for kv in listing.kvs:
+        _take(kv.value, view)
+    async for batch in etcd.watch(keys.reports, start_revision=listing.revision + 1):
+        for event in batch.events:
+            if not event.deleted:
+                _take(event.kv.value, view)
+        view.changed()
+
+
+def _take(value: bytes, view: RunView) -> None:
+    try:
+        report = decode(Report, value)
+    except RecordError:
+        return  # the operator, which reads the same record, logs it
+    view.reports[report.pod] = report

@@ -1,0 +1,150 @@
+"""One pod's life on this machine: its containers as processes, from Pending to its end, and its deletion.
+
+The containers' states are changed here and nowhere else; each change is told in a whole status. A container is its
+main process: when that ends, whatever it left behind is killed, as with a container. Containers are never
+restarted (restartPolicy Never), images, probes and hooks are ignored.
+
+A deletion may come at any moment, also between two spawns: `stop` signals what runs, and what is spawned after it
+is stopped as soon as it is there. `run` always returns, and then nothing of the pod is left.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from elasticjob_agent.supervisor import Child, Command, Lines, StartError, Supervisor
+from elasticjob_cli.local.containers import ContainerPlan, PodPlan, make_files
+from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, last_words, pod_status
+
+Report = Callable[[dict[str, Any]], Awaitable[None]]
+Write = Callable[[bytes], None]
+
+
+class PodLife:
+    """See the module; `run` once, `stop` at any time and any number of times."""
+
+    def __init__(
+        self,
+        plan: PodPlan,
+        *,
+        supervisor: Supervisor,
+        ips: tuple[str, str],
+        now: Callable[[], str],
+        report: Report,
+        write: Write,
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            plan: what to start.
+            supervisor: starts and ends the processes.
+            ips: the pod's address and the host's.
+            now: the moment as RFC 3339.
+            report: takes the whole status at each change.
+            write: takes whole lines that the containers wrote; must not block.
+        """
+        self._plan = plan
+        self._supervisor = supervisor
+        self._ips = ips
+        self._now = now
+        self._report = report
+        self._write = write
+        self._start_time = now()
+        self._init = [ContainerState(c.name, c.image) for c in plan.init]
+        self._containers = [ContainerState(c.name, c.image) for c in plan.containers]
+        self._failure: tuple[str, str] | None = None
+        self._children: list[Child] = []
+        self._stop_by_s: float | None = None
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The main processes that still run."""
+        return tuple(child.pid for child in self._children if not child.ended)
+
+    async def run(self) -> None:
+        """Start everything, wait for its end, tell each change."""
+        try:
+            make_files(self._plan)
+        except OSError as error:
+            await self._fail("FailedMount", f"a folder of the pod cannot be made: {error}")
+            return
+        await self._tell()
+        for state, plan in zip(self._init, self._plan.init, strict=True):
+            await self._run_container(state, plan)
+            if state.ended is None or state.ended.code != 0:
+                await self._tell()
+                return
+        containers = zip(self._containers, self._plan.containers, strict=True)
+        async with asyncio.TaskGroup() as group:
+            for state, plan in containers:
+                group.create_task(self._run_container(state, plan))
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM to every container, SIGKILL to all that is left after the grace; a later call may shorten it."""
+        stop_by_s = asyncio.get_running_loop().time() + grace_s
+        self._stop_by_s = stop_by_s if self._stop_by_s is None else min(stop_by_s, self._stop_by_s)
+        await self._signal()
+
+    def _is_stopping(self) -> bool:
+        return self._stop_by_s is not None
+
+    async def _signal(self) -> None:
+        left_s = (self._stop_by_s or 0.0) - asyncio.get_running_loop().time()
+        await self._supervisor.stop(list(self._children), grace_s=max(0.0, left_s))
+
+    async def _run_container(self, state: ContainerState, plan: ContainerPlan) -> None:
+        if self._is_stopping():
+            state.ended = self._end(plan, 137, reason="Deleted", message="the pod was deleted before it started")
+            await self._tell()
+            return
+        try:
+            [child] = await self._supervisor.spawn([self._command(plan)])
+        except StartError as error:
+            state.ended = self._end(plan, error.exit_code, reason="StartError", message=str(error))
+            await self._tell()
+            return
+        self._children.append(child)
+        if self._is_stopping():  # asked for while it was being started: it was not among those signalled
+            await self._signal()
+        state.started_at = self._now()
+        await self._tell()
+        await self._wait(child, state, plan)
+
+    async def _wait(self, child: Child, state: ContainerState, plan: ContainerPlan) -> None:
+        exit_ = await child.exit
+        await self._supervisor.sweep([child])
+        await child.drained  # its last lines are shown before its end is
+        self._children.remove(child)
+        state.ended = self._end(plan, exit_.code)
+        await self._tell()
+
+    def _command(self, plan: ContainerPlan) -> Command:
+        return Command(
+            name=f"container {plan.name}",
+            argv=plan.argv,
+            env=plan.env,
+            cwd=str(plan.cwd),
+            stdout=Lines(plan.stdout, b"", self._write),
+            stderr=Lines(plan.stderr, b"", self._write),
+        )
+
+    def _end(self, plan: ContainerPlan, code: int, *, reason: str = "", message: str = "") -> ContainerEnd:
+        output: Sequence[Any] = (plan.stderr, plan.stdout) if plan.logs_on_error and code != 0 else ()
+        said = message or last_words(plan.termination_log, *output)
+        return ContainerEnd(code=code, at=self._now(), message=said, reason=reason)
+
+    async def _fail(self, reason: str, message: str) -> None:
+        self._failure = (reason, message)
+        await self._tell()
+
+    async def _tell(self) -> None:
+        pod_ip, host_ip = self._ips
+        state = PodState(
+            start_time=self._start_time,
+            pod_ip=pod_ip,
+            host_ip=host_ip,
+            init=self._init,
+            containers=self._containers,
+            failure=self._failure,
+        )
+        await self._report(pod_status(state, self._now()))

@@ -1,0 +1,142 @@
+"""The end of a run in words: a table of ranks, the counters, the root cause. Pure text from what was last seen."""
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elasticjob_api import constants
+from elasticjob_cli.local.run_view import RunView, Worker
+from elasticjob_cli.views.advice import command_cure
+
+_MOST_ROWS = 64
+_SUCCEEDED = "C"
+_STATES = {
+    "P": "pending",
+    "S": "starting",
+    "R": "running",
+    _SUCCEEDED: "succeeded",
+    "F": "failed",
+    "T": "stopped",
+    "U": "unknown",
+}
+_HEAD = ("RANK", "NODE", "POD", "STATE", "RESTARTS", "PID", "EXIT")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rank."""
+
+    rank: int | None
+    cells: tuple[str, ...]
+
+
+def rank_table(view: RunView) -> str:
+    """A line for each rank of the last round, by rank; nothing for a job without nodes, as when suspended."""
+    rows = sorted(_rows(view), key=lambda row: (row.rank is None, row.rank or 0))
+    if not rows:
+        return ""
+    lines = align([_HEAD, *(row.cells for row in rows[:_MOST_ROWS])])
+    more = len(rows) - _MOST_ROWS
+    return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
+
+
+def _rows(view: RunView) -> Iterator[Row]:
+    reported = {(worker.pod, worker.report.rank): worker for worker in view.workers()}
+    nodes: Sequence[Mapping[str, Any]] = view.status.get("nodes") or []
+    base = 0
+    for node in sorted(nodes, key=_by_rank):
+        letters = node.get("ranks") or ""
+        for i, letter in enumerate(letters):
+            rank = None if node.get("rank") is None else base + i
+            worker = None if rank is None else reported.get((node["podName"], rank))
+            yield Row(rank, _cells(node, rank, letter, worker))
+        base += 0 if node.get("rank") is None else len(letters)
+
+
+def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:
+    rank = node.get("rank")
+    return rank is None, rank or 0
+
+
+def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Worker | None) -> tuple[str, ...]:
+    restarts = pid = code = None
+    if worker is not None:
+        restarts, pid, code = worker.restarts, worker.report.pid or None, worker.report.exit_code
+    if letter == _SUCCEEDED:
+        code = 0  # an agent may end before it has reported its last worker's end
+    known = (_shown(restarts), _shown(pid), describe_code(code))
+    place = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
+    return (*place, _STATES.get(letter, letter), *known)
+
+
+def _shown(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def describe_code(code: int | None) -> str:
+    """An exit code as in `subprocess`, a signal by its name, `-` for none."""
+    if code is None:
+        return "-"
+    if code >= 0:
+        return str(code)
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell, two spaces between them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
+    """Return phase and counters; of a failed job also limit, root cause and log; of another one the last failure."""
+    status = view.status
+    counts = ", ".join(
+        [
+            _counted(status.get("restarts", 0), "restart"),
+            _counted(status.get("nodeLosses", 0), "node loss", "node losses"),
+            _counted(status.get("rendezvousRound", 0), "round"),
+            f"{elapsed_s:.1f} s",
+        ]
+    )
+    lines = [f"{status.get('phase') or 'Pending'}: {counts}"]
+    if status.get("phase") == constants.Phase.FAILED:
+        lines.append(f"why: {status.get('reason')}: {_what_follows(status)}")
+    if failure := status.get("lastFailure"):
+        kind = "root cause" if _speaks_of(failure, status) else "last failure"
+        lines.append(f"{kind}: {describe_failure(failure)}")
+        if status.get("phase") == constants.Phase.FAILED:
+            lines.append(f"its log: {logs / str(failure['podName'])}")
+            if cure := command_cure(view.job.get("spec") or {}, status):
+                lines.append(f"cure: {cure}")
+    return "\n".join(lines)
+
+
+def _speaks_of(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Return whether the job failed by this failure; the last failure may have cost a restart only."""
+    cause = f"rank {failure.get('rank')} on {failure.get('podName')} "
+    return status.get("phase") == constants.Phase.FAILED and str(status.get("message", "")).startswith(cause)
+
+
+def _what_follows(status: Mapping[str, Any]) -> str:
+    """Return the verdict, without the cause in front of it if the summary has that in a line of its own."""
+    message = str(status.get("message", ""))
+    cause, limit = message.rpartition("; ")[::2]
+    return limit if cause and _speaks_of(status.get("lastFailure") or {}, status) else message
+
+
+def _counted(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def describe_failure(failure: Mapping[str, Any]) -> str:
+    """The root cause in words."""
+    how = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure['exitCode']}"
+    node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
+    said = f": {failure['message']}" if failure.get("message") else ""
+    return f"rank {failure['rank']} in pod {failure['podName']}{node} {how} in round {failure['round']}{said}"

@@ -1,0 +1,148 @@
+"""PURE: what happened to a job, and why, in sentences; and what to do about it.
+
+All sentences come from the status and the events that the operator wrote; nothing is concluded beyond them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from elasticjob_cli.views.advice import advice
+from elasticjob_cli.views.job_history import Moment
+from elasticjob_cli.views.text import age, clock, counted, day, duration, moment, one_line
+
+_ENDED = {"Succeeded", "Failed"}
+_MOST_NODES = 12
+_MOST_MOMENTS = 30
+_RUNNING = {"Running", "Succeeded"}
+
+
+def describe(
+    job: Mapping[str, Any], moments: Sequence[Moment], *, now_s: float, command: str, folder: str = ""
+) -> list[str]:
+    """The page; `command` is how the user calls this program, for what to do; `folder` that of a run that is meant."""
+    meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
+    lines = [_headline(meta, spec, status, now_s)]
+    lines += [*_trouble(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
+    if nodes := list(_nodes(status)):
+        lines += ["", "Nodes that do not run:", *nodes]
+    if moments:
+        lines += ["", "What happened:", *_moments(moments)]
+    if todo := advice(meta, spec, status, command=command, folder=folder):
+        lines += ["", "What to do:", *(f"  {each}" for each in todo)]
+    return lines
+
+
+def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any], now_s: float) -> str:
+    name, phase = f"{meta.get('namespace', 'default')}/{meta.get('name')}", str(status.get("phase") or "")
+    if not phase:
+        return f"{name} was created, and no operator has written its status yet."
+    if phase in _ENDED:
+        return f"{name} has {phase.lower()}{_took(status)}."
+    if phase == "Suspended":
+        return f"{name} is suspended: it has no pods; its counters and history are kept."
+    if status.get("reason") == "Suspending":
+        return f"{name} is being suspended: {_sentence(str(status.get('message')))}"
+    ready, wanted = status.get("readyReplicas") or 0, status.get("desiredReplicas") or spec.get("replicas") or 1
+    if phase in {"Running", "Resizing"} and ready:
+        since_s = moment(status.get("lastRendezvousTime"))
+        since = "" if since_s is None else f", for {duration(now_s - since_s)}"
+        size = f"{ready} of {counted(int(wanted), 'node')} and {counted(int(status.get('worldSize') or 0), 'worker')}"
+        return f"{name} is {phase.lower()}: round {status.get('rendezvousRound')} runs with {size}{since}."
+    return f"{name} is {phase.lower()}, with {counted(int(ready), 'node')} of {wanted} in a round."
+
+
+def _took(status: Mapping[str, Any]) -> str:
+    begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
+    if begun_s is None or ended_s is None:
+        return ""
+    return f" after {duration(ended_s - begun_s)}, at {day(ended_s)}"
+
+
+def _trouble(status: Mapping[str, Any]) -> Iterator[str]:
+    if status.get("reason"):
+        verdict = "Why" if status.get("phase") in _ENDED else "It does not run as wished"
+        yield f"{verdict}: {status['reason']}: {_sentence(str(status.get('message') or 'no message'))}"
+    elif status.get("message"):
+        yield _sentence(str(status["message"]))
+
+
+def _sentence(text: str) -> str:
+    """One line with an end; its beginning stays, it may be a name."""
+    line = one_line(text)
+    return line if line.endswith((".", "!", "?", "…")) else f"{line}."
+
+
+def _progress(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
+    told = status.get("progress") or {}
+    if told.get("step") is None:
+        return
+    of = f" of {told['total']}" if told.get("total") else ""
+    share = f" ({told['percentage']} %)" if told.get("percentage") is not None else ""
+    metrics = "".join(f", {name} {value}" for name, value in (told.get("metrics") or {}).items())
+    at_s = moment(told.get("lastUpdatedTime"))
+    when = "" if at_s is None else f", as reported {age(now_s - at_s)} ago"
+    yield f"The training has done step {told['step']}{of}{share}{metrics}{when}."
+
+
+def _counts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]:
+    restarts, most = int(status.get("restarts") or 0), int(spec.get("maxRestarts", 3))
+    charged = int(status.get("restartsCountTowardsMax") or restarts)
+    left = max(0, most - charged)
+    if restarts:
+        yield (
+            f"The workers were restarted {_times(restarts)} because one failed; "
+            f"maxRestarts is {most}, so {left or 'none'} more would be allowed."
+        )
+    if losses := int(status.get("nodeLosses") or 0):
+        yield f"Nodes were lost {_times(losses)}, which is never charged to maxRestarts."
+    if replaced := int(status.get("podReplacements") or 0):
+        yield f"{counted(replaced, 'failed pod')} replaced; backoffLimit is {spec.get('backoffLimit', 6)}."
+    if not (restarts or losses or replaced) and status.get("rendezvousRound"):
+        yield "Nothing has failed so far." if status.get("phase") not in _ENDED else "Nothing failed on the way."
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _last_failure(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
+    failure = status.get("lastFailure")
+    if not failure:
+        return
+    at_s = moment(failure.get("time"))
+    when = "" if at_s is None else f" at {clock(at_s)} ({age(now_s - at_s)} ago)"
+    yield f"The last failure{when}: {failure_words(failure)}"
+
+
+def failure_words(failure: Mapping[str, Any]) -> str:
+    """The root cause in one line."""
+    said = one_line(str(failure.get("message") or ""))
+    if failure.get("reason") == "NodeLost":
+        return _sentence(said or f"pod {failure.get('podName')} was lost")
+    how = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure.get('exitCode')}"
+    if failure.get("reason") == "OOMKilled":
+        how += ", out of memory"
+    node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
+    words = f"rank {failure.get('rank')} in pod {failure.get('podName')}{node} {how} in round {failure.get('round')}"
+    return _sentence(f"{words}: {said}" if said else words)
+
+
+def _nodes(status: Mapping[str, Any]) -> Iterator[str]:
+    if status.get("phase") in {*_ENDED, "Suspended"}:
+        return
+    missing = [node for node in status.get("nodes") or () if node.get("state") not in _RUNNING]
+    for node in missing[:_MOST_NODES]:
+        where = f" on {node['nodeName']}" if node.get("nodeName") else ", on no node yet"
+        why = f": {node['reason']}" if node.get("reason") else ""
+        yield f"  {node.get('podName')}{where} is {str(node.get('state') or 'unknown').lower()}{why}"
+    if len(missing) > _MOST_NODES:
+        yield f"  and {len(missing) - _MOST_NODES} more"
+
+
+def _moments(moments: Sequence[Moment]) -> Iterator[str]:
+    told = list(moments)[-_MOST_MOMENTS:]
+    if len(moments) > len(told):
+        yield f"  ({len(moments) - len(told)} earlier ones are left out)"
+    for each in told:
+        again = f" ({each.count} times)" if each.count > 1 else ""
+        yield f"  {clock(each.time_s)}  {each.reason}: {_sentence(each.message)}{again}"

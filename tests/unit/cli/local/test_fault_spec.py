@@ -1,0 +1,76 @@
+"""The grammar of `--inject`, and what can never strike."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.job import ElasticJob, parse_job
+from elasticjob_cli.errors import InvalidFault
+from elasticjob_cli.local.fault_spec import AfterSeconds, AtShare, Fault, Kind, parse_fault
+
+
+def _job(**spec: Any) -> ElasticJob:
+    template = {"spec": {"containers": [{"name": "trainer", "command": ["true"]}]}}
+    sizes = {"replicas": 3, "minReplicas": 2, "maxReplicas": 4, "nprocPerNode": 2}
+    return parse_job(
+        {
+            "apiVersion": "elasticjob.io/v1alpha1",
+            "kind": "ElasticJob",
+            "metadata": {"name": "j"},
+            "spec": {**(spec or sizes), "template": template},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("kill-worker", Fault(Kind.KILL_WORKER, 1, AtShare(50))),
+        ("kill-worker@5s", Fault(Kind.KILL_WORKER, 1, AfterSeconds(5))),
+        ("kill-worker:rank=7@0%", Fault(Kind.KILL_WORKER, 7, AtShare(0))),
+        ("kill-agent:slot=0@0.5s", Fault(Kind.KILL_AGENT, 0, AfterSeconds(0.5))),
+        ("term-agent@100%", Fault(Kind.TERM_AGENT, 1, AtShare(100))),
+        ("delete-pod:slot=3", Fault(Kind.DELETE_POD, 3, AtShare(50))),
+        ("scale:4@25%", Fault(Kind.SCALE, 4, AtShare(25))),
+    ],
+)
+def test_a_fault_is_understood(text: str, fault: Fault) -> None:
+    assert parse_fault(text, _job()) == fault
+
+
+@pytest.mark.parametrize("text", ["kill-worker:rank=1@50%", "delete-pod:slot=2@1.5s", "scale:2@10%"])
+def test_a_fault_is_written_as_it_is_read(text: str) -> None:
+    assert str(parse_fault(text, _job())) == text
+
+
+@pytest.mark.parametrize("text", ["kill-worker", "delete-pod"])
+def test_the_only_one_is_the_victim(text: str) -> None:
+    assert parse_fault(text, _job(replicas=1, nprocPerNode=1)).target == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "'' is no fault; it must be kill-worker[:rank=R], "),
+        ("explode", "'explode' is no fault"),
+        ("kill-worker:slot=1", "'slot=1' is not rank=N with a whole number N"),
+        ("kill-worker:rank=x", "'rank=x' is not rank=N"),
+        ("kill-worker:1", "'1' is not rank=N"),
+        ("kill-worker:rank=-1", "'rank=-1' is not rank=N"),
+        ("delete-pod:rank=1", "'rank=1' is not slot=N"),
+        ("kill-worker@soon", "'soon' is no moment; give a share of the progress, 50%, or seconds, 5s"),
+        ("kill-worker@101%", "'101%' is no moment"),
+        ("kill-worker@5", "'5' is no moment"),
+        ("scale", "how many nodes? Write scale:N"),
+        ("scale:x", "'x' is not N with a whole number N"),
+        ("scale:5", "the job runs with 2 to 4 nodes (minReplicas, maxReplicas)"),
+        ("kill-worker:rank=8", "the job has no rank above 7"),
+        ("kill-agent:slot=4", "the job has no slot above 3"),
+    ],
+)
+def test_anything_else_is_refused_by_one_sentence(text: str, words: str) -> None:
+    with pytest.raises(InvalidFault) as caught:
+        parse_fault(text, _job())
+    assert str(caught.value).startswith(f"--inject {text}: ")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

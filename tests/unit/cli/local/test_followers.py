@@ -1,0 +1,76 @@
+"""What a person is told of pods."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_cli.local.console import Tone
+from elasticjob_cli.local.followers import tell_pod, why_failed
+from tests.unit.cli.views import a_pod
+
+
+def _ended(**end: Any) -> dict[str, Any]:
+    return {"name": "trainer", "state": {"terminated": end}}
+
+
+def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
+    return {**a_pod(phase="Failed"), "status": {"phase": "Failed", "containerStatuses": list(containers), **status}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        pytest.param(None, a_pod(phase="Pending"), [], id="a new pod is no news"),
+        pytest.param(
+            a_pod(phase="Pending"), a_pod(), [("pod j-0-abcde runs on local-0", Tone.PLAIN)], id="that it runs is"
+        ),
+        pytest.param(a_pod(), a_pod(labels={}), [], id="once"),
+        pytest.param(
+            a_pod(), a_pod(phase="Succeeded"), [("pod j-0-abcde has ended well", Tone.PLAIN)], id="a good end"
+        ),
+        pytest.param(
+            a_pod(),
+            _failed(_ended(exitCode=3)),
+            [("pod j-0-abcde failed: trainer exited with 3", Tone.BAD)],
+            id="a bad end",
+        ),
+        pytest.param(a_pod(), _failed(_ended(exitCode=120)), [], id="not of a pod that a failure elsewhere has ended"),
+        pytest.param(
+            a_pod(),
+            _failed(_ended(exitCode=120), _ended(exitCode=2)),
+            [("pod j-0-abcde failed: trainer exited with 120; trainer exited with 2", Tone.BAD)],
+            id="unless something else of it failed",
+        ),
+        pytest.param(
+            a_pod(),
+            a_pod(deletionTimestamp="now"),
+            [("pod j-0-abcde is being stopped", Tone.PLAIN)],
+            id="somebody wants it gone",
+        ),
+        pytest.param(
+            a_pod(deletionTimestamp="now"),
+            a_pod(phase="Failed", deletionTimestamp="now"),
+            [],
+            id="then no news",
+        ),
+    ],
+)
+def test_a_change_of_a_pod_is_told_in_a_line(
+    before: dict[str, Any] | None, after: dict[str, Any], lines: list[tuple[str, Tone]]
+) -> None:
+    assert list(tell_pod(before, after)) == lines
+
+
+@pytest.mark.parametrize(
+    ("pod", "why"),
+    [
+        (_failed(reason="NotPossibleHere", message="a secret"), "NotPossibleHere: a secret"),
+        (_failed(_ended(exitCode=137, signal=9)), "trainer was killed by SIGKILL"),
+        (_failed(_ended(exitCode=127, reason="StartError", message="no x")), "trainer exited with 127: no x"),
+        (_failed(_ended(exitCode=1, reason="Error", message="said already")), "trainer exited with 1"),
+        (_failed(_ended(exitCode=0), _ended(exitCode=2)), "trainer exited with 2"),
+        (_failed(), "its containers ended"),
+    ],
+)
+def test_a_failed_pod_has_a_reason(pod: dict[str, Any], why: str) -> None:
+    assert why_failed(pod) == why

@@ -1,0 +1,57 @@
+"""Being asked to stop, while something is awaited."""
+
+import asyncio
+from typing import NoReturn
+
+import pytest
+
+from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, Interrupts
+
+
+def _never(code: int) -> NoReturn:
+    raise AssertionError(code)
+
+
+@pytest.fixture
+async def interrupts() -> Interrupts:
+    return Interrupts(_never)
+
+
+async def test_work_that_nobody_stops_has_a_result(interrupts: Interrupts) -> None:
+    assert await interrupts.unless_asked(asyncio.sleep(0, "done")) == "done"
+
+
+async def test_its_errors_are_its_own(interrupts: Interrupts) -> None:
+    async def fails() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await interrupts.unless_asked(fails())
+
+
+async def test_work_is_cancelled_and_cleaned_up_when_asked(interrupts: Interrupts) -> None:
+    cleaned: list[bool] = []
+
+    async def works() -> None:
+        try:
+            interrupts.output_closed()
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(Interrupted) as caught:
+        await interrupts.unless_asked(works())
+    assert (cleaned, caught.value.ask.code) == ([True], CLOSED_OUTPUT)
+
+
+async def test_once_asked_nothing_is_begun(interrupts: Interrupts) -> None:
+    interrupts.output_closed()
+    with pytest.raises(Interrupted):
+        await interrupts.unless_asked(asyncio.Event().wait())
+
+
+async def test_the_first_reason_stays(interrupts: Interrupts) -> None:
+    interrupts.output_closed()
+    first = interrupts.asked.result()
+    interrupts.output_closed()
+    assert interrupts.asked.result() is first

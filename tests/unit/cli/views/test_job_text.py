@@ -1,0 +1,133 @@
+"""What happened, why, and what to do, in sentences."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_cli.views.job_history import Moment
+from elasticjob_cli.views.job_text import describe
+from elasticjob_cli.views.text import hanging
+from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_node, at
+
+
+def said(job: dict[str, Any], *moments: Moment) -> list[str]:
+    return describe(job, moments, now_s=NOW_S, command="elasticjob")
+
+
+def test_a_running_job_after_a_failure() -> None:
+    assert said(a_job(lastFailure=FAILURE)) == [
+        "team/digits is running: round 2 runs with 2 of 2 nodes and 4 workers, for 39 s.",
+        "The workers were restarted once because one failed; maxRestarts is 3, so 2 more would be allowed.",
+        (
+            "The last failure at 23:59:20 (40s ago): rank 3 in pod digits-1-abcde on n1 was killed by SIGSEGV in "
+            "round 1: Fatal Python error: Segmentation fault."
+        ),
+    ]
+
+
+def test_on_a_terminal_a_line_goes_on_below_its_own_words() -> None:
+    (first, second), plain = hanging("  10:02:03  WorkerFailed: rank 3 failed", 30), hanging("It runs.", 30)
+    assert (first, second) == ("  10:02:03  WorkerFailed: rank", "            3 failed")
+    assert hanging("  kubectl get pods --all", 20) == ["  kubectl get pods", "  --all"]
+    assert plain == ["It runs."]
+
+
+def test_of_a_run_on_this_machine_nothing_is_advised_that_needs_a_cluster() -> None:
+    for phase, words in [
+        ("Suspended", "run its manifest again"),
+        ("Failed", "`elasticjob logs runs/d-1 --failed` shows"),
+    ]:
+        job = a_job(phase=phase, reason="Unschedulable")
+        lines = describe(job, [], now_s=NOW_S, command="elasticjob", folder="runs/d-1")
+        assert words in lines[-1]
+        assert "kubectl" not in "".join(lines)
+
+
+def test_a_job_that_failed_says_why_and_how_to_see_more() -> None:
+    message = "more than 3 failures"
+    lines = said(a_job(phase="Failed", reason="MaxRestartsExceeded", message=message, completionTime=at(-10)))
+    assert lines[0] == "team/digits has failed after 1 min 30 s, at 2025-12-31 23:59:50 UTC."
+    assert lines[1] == "Why: MaxRestartsExceeded: more than 3 failures."
+    assert "  `elasticjob logs digits -n team --failed` shows what the worker that failed first wrote." in lines
+
+
+def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:
+    waiting = a_node(1, "P", state="Pending", reason="ImagePullBackOff: no such image", nodeName="")
+    lines = said(a_job(phase="Pending", readyReplicas=0, reason="ImagePullBackOff", message="m", nodes=[waiting]))
+    assert "  digits-1-abcde, on no node yet is pending: ImagePullBackOff: no such image" in lines
+    assert any("kubectl describe pod digits-1-abcde -n team" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ({}, "team/digits was created, and no operator has written its status yet."),
+        ({"phase": "Suspended"}, "team/digits is suspended: it has no pods; its counters and history are kept."),
+        (
+            {"phase": "Running", "reason": "Suspending", "message": "2 pods still to stop"},
+            "team/digits is being suspended: 2 pods still to stop.",
+        ),
+        ({"phase": "Starting", "desiredReplicas": 2}, "team/digits is starting, with no nodes of 2 in a round."),
+    ],
+)
+def test_every_phase_has_its_sentence(status: dict[str, Any], sentence: str) -> None:
+    job = {**a_job(), "status": status}
+    assert said(job)[0] == sentence
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "MaxRestartsExceeded",
+        "FailJobRule",
+        "BackoffLimitExceeded",
+        "BelowMinReplicas",
+        "DeadlineExceeded",
+        "StartupDeadlineExceeded",
+        "RendezvousUnavailable",
+        "Unschedulable",
+        "ImagePullBackOff",
+        "InvalidSpec",
+        "Stalled",
+    ],
+)
+def test_every_reason_has_a_cure(reason: str) -> None:
+    assert "What to do:" in said(a_job(reason=reason, message="m"))
+
+
+@pytest.mark.parametrize("folder", ["", "runs/d-1"])
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (127, "rank 0: command 'trian.sh' not found: no folder of its PATH has it"),
+        (126, "rank 0: command './train.sh' cannot be executed: Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its_empty_log(
+    code: int, message: str, folder: str
+) -> None:
+    failure = {"rank": 0, "podName": "digits-0-abcde", "round": 2, "exitCode": code, "message": message}
+    job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
+    job["spec"]["template"] = {"spec": {"containers": [{"name": "side"}, {"name": "main"}]}}
+    job["spec"]["trainerContainer"] = "main"
+    lines = describe(job, [], now_s=NOW_S, command="elasticjob", folder=folder)
+    todo = lines[lines.index("What to do:") + 1 :]
+    assert todo[0].strip().startswith("Correct spec.template.spec.containers[main].command, its PATH or the image")
+    assert "failurePolicy" in todo[1]
+    assert not any("logs" in line for line in todo)
+
+
+def test_exit_code_127_of_a_shell_is_about_its_script() -> None:
+    failure = {"rank": 0, "podName": "p", "round": 2, "exitCode": 127, "message": "sh: 1: trian.sh: not found"}
+    job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
+    assert any("logs digits -n team --failed" in line for line in said(job))
+
+
+def test_a_job_with_which_nothing_is_wrong_gets_no_advice() -> None:
+    lines = said(a_job(restarts=0))
+    assert lines[-1] == "Nothing has failed so far."
+
+
+def test_text_of_others_cannot_move_the_terminals_cursor() -> None:
+    lines = said(a_job(reason="Stalled", message="a\x1b[2Jb\nc"), Moment(NOW_S, "Stalled", "x\r\x1b[1Ay"))
+    assert not any("\x1b" in line or "\r" in line for line in lines)

@@ -1,0 +1,116 @@
+"""Which lines belong to which round, how a line is shown, and the files that a run has kept."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from elasticjob import LogLine
+from elasticjob_cli.local import logs
+from elasticjob_cli.target import Subject, moments_of_log
+from elasticjob_cli.views.job_history import Story, story
+from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
+from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
+
+
+def told() -> Story:
+    rounds = [a_round(1, -90, -40, "0-1"), a_round(2, -39.9, -20, "0-1"), a_round(3, -10, None, "0-1")]
+    return story(a_job(rounds=rounds), [], now_s=NOW_S)
+
+
+def test_rounds_share_no_line_and_lose_none() -> None:
+    first, second, third = (span_of(told(), number) for number in (1, 2, 3))
+    assert first == (float("-inf"), second[0])
+    assert second[1] == third[0] == NOW_S - 10.5
+    assert third[1] == float("inf")
+    assert NOW_S - 40 < second[0] < NOW_S - 39.9
+
+
+def test_the_round_before_the_last_is_the_previous_one() -> None:
+    assert span_of(told(), None) == span_of(told(), 2)
+
+
+def test_a_round_that_nobody_remembers_is_named_with_those_that_are_known() -> None:
+    with pytest.raises(NoSuchRound, match="digits has no round 7 that is remembered; known are 1, 2, 3"):
+        span_of(told(), 7)
+    with pytest.raises(NoSuchRound, match="no round before the current one"):
+        span_of(story(a_job(), [], now_s=NOW_S), None)
+
+
+def test_the_last_lines_are_those_of_each_rank_or_pod_in_their_order() -> None:
+    lines = [
+        LogLine("b" if rank == 2 else "a", rank, text, "") for rank, text in [(0, "1"), (1, "2"), (2, "3"), (0, "4")]
+    ]
+    assert [line.text for line in last(iter(lines), 1, by_rank=True)] == ["2", "3", "4"]
+    assert [line.text for line in last(iter(lines), 1, by_rank=False)] == ["3", "4"]
+    assert [line.text for line in last(iter(lines), 0, by_rank=True)] == []
+    assert [*last(iter(lines), None, by_rank=True)] == lines
+
+
+def test_the_place_of_the_last_failure_is_read_from_the_status() -> None:
+    assert failed_place(a_job(lastFailure=FAILURE)) == (3, 1, "digits-1-abcde", 1)
+    with pytest.raises(NoSuchRound, match="nothing of digits has failed"):
+        failed_place(a_job())
+
+
+@pytest.mark.parametrize(
+    ("rank", "alone", "line"), [(3, False, "[rank3] x"), (None, False, "[pod] x"), (3, True, "x"), (None, True, "x")]
+)
+def test_a_line_says_whose_it_is_unless_only_one_was_asked_for(rank: int | None, line: str, *, alone: bool) -> None:
+    assert shown(rank, "pod", "x", alone=alone, time="", colour=False) == line
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of two ranks in two rounds."""
+    for number in (1, 2):
+        for rank in (0, 1):
+            folder = tmp_path / f"pods/digits-{rank}-x/volumes/elasticjob-logs/round_{number}/{rank}"
+            folder.mkdir(parents=True)
+            (folder / "stdout.log").write_text(f"a{rank} of {number}\nb{rank} of {number}\n")
+    return tmp_path
+
+
+def lines(run: Path, **options: object) -> list[str]:
+    given = {"rank": [], "round": None, "previous": False, "failed": False, **options}
+    failure = {**FAILURE, "rank": 1}
+    found = logs.chosen(run, Subject(a_job(lastFailure=failure), ()), argparse.Namespace(**given))
+    return [line for file in found for line in logs.lines(file, 1)]
+
+
+def test_of_a_run_the_last_round_is_shown_and_others_when_asked_for(run: Path) -> None:
+    assert lines(run) == ["b0 of 2", "b1 of 2"]
+    assert lines(run, previous=True, rank=[0]) == ["b0 of 1"]
+    assert lines(run, round=1, rank=[1]) == ["b1 of 1"]
+    assert lines(run, failed=True) == ["b1 of 1"]
+
+
+def test_a_log_that_a_run_does_not_have_is_named_with_those_that_it_has(run: Path) -> None:
+    with pytest.raises(NoSuchRound, match="there are rounds 1, 2; ranks 0 to 1"):
+        lines(run, rank=[7])
+
+
+def test_the_events_of_a_run_are_read_from_its_log() -> None:
+    text = (
+        "2026-01-01 00:00:01,250 INFO elasticjob_operator.controller.status_writer: "
+        "default/digits: Created: it starts\n"
+        "2026-01-01 00:00:02,000 WARNING elasticjob_operator.controller.status_writer: "
+        "default/digits: WorkerFailed: rank 1: no\n"
+        "2026-01-01 00:00:03,000 INFO elasticjob_operator.controller.controller: something else\n"
+    )
+    first, second = moments_of_log(text)
+    assert (first.reason, first.message, first.warning) == ("Created", "it starts", False)
+    assert (second.message, second.warning, second.time_s - first.time_s) == ("rank 1: no", True, 0.75)
+
+
+def test_the_only_worker_of_a_node_has_written_to_the_log_of_its_pod(tmp_path: Path) -> None:
+    for path, text in (
+        ("pods/j-0-x/volumes/elasticjob-logs/round_1/0/stderr.log", ""),
+        ("logs/j-0-x/t/stdout.log", "hi\n"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    job = {"spec": {"template": {"spec": {"containers": [{"name": "t", "image": "i"}]}}}}
+    (error, said) = logs.files(tmp_path, job)
+    assert (error.stream, error.is_the_pods) == ("stderr", False)
+    assert (said.stream, said.is_the_pods, [*logs.lines(said, None)]) == ("stdout", True, ["hi"])
