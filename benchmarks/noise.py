@@ -19,8 +19,8 @@ from benchmarks import etcds, results
 from benchmarks.etcds import Server
 from benchmarks.recovery_scenarios import FAILURES, worker_exits
 from benchmarks.results import OURS, Series
-from tests.faults.fleet import fleet
-from tests.faults.waiting import eventually
+from testing.processes.fleet import fleet
+from testing.waiting import eventually
 
 GROUP = "noise"
 ALONE, ELSEWHERE, BESIDE = "alone", "a job that fails on another etcd", "a job that fails on the same etcd"

@@ -32,7 +32,7 @@ from benchmarks.operator_rig import Cast, OperatorProcess, Spent, stage, wait_un
 from elasticjob_operator.controller.job_parser import accept
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.settings import Settings
-from tests.faults.apiserver import ApiServer
+from testing.servers.apiserver import ApiServer
 
 NAMESPACES = 10
 APPLIED = 20

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from benchmarks.operator_api import JOBS, Api
 from benchmarks.operator_rig import OperatorProcess
-from tests.faults.apiserver import ApiServer
+from testing.servers.apiserver import ApiServer
 
 ACTS_A_SECOND = 2.0
 NAMESPACE = "team-1"

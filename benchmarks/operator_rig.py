@@ -17,7 +17,7 @@ import psutil
 
 from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.apiserver import ROOT, ApiServer, kube_programs
+from testing.servers.apiserver import ROOT, ApiServer, kube_programs
 
 CLUSTER = "bench"
 

@@ -11,8 +11,8 @@ import statistics
 import sys
 from collections.abc import Iterator
 
-from tests.integration.payload import containers
-from tests.integration.payload.containers import AGENT, AGENT_IMAGE, GLIBC, RESTRICTED, Payload, docker
+from testing import containers
+from testing.containers import AGENT, AGENT_IMAGE, GLIBC, RESTRICTED, Payload, docker
 
 RUNS = 7
 PYTHON = "python:3.11-slim-bookworm"

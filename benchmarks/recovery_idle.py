@@ -26,8 +26,8 @@ from benchmarks.cpu import used_s
 from benchmarks.etcds import Server
 from benchmarks.recovery_torchrun import TORCHRUN, torchruns
 from benchmarks.results import FLOOR, OURS, Report, Series
-from tests.faults.fleet import fleet
-from tests.faults.waiting import eventually
+from testing.processes.fleet import fleet
+from testing.waiting import eventually
 
 GROUP = "idle"
 PERIOD_S = 60.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.recovery_torchrun import torchruns
-from tests.faults.fleet import WORKER, Fleet, fleet
+from testing.processes.fleet import WORKER, Fleet, fleet
 
 CHECKPOINT_S = 20.0
 CHECKPOINTER = f"""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 TORCHRUN = "torchrun c10d"
 NEVER = None

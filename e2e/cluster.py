@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.programs import ROOT, ProgramFailed, run, show, succeeds
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 OPERATOR_IMAGE, ETCD_IMAGE, AGENT_IMAGE = SYSTEM_IMAGES = (
     "elasticjob/operator:dev",

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from e2e.cluster import OPERATOR_LEASE, SYSTEM, Cluster
 from e2e.programs import run
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 _WITHIN_S = 60.0
 

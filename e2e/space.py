@@ -14,8 +14,8 @@ from typing import Any
 
 from e2e.cluster import OPERATORS, SYSTEM, Cluster
 from e2e.programs import ProgramFailed, lines
-from tests.faults.columns import only_row
-from tests.faults.waiting import eventually
+from testing.kubectl_table import only_row
+from testing.waiting import eventually
 
 JOB = "digits"
 _OF_JOB = f"--selector=elasticjob.io/job-name={JOB}"

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.manifests import digits, trainer
 from e2e.space import JOB, Space
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)
 

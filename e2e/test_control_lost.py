@@ -10,7 +10,7 @@ from e2e.cluster import ETCD, OPERATOR, SYSTEM
 from e2e.manifests import ENDLESS, digits, patient
 from e2e.programs import run
 from e2e.space import KINDS, Space
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 

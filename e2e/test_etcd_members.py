@@ -13,7 +13,7 @@ from e2e.manifests import ENDLESS, digits, on, patient
 from e2e.members import MEMBERS
 from e2e.programs import run
 from e2e.space import KINDS, Space
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 

@@ -9,7 +9,7 @@ import pytest
 from e2e.cluster import Cluster
 from e2e.manifests import ENDLESS, digits, patient, trainer
 from e2e.space import KINDS, Space
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,7 +12,7 @@ import pytest
 from e2e import nodes
 from e2e.manifests import ENDLESS, digits, patient, spread
 from e2e.space import KINDS, Space, pod_of
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 

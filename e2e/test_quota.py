@@ -4,7 +4,7 @@ import pytest
 
 from e2e.manifests import digits
 from e2e.space import JOB, KINDS, Space
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(180)
 

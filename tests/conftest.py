@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_timeout
 
-from tests.faults.waiting import eventually, slowness
+from testing.waiting import eventually, slowness
 
 _LEAST_PATIENCE = 3.0
 _GOAWAY = ("too_many_pings", "ENHANCE_YOUR_CALM")

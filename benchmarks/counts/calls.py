@@ -29,7 +29,7 @@ from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan as operator_plan
 from elasticjob_operator.informers.rendezvous_store import JobRecords
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
-from tests.unit.operator import builders
+from testing import builders
 
 _KEYS = Keys("/elasticjob/bench/default/job/uid")
 NODES = (500, 1000, 2000)

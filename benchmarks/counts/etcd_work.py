@@ -14,7 +14,7 @@ from benchmarks.crowd import Child, crowd
 from benchmarks.etcds import Server
 from benchmarks.rendezvous import want
 from elasticjob_api.keys import Keys
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 NODES = 32
 IDLE_S = 6.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.counts.record import Count
 from elasticjob_operator.model.objects import name_of
-from tests.integration.operator.stage import Stage, running, staged
+from testing.operator_history import Stage, running, staged
 
 PODS = 10
 _WRITES = ("create", "apply", "delete", "delete_collection", "patch_status", "claim")

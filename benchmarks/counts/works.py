@@ -25,7 +25,7 @@ from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
-from tests.unit.operator import builders
+from testing import builders
 
 Work = Callable[[], Any]
 FEW, MANY, LOCAL = 64, 256, 8

@@ -11,7 +11,7 @@ import pytest
 from e2e import members
 from e2e.cluster import ETCD, JOB_IMAGES, OPERATOR, SYSTEM, SYSTEM_IMAGES, Cluster
 from e2e.latencies import DEFAULT_INSTALL
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 Measured = Callable[[str, float], None]
 

@@ -10,7 +10,7 @@ from e2e import members, nodes, operators
 from e2e.cluster import ETCD, SYSTEM, Cluster
 from e2e.manifests import ENDLESS, digits, spread
 from e2e.space import KINDS, Space, pod_of
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(400)
 

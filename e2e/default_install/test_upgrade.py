@@ -9,7 +9,7 @@ from e2e import members, old_release
 from e2e.cluster import ETCD, OPERATOR, RELEASE, SYSTEM, Cluster
 from e2e.manifests import ENDLESS, digits, patient, trainer
 from e2e.space import KINDS, Space, pod_of
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 

@@ -18,11 +18,11 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
+from testing.kube.namespace import Namespace
+from testing.kube.shared_objects import restored
+from testing.kube.stack import RBAC, Rig, service_account_token
+from testing.servers.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
 from tests.integration.kube.conftest import CRD, await_crd
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import RBAC, Rig, service_account_token
-from tests.integration.kube.shared_objects import restored
 
 _PROGRAMS = pytest.StashKey[Programs | KubeToolsError]()
 _numbers = itertools.count(1)

@@ -17,11 +17,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
+from tests.soak.fault_injector import describe, draw
+from tests.soak.job_generator import Broken, Life
 from tests.soak.leaks import Use, excess, require_none
-from tests.soak.lives import Broken, Life
-from tests.soak.stage import Stage, open_stage
-from tests.soak.strikes import describe, draw
+from tests.soak.stack import Stage, open_stage
 
 _LAST_JOBS_S = 360.0
 _REST_S = 60.0

@@ -9,8 +9,8 @@ from typing import Self
 
 import psutil
 
-from tests.faults.waiting import eventually
-from tests.soak.lives import Broken
+from testing.waiting import eventually
+from tests.soak.job_generator import Broken
 
 MORE = {"descriptors": 10, "threads": 4, "rss_mib": 60}
 """So much more than a new process may an old one hold: its caches are warm."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples/ddp/train.py"

@@ -1,3 +1,4 @@
 """The public path of `elasticjob.multinode`."""
 
 """The public path of `elasticjob.multinode`."""
+"""The public path of `elasticjob.multinode`."""

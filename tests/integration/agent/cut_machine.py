@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 
 from elasticjob_api.rendezvous_state import State
-from tests.faults.cable import HERE, THERE, Cable, cable
-from tests.faults.drill import Drill, drill
-from tests.faults.etcds import own_etcd
-from tests.faults.proxy import proxy
+from testing.network.netns import HERE, THERE, Cable, cable
+from testing.network.proxy import proxy
+from testing.processes.scripted_fleet import Drill, drill
+from testing.servers.etcds import own_etcd
 
 
 def start_here(job: Drill) -> int:

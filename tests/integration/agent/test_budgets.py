@@ -11,8 +11,8 @@ import pytest
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.drill import drill
-from tests.faults.waiting import eventually
+from testing.processes.scripted_fleet import drill
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -14,9 +14,9 @@ import pytest
 
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.clocks import SteppedClock
-from tests.faults.drill import Drill, drill
-from tests.faults.waiting import eventually
+from testing.clocks.jumping_wall_clock import SteppedClock
+from testing.processes.scripted_fleet import Drill, drill
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from tests.faults.etcd_ports import etcd_addresses
-from tests.faults.secured import program
-from tests.faults.waiting import eventually
+from testing.servers.etcd_ports import etcd_addresses
+from testing.servers.secured_etcd import program
+from testing.waiting import eventually
 from tests.integration.agent.agents import Agents
 
 pytestmark = pytest.mark.etcd

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from elasticjob_agent import container_init
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.fleet import fleet
+from testing.processes.fleet import fleet
 
 pytestmark = pytest.mark.etcd
 

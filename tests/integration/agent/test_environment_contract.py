@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.fleet import fleet
+from testing.processes.fleet import fleet
 
 pytestmark = pytest.mark.etcd
 

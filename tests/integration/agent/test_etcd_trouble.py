@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from elasticjob_api.rendezvous_state import State
-from tests.faults.drill import Drill, drill
-from tests.faults.etcds import OwnEtcd, own_etcd, three_etcds
-from tests.faults.proxy import proxy
-from tests.faults.waiting import eventually
+from testing.network.proxy import proxy
+from testing.processes.scripted_fleet import Drill, drill
+from testing.servers.etcds import OwnEtcd, own_etcd, three_etcds
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

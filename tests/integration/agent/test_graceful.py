@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.drill import Drill, drill
+from testing.processes.scripted_fleet import Drill, drill
 
 pytestmark = pytest.mark.etcd
 

@@ -10,8 +10,8 @@ from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Report
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.fleet import fleet
-from tests.faults.waiting import aeventually
+from testing.processes.fleet import fleet
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

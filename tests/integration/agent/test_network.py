@@ -10,10 +10,10 @@ import pytest
 
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.cable import in_own_network
-from tests.faults.drill import Drill, drill
-from tests.faults.proxy import Proxy, proxy
-from tests.faults.waiting import eventually
+from testing.network.netns import in_own_network
+from testing.network.proxy import Proxy, proxy
+from testing.processes.scripted_fleet import Drill, drill
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

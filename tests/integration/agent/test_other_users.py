@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from tests.faults import other_user
-from tests.faults.waiting import eventually
+from testing.processes import other_user
+from testing.waiting import eventually
 from tests.integration.agent.agents import Agents
 
 pytestmark = [pytest.mark.etcd, other_user.needs_root]

@@ -11,9 +11,9 @@ import pytest
 from elasticjob_agent.rendezvous.protocol.view import View
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.drill import Drill, drill
-from tests.faults.proxy import proxy
-from tests.faults.waiting import eventually
+from testing.network.proxy import proxy
+from testing.processes.scripted_fleet import Drill, drill
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

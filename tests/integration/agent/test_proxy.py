@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.proxy import Proxy, proxy
+from testing.network.proxy import Proxy, proxy
 
 PATIENCE_S = 20.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.drill import Drill, drill
+from testing.processes.scripted_fleet import Drill, drill
 
 pytestmark = pytest.mark.etcd
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.fleet import Fleet, fleet
-from tests.faults.waiting import eventually
+from testing.processes.fleet import Fleet, fleet
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -19,7 +19,7 @@ from elasticjob_api.records import Expected, SlotOwner, Slots
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import Put, Txn
-from tests.faults.newer_version import newer_record
+from testing.newer_version import newer_record
 
 pytestmark = pytest.mark.etcd
 

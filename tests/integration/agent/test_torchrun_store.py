@@ -12,7 +12,7 @@ from elasticjob_agent.torchrun.round_store import RoundOver, RoundStore
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import Endpoint
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_agent.monitoring.usage import LEAST_S, UsageMeter
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 MIB = 1 << 20
 SPINS = 'import time\nheld = b"x" * (64 << 20)\nwhile time.process_time() < 60: pass'

@@ -18,7 +18,7 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import Job, NodeWorkers
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.runtime_config import terms_of
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 TERMS = terms_of(Slots(min=1, max=1, desired=1))
 PLACE = Assignment(

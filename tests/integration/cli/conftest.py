@@ -19,12 +19,12 @@ from elasticjob_cli.local.kubelet import Kubelet
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.timestamps import to_rfc3339
-from tests.faults.waiting import aeventually
+from testing.kube.namespace import Namespace
+from testing.processes.census import MARKER, Census
+from testing.waiting import aeventually
 from tests.integration.cli.on_a_cluster import Command
 from tests.integration.cli.runs import Cli
-from tests.integration.kube.namespace import Namespace
 from tests.integration.sdk.conftest import job, kubelet, stage  # noqa: F401  # fixtures
-from tests.integration.supervisor.census import MARKER, Census
 
 
 @pytest.fixture

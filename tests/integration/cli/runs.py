@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from tests.faults.waiting import eventually
-from tests.integration.supervisor.census import MARKER, Census
+from testing.processes.census import MARKER, Census
+from testing.waiting import eventually
 
 _ELASTICJOB = Path(sys.executable).parent / "elasticjob"
 _DEADLINE_S = 60.0

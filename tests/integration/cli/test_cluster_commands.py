@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from elasticjob import ElasticJob
+from testing.kube.namespace import Namespace
 from tests.integration.cli.on_a_cluster import Command
-from tests.integration.kube.namespace import Namespace
 from tests.integration.sdk.conftest import Stage
 from tests.integration.sdk.kubelet import Kubelet
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_cli.local.console import Tone, Voice, attributed
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 _TERMINAL = {"TERM": "xterm"}
 

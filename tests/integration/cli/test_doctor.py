@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from testing.kube.namespace import Namespace
 from tests.integration.cli.on_a_cluster import Command
-from tests.integration.kube.namespace import Namespace
 from tests.integration.sdk.conftest import Stage
 
 pytestmark = pytest.mark.kube

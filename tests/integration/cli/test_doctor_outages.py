@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.faults.clocks import SteppedClock
-from tests.faults.etcds import OwnEtcd, own_etcd
-from tests.faults.waiting import eventually
+from testing.clocks.jumping_wall_clock import SteppedClock
+from testing.kube.namespace import Namespace
+from testing.kube.stack import Rig
+from testing.servers.etcds import OwnEtcd, own_etcd
+from testing.waiting import eventually
 from tests.integration.cli.on_a_cluster import Command
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import Rig
 from tests.integration.sdk.kubelet import Kubelet
 
 pytestmark = pytest.mark.kube

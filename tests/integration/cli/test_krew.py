@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.apiserver import Programs
+from testing.servers.apiserver import Programs
 
 pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[3]

@@ -3,9 +3,9 @@
 from typing import Any
 
 from elasticjob_operator.model.cluster_interface import Change, Resource
-from tests.faults.waiting import aeventually
+from testing.processes.census import Census
+from testing.waiting import aeventually
 from tests.integration.cli.conftest import Pods
-from tests.integration.supervisor.census import Census
 
 _POLITE = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"
 _STUBBORN = "trap '' TERM; echo up; while :; do sleep 1000; done"

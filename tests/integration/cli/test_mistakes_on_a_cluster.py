@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.apiserver import ApiServer
+from testing.kube.namespace import Namespace
+from testing.servers.apiserver import ApiServer
 from tests.integration.cli.mistakes import GOOD, ON_A_CLUSTER, Mistake
 from tests.integration.cli.on_a_cluster import Command
 from tests.integration.cli.test_mistakes import check, read_in_order
-from tests.integration.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
 

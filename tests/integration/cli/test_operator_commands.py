@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from tests.faults.waiting import eventually
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
+from testing.waiting import eventually
 from tests.integration.cli.on_a_cluster import ELASTICJOB, Command
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
 
 pytestmark = pytest.mark.kube
 

@@ -7,7 +7,7 @@ import sys
 
 import yaml
 
-from tests.faults.etcd_ports import etcd_addresses
+from testing.servers.etcd_ports import etcd_addresses
 from tests.integration.cli.runs import WAIT, Cli
 
 _IMPORTS = """

@@ -7,7 +7,7 @@ from elasticjob_cli.local.run_dir import RunFolder
 from elasticjob_cli.local.run_snapshot import keep_resource, write_resource
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.target import recorded
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 async def test_the_folder_of_a_run_has_the_job_as_it_is_now(tmp_path: Path) -> None:

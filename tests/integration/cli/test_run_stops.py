@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.cli.runs import WAIT, Cli
 
 _STUBBORN = "trap '' TERM INT; setsid sleep 1000 & echo up; while :; do sleep 1000; done"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from elasticjob import ElasticJob
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.cli.on_a_cluster import ELASTICJOB, Command
 from tests.integration.sdk.conftest import Stage
 

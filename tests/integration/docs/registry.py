@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elasticjob_agent.launch._port import free_port
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 _PROGRAM = "github.com/distribution/distribution/v3/cmd/registry@v3.0.0"
 _BUILD_S = 1200.0

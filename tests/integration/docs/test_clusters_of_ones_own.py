@@ -15,7 +15,7 @@ import pytest
 
 from e2e.walkthrough import steps
 from elasticjob_agent.launch._port import free_port
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.docs.registry import registry, tags
 from tests.integration.docs.typed import EMPTY, said, typed
 from tests.unit.docs.commands import ROOT

@@ -19,10 +19,10 @@ from elasticjob_api.records import Failure, encode
 from elasticjob_api.rendezvous_state import Cause, Membership, World, encode_membership, encode_world
 from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.interface import Op, Put, Txn
-from tests.faults.waiting import aeventually
+from testing.operator_history import Stage, staged
+from testing.waiting import aeventually
 from tests.integration.cli.conftest import census, cli  # noqa: F401 -- fixtures
 from tests.integration.cli.runs import Cli
-from tests.integration.operator.stage import Stage, staged
 from tests.unit.rendezvous.views import seen
 
 ROOT = Path(__file__).resolve().parents[3]

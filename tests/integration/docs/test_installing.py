@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from e2e.walkthrough import steps
-from tests.faults.apiserver import ApiServer, Programs
-from tests.faults.waiting import eventually
+from testing.servers.apiserver import ApiServer, Programs
+from testing.waiting import eventually
 from tests.integration.docs.conftest import with_cluster
 from tests.integration.docs.typed import EMPTY, said, typed
 from tests.unit.docs.commands import ROOT

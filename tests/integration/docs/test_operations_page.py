@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.apiserver import Programs
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
+from testing.servers.apiserver import Programs
 from tests.integration.docs.conftest import with_cluster
 from tests.integration.docs.typed import said, typed
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
 from tests.unit.docs.commands import ROOT
 
 pytestmark = pytest.mark.kube

@@ -16,8 +16,8 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Etcd, Put, Txn
-from tests.faults.secured import program
-from tests.faults.waiting import eventually
+from testing.servers.secured_etcd import program
+from testing.waiting import eventually
 
 
 class Site:

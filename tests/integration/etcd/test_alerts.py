@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.etcds import three_etcds
-from tests.faults.secured import program
-from tests.faults.waiting import eventually
+from testing.servers.etcds import three_etcds
+from testing.servers.secured_etcd import program
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -11,7 +11,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 Use = Callable[[EtcdClient, str], Awaitable[object]]

@@ -12,9 +12,9 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from tests.faults.balancer import balancer
-from tests.faults.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
-from tests.faults.waiting import aeventually
+from testing.network.load_balancer import balancer
+from testing.servers.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

@@ -15,7 +15,7 @@ from elasticjob_etcd.errors import Refused, Unavailable, Wiped
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Put, Txn, absent
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from tests.faults.stranger import stranger
+from testing.servers.not_etcd import stranger
 from tests.integration.etcd.conftest import compact
 from tests.integration.etcd.site import Site, answers, put
 

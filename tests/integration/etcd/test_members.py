@@ -10,8 +10,8 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.member_policy import Action
 from elasticjob_operator.tls.ca import Authority
-from tests.faults.etcd_members import EtcdMembers, etcd_members
-from tests.faults.waiting import aeventually
+from testing.servers.etcd_members import EtcdMembers, etcd_members
+from testing.waiting import aeventually
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(300)]
 

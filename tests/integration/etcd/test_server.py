@@ -20,9 +20,9 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
 from elasticjob_etcd.interface import Put, Txn
-from tests.faults import other_user
-from tests.faults.secured import program
-from tests.faults.waiting import eventually
+from testing.processes import other_user
+from testing.servers.secured_etcd import program
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

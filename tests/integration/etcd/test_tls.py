@@ -17,7 +17,7 @@ from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError, Refused, Unavailable
 from elasticjob_etcd.interface import Endpoint
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 

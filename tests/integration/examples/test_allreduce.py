@@ -12,7 +12,7 @@ import pytest
 from allreduce import Caller, Group, connect
 from errors import JoinError, PeerLostError
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.examples.launcher import free_port
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kube.manifests import MINIMAL, REMOVED
+from testing.kube.manifests import MINIMAL, REMOVED
 
 POD = "spec.template.spec"
 TRAINER = f"{POD}.containers.0"

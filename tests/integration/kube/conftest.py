@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.faults.apiserver import ROOT, ApiServer
-from tests.faults.waiting import eventually
+from testing.servers.apiserver import ROOT, ApiServer
+from testing.waiting import eventually
 
 _BUILD_S = 900.0
 """Helm may have to be built from its source, once."""

@@ -5,9 +5,9 @@ import time
 import psutil
 import pytest
 
-from tests.faults.proxy import proxy
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
+from testing.network.proxy import proxy
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(360)]
 

@@ -14,14 +14,14 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.tls.ca import Authority
-from tests.faults.apiserver import ApiServer
-from tests.faults.documented import manifests
-from tests.faults.secured import ADDRESS, SecuredEtcd, program
-from tests.faults.waiting import eventually
-from tests.integration.kube.cert_manager import CertManager, install_crds, source
-from tests.integration.kube.certified import Pods, Release, read_secret
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.doc_snippets import manifests
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
+from testing.kube.tls_stack import Pods, Release, read_secret
+from testing.servers.apiserver import ApiServer
+from testing.servers.cert_manager import CertManager, install_crds, source
+from testing.servers.secured_etcd import ADDRESS, SecuredEtcd, program
+from testing.waiting import eventually
 
 pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(2000)]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.apiserver import ApiServer
+from testing.servers.apiserver import ApiServer
 from tests.integration.kube.conftest import Helm, install_rendered
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(1000)]

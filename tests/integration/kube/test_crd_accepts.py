@@ -9,8 +9,8 @@ import yaml
 from elasticjob_api import codec
 from elasticjob_api.job import parse_job
 from elasticjob_api.spec import JobSpec
-from tests.integration.kube.manifests import ELASTIC, MINIMAL, changed, full
-from tests.integration.kube.namespace import Namespace
+from testing.kube.manifests import ELASTIC, MINIMAL, changed, full
+from testing.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
 

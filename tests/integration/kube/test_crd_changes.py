@@ -8,8 +8,8 @@ import pytest
 from elasticjob_api.constants import Phase
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
-from tests.integration.kube.manifests import ELASTIC, REMOVED, changed
-from tests.integration.kube.namespace import Namespace
+from testing.kube.manifests import ELASTIC, REMOVED, changed
+from testing.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.faults.apiserver import ApiServer
+from testing.kube.jobs import waiting_job
+from testing.kube.manifests import ELASTIC
+from testing.kube.namespace import Namespace
+from testing.kube.stack import Rig
+from testing.servers.apiserver import ApiServer
 from tests.integration.kube.conftest import CRD, await_crd
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.manifests import ELASTIC
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import Rig
 
 pytestmark = pytest.mark.kube
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kube.manifests import ELASTIC
-from tests.integration.kube.namespace import Namespace
+from testing.kube.manifests import ELASTIC
+from testing.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.apiserver import ApiServer, Programs
+from testing.servers.apiserver import ApiServer, Programs
 from tests.integration.kube.conftest import await_crd
 
 pytestmark = pytest.mark.kube

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.faults.apiserver import ApiServer
+from testing.kube.manifests import ELASTIC, changed
+from testing.kube.namespace import Namespace
+from testing.servers.apiserver import ApiServer
 from tests.integration.kube.bad_manifests import BAD, UNKNOWN_FIELDS
-from tests.integration.kube.manifests import ELASTIC, changed
-from tests.integration.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
 

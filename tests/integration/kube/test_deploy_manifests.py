@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.faults.apiserver import ApiServer
+from testing.kube.stack import DEPLOY, SYSTEM, Rig
+from testing.processes.process import ROOT
+from testing.servers.apiserver import ApiServer
 from tests.integration.kube.conftest import CRD
-from tests.integration.kube.processes import ROOT
-from tests.integration.kube.rig import DEPLOY, SYSTEM, Rig
 
 pytestmark = pytest.mark.kube
 

@@ -17,12 +17,12 @@ from elasticjob_operator.informers.event_bus import Feed
 from elasticjob_operator.maintenance.volumes import EtcdVolumes, claim_of
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.policy.etcd.volumes import PROOF_HOLDS_S
-from tests.faults.apiserver import ApiServer
-from tests.faults.etcd_members import etcd_members
-from tests.faults.waiting import aeventually
-from tests.integration.kube.accounts import apply
+from testing.kube.service_accounts import apply
+from testing.kube.stack import write_kubeconfig
+from testing.servers.apiserver import ApiServer
+from testing.servers.etcd_members import etcd_members
+from testing.waiting import aeventually
 from tests.integration.kube.conftest import Helm, install_rendered
-from tests.integration.kube.rig import write_kubeconfig
 
 pytestmark = [pytest.mark.kube, pytest.mark.etcd, pytest.mark.timeout(1000)]
 

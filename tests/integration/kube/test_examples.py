@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from elasticjob_api.job import parse_job
-from tests.integration.kube.namespace import Namespace
+from testing.kube.namespace import Namespace
 
 pytestmark = pytest.mark.kube
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.apiserver import ROOT, Programs
+from testing.servers.apiserver import ROOT, Programs
 
 pytestmark = pytest.mark.kube
 

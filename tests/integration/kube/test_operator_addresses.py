@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from elasticjob_api.rendezvous_state import decode_world
-from tests.integration.kube.jobs import QUICK
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import QUICK
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from testing.kube.faulty_operator import Proxy, stormy
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 from tests.integration.kube.histories import is_live
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
-from tests.integration.kube.storms import Proxy, stormy
 
 pytestmark = pytest.mark.kube
 

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from elasticjob_api.rendezvous_state import State, decode_world
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 from tests.integration.kube.test_operator_changes import agent_of
 
 pytestmark = pytest.mark.kube

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from elasticjob_api import constants
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

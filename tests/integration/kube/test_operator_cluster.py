@@ -22,12 +22,12 @@ from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEv
 from elasticjob_operator.model.objects import version_of
 from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.service import render_service
-from tests.faults.apiserver import ApiServer
-from tests.faults.clock import Clock
-from tests.faults.proxy import proxy
-from tests.faults.waiting import aeventually
-from tests.integration.kube.manifests import MINIMAL, changed
-from tests.integration.kube.namespace import Namespace
+from testing.clocks.fake_clock import Clock
+from testing.kube.manifests import MINIMAL, changed
+from testing.kube.namespace import Namespace
+from testing.network.proxy import proxy
+from testing.servers.apiserver import ApiServer
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.kube
 

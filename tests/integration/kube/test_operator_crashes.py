@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

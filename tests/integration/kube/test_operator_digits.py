@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kube.jobs import digits_job
-from tests.integration.kube.processes import ROOT
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import digits_job
+from testing.kube.stack import Rig
+from testing.processes.process import ROOT
 
 pytestmark = pytest.mark.kube
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.manifests import changed
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.manifests import changed
+from testing.kube.namespace import Namespace
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

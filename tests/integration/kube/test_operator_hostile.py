@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.faults.hostile_keys import HOSTILE_KEYS
-from tests.faults.mutations import mutated
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.hostile_keys import HOSTILE_KEYS
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
+from testing.mutations import mutated
 
 LONGEST_S = 900.0
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(LONGEST_S + 60)]
 
-FULL: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("full-job.yaml").read_text())
+FULL: dict[str, Any] = yaml.safe_load((Path(__file__).parents[3] / "testing" / "kube" / "full-job.yaml").read_text())
 MOST_REPLICAS = 20
 """Who asks for 65,535 pods gets them, or what the quota leaves; not on this machine."""
 STANDSTILL_S = 60.0

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from testing.kube.stack import Rig
 from tests.integration.kube.histories import STEPS, History
-from tests.integration.kube.rig import Rig
 
 pytestmark = pytest.mark.kube
 

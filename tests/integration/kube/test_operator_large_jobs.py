@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(300)]
 

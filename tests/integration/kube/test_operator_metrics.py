@@ -9,8 +9,8 @@ import psutil
 import pytest
 from aiohttp.test_utils import unused_port
 
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

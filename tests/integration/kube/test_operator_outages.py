@@ -18,12 +18,12 @@ from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.informers.event_bus import Feed
 from elasticjob_operator.model.cluster_interface import Resource
-from tests.faults.apiserver import ApiServer, Programs
+from testing.kube.jobs import waiting_job
+from testing.kube.manifests import MINIMAL
+from testing.kube.namespace import Namespace
+from testing.kube.stack import RBAC, Rig, service_account_token
+from testing.servers.apiserver import ApiServer, Programs
 from tests.integration.kube.conftest import CRD, await_crd
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.manifests import MINIMAL
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import RBAC, Rig, service_account_token
 
 pytestmark = pytest.mark.kube
 

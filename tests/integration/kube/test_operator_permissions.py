@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.integration.kube.accounts import account_in, account_without, grant
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import Rig, write_kubeconfig
+from testing.kube.jobs import waiting_job
+from testing.kube.namespace import Namespace
+from testing.kube.service_accounts import account_in, account_without, grant
+from testing.kube.stack import Rig, write_kubeconfig
 
 pytestmark = pytest.mark.kube
 

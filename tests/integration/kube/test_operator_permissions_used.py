@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.apiserver import ApiServer, Programs
-from tests.faults.secured import SecuredEtcd, program
-from tests.integration.kube.audit import Audit, granted
-from tests.integration.kube.certified import Release
+from testing.kube.audit import Audit, granted
+from testing.kube.jobs import waiting_job
+from testing.kube.namespace import Namespace
+from testing.kube.stack import RBAC, SYSTEM, Rig
+from testing.kube.tls_stack import Release
+from testing.processes.process import Process
+from testing.servers.apiserver import ApiServer, Programs
+from testing.servers.secured_etcd import SecuredEtcd, program
 from tests.integration.kube.conftest import CRD, await_crd
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.processes import Process
-from tests.integration.kube.rig import RBAC, SYSTEM, Rig
 
 pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(1000)]
 

@@ -23,13 +23,13 @@ from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.probes import Vitals, Web
 from elasticjob_operator.settings import Settings
-from tests.faults.clock import Clock
-from tests.faults.waiting import aeventually, eventually
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.manifests import MINIMAL
-from tests.integration.kube.namespace import Namespace
-from tests.integration.kube.rig import Rig
-from tests.integration.kube.storms import stormy
+from testing.clocks.fake_clock import Clock
+from testing.kube.faulty_operator import stormy
+from testing.kube.jobs import waiting_job
+from testing.kube.manifests import MINIMAL
+from testing.kube.namespace import Namespace
+from testing.kube.stack import Rig
+from testing.waiting import aeventually, eventually
 
 pytestmark = pytest.mark.kube
 

@@ -11,8 +11,8 @@ import pytest
 from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

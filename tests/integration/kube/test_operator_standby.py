@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.faults.proxy import Proxy, proxy
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.processes import Process
-from tests.integration.kube.rig import ACCOUNT, SYSTEM, Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import ACCOUNT, SYSTEM, Rig
+from testing.network.proxy import Proxy, proxy
+from testing.processes.process import Process
 
 pytestmark = pytest.mark.kube
 

@@ -14,11 +14,11 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.policy.etcd.quota import LEAST, MIB
 from elasticjob_operator.tls.ca import Authority, describe
-from tests.faults.secured import SecuredEtcd, administrator, program
-from tests.faults.waiting import aeventually
-from tests.integration.kube.certified import Pods, Release
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import SYSTEM, Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import SYSTEM, Rig
+from testing.kube.tls_stack import Pods, Release
+from testing.servers.secured_etcd import SecuredEtcd, administrator, program
+from testing.waiting import aeventually
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(1000)]
 

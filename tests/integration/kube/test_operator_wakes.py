@@ -7,8 +7,8 @@ is one that the job's clock has called for.
 import pytest
 
 from elasticjob_operator.model.job_state import SHOWN_WITHIN_S
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 

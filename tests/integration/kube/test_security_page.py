@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from elasticjob_api import constants
-from tests.faults.apiserver import ApiServer
-from tests.faults.documented import manifests
-from tests.integration.kube.cert_manager import install_crds, source
-from tests.integration.kube.namespace import Namespace
+from testing.doc_snippets import manifests
+from testing.kube.namespace import Namespace
+from testing.servers.apiserver import ApiServer
+from testing.servers.cert_manager import install_crds, source
 
 pytestmark = pytest.mark.kube
 

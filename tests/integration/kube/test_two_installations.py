@@ -13,9 +13,9 @@ import yaml
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import Endpoint
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.processes import Process
-from tests.integration.kube.rig import DEPLOY, SYSTEM, Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import DEPLOY, SYSTEM, Rig
+from testing.processes.process import Process
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(240)]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.launch import launch
+from testing.processes.census import Census
 from tests.integration.launch import functions
-from tests.integration.supervisor.census import Census
 from tests.integration.supervisor.launching import Script, census, main_module, programs  # noqa: F401  # fixtures
 
 

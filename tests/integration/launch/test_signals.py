@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.launch import MainProcessError, WorkerError, launch
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.launch import functions
 from tests.integration.supervisor.launching import Script
 

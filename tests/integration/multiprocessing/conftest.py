@@ -11,9 +11,9 @@ import pytest
 
 from elasticjob_agent.multiprocessing import PContext, start_processes
 from elasticjob_agent.multiprocessing.logs import FlatLogsSpecs
-from tests.faults.waiting import eventually
+from testing.processes.census import MARKER, Census
+from testing.waiting import eventually
 from tests.integration.multiprocessing import functions
-from tests.integration.supervisor.census import MARKER, Census
 
 Start = Callable[..., PContext]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 HEAD = """
 import os, signal, sys, tempfile, threading, time, logging

@@ -19,7 +19,7 @@ from elasticjob_agent.multiprocessing import (
     SubprocessContext,
     start_processes,
 )
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.multiprocessing import functions
 from tests.integration.multiprocessing.conftest import Start
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.multiprocessing import MultiprocessContext, PContext, Std
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.multiprocessing import functions
 from tests.integration.multiprocessing.conftest import Start
 

@@ -15,10 +15,10 @@ import pytest
 
 from elasticjob_agent.multiprocessing import PContext, Std, signals, start_processes
 from elasticjob_agent.multiprocessing.api import MultiprocessContext, SignalException, _terminate_process_handler, _wrap
-from tests.faults.waiting import eventually
+from testing.processes.census import Census
+from testing.waiting import eventually
 from tests.integration.multiprocessing import functions
 from tests.integration.multiprocessing.conftest import Start
-from tests.integration.supervisor.census import Census
 
 
 def _sh(*scripts: str) -> dict[int, tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
 from elasticjob_agent.multiprocessing import Std, start_processes
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 OWN_CORES = NumaOptions(AffinityMode.EXCLUSIVE)
 PRINT = "import os; print(sorted(os.sched_getaffinity(0)))"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 _MEMORY = Path("/sys/fs/cgroup/memory")
 _LIMIT_BYTES = 200 << 20

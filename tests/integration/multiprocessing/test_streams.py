@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.multiprocessing import DefaultLogsSpecs, Std
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.multiprocessing import functions
 from tests.integration.multiprocessing.conftest import Start
 from tests.integration.multiprocessing.parents import parent

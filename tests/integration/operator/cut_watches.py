@@ -18,8 +18,8 @@ from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.informers.event_bus import Feed
 from elasticjob_operator.model.cluster_interface import Resource
-from tests.faults.cable import THERE, Cable, cable
-from tests.faults.waiting import eventually
+from testing.network.netns import THERE, Cable, cable
+from testing.waiting import eventually
 
 PORT = 8080
 NOTICED_WITHIN_S = 60.0

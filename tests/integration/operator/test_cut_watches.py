@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cable import in_own_network
+from testing.network.netns import in_own_network
 
 
 @pytest.mark.timeout(180)

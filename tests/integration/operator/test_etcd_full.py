@@ -16,10 +16,10 @@ from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.maintenance.space import EtcdSpace
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
-from tests.faults.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
-from tests.faults.secured import program
-from tests.faults.waiting import aeventually
-from tests.integration.operator.stage import NAMESPACE, SETTINGS, manifest
+from testing.operator_history import NAMESPACE, SETTINGS, manifest
+from testing.servers.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
+from testing.servers.secured_etcd import program
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

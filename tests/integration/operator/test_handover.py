@@ -11,7 +11,7 @@ from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
-from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest
+from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest
 
 HERE, THERE = "here", "there"
 

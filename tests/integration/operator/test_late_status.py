@@ -8,7 +8,7 @@ from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import uid_of
-from tests.integration.operator.stage import NAMESPACE, manifest, running, staged
+from testing.operator_history import NAMESPACE, manifest, running, staged
 
 
 class Slow(MemoryCluster):

@@ -10,7 +10,7 @@ from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
-from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
 
 
 async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:

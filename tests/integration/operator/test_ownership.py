@@ -13,7 +13,7 @@ from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import merge_patch, name_of, uid_of
 from elasticjob_operator.settings import Settings
-from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest, running, staged
 
 SHORT = {"joinTimeoutSeconds": 1}
 """Long enough: pods of which an operator hears no agent for so long would be replaced."""

@@ -12,7 +12,7 @@ from elasticjob_api.records import Report, WorkerReport, WorkerState, encode
 from elasticjob_etcd.interface import PagedEtcd, Put, Txn
 from elasticjob_operator.informers.rendezvous_informer import Rendezvous
 from elasticjob_operator.model.job_key import JobKey
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

@@ -9,7 +9,7 @@ from elasticjob_operator.controller import reconciler, workqueue
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.lifecycle.resync import AT_ONCE, AT_ONCE_EACH
-from tests.integration.operator.stage import Stage, manifest
+from testing.operator_history import Stage, manifest
 
 TURNS = AT_ONCE_EACH + 4
 JOBS = 2 * TURNS

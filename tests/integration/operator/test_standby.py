@@ -19,8 +19,8 @@ from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.leader_election import Terms
-from tests.faults.waiting import aeventually
-from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest
+from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest
+from testing.waiting import aeventually
 
 TERMS = Terms(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
 

@@ -10,7 +10,7 @@ from elasticjob_api import constants
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
-from tests.integration.operator.stage import NAMESPACE, SETTINGS, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest, running, staged
 
 NEW = "example/trainer:2"
 

@@ -13,7 +13,7 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import MemoryEtcd
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of, uid_of
-from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
 
 KEEP_ALIVE_S = 2
 LOST: dict[str, Any] = {"lostPodTimeoutSeconds": 1, "rendezvous": {"keepAliveSeconds": KEEP_ALIVE_S}, "minReplicas": 1}

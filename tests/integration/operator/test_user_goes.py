@@ -20,9 +20,9 @@ from elasticjob_operator.model.objects import uid_of
 from elasticjob_operator.tls.active_ca import Held
 from elasticjob_operator.tls.ca import Authority
 from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
-from tests.faults.waiting import aeventually
+from testing.operator_history import NAMESPACE, SETTINGS, manifest
+from testing.waiting import aeventually
 from tests.integration.operator.conftest import NOW_S
-from tests.integration.operator.stage import NAMESPACE, SETTINGS, manifest
 
 
 class SlowCredentials(JobCredentials):

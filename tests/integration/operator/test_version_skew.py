@@ -1,6 +1,6 @@
 """Today's operator between neighbours of a newer version: their agents' records, their status, their CRD's fields.
 
-What a newer version writes is made from what this one writes (`tests.faults.newer_version`). The policy that is held
+What a newer version writes is made from what this one writes (`testing.newer_version`). The policy that is held
 here is written in docs/version-skew.md.
 """
 
@@ -17,8 +17,8 @@ from elasticjob_etcd.interface import Op, Put, Txn
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
-from tests.faults.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op
-from tests.integration.operator.stage import NAMESPACE, Stage, manifest, running, staged
+from testing.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op
+from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
 
 
 class NewerAgents(Stage):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.integration.payload import containers
-from tests.integration.payload.containers import AGENT, Payload
+from testing import containers
+from testing.containers import AGENT, Payload
 
 Run = Callable[..., str]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.containers import GLIBC, MUSL, OLD_GLIBC
 from tests.integration.payload.conftest import Run
-from tests.integration.payload.containers import GLIBC, MUSL, OLD_GLIBC
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(1500)]
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from testing.containers import AGENT, GLIBC, MUSL, NOTHING, OLD_GLIBC, Payload, docker
 from tests.integration.payload.conftest import Run
-from tests.integration.payload.containers import AGENT, GLIBC, MUSL, NOTHING, OLD_GLIBC, Payload, docker
 
 # Building what these tests run on may take minutes the first time; it is part of the first test's set-up.
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(1500)]

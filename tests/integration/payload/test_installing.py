@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.payload.containers import AGENT, AGENT_IMAGE, MUSL, RESTRICTED, Payload, docker
+from testing.containers import AGENT, AGENT_IMAGE, MUSL, RESTRICTED, Payload, docker
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(1500)]
 

@@ -8,7 +8,7 @@ from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from tests.integration.rendezvous.crew import Crew
+from tests.integration.rendezvous.member_group import Crew
 
 Recruit = Callable[..., Crew]
 

@@ -17,7 +17,7 @@ import grpc.aio
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Delete, Endpoint, KeyValue, Lease, Put, Range, Txn, TxnResult, WatchEvent
 from elasticjob_etcd.messages import rpc
-from tests.faults.etcds import OwnEtcd
+from testing.servers.etcds import OwnEtcd
 from tests.unit.rendezvous.sim.store import SimStore
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
 from elasticjob_api.records import Failure
 from tests.integration.rendezvous.conftest import Recruit
-from tests.integration.rendezvous.crew import ScriptedWorkers
+from tests.integration.rendezvous.member_group import ScriptedWorkers
 
 
 async def test_of_nodes_that_left_long_ago_nothing_is_kept(recruit: Recruit) -> None:

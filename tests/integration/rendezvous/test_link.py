@@ -23,7 +23,7 @@ from elasticjob_agent.tracing import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node
 from elasticjob_api.rendezvous_state import Member, State, World
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 JOB = "/elasticjob/cli/link"
 CLOSER = Member(0, "c" * 8)

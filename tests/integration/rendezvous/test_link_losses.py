@@ -9,8 +9,8 @@ from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.rendezvous_state import Cause, decode_world
 from elasticjob_etcd.interface import Etcd, WatchBatch
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from tests.faults.waiting import aeventually
-from tests.integration.rendezvous.crew import Crew, Mate
+from testing.waiting import aeventually
+from tests.integration.rendezvous.member_group import Crew, Mate
 
 
 @pytest.fixture

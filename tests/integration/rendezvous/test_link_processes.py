@@ -12,8 +12,8 @@ from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.rendezvous_state import decode_closer
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.fleet import Fleet, fleet
-from tests.faults.waiting import eventually
+from testing.processes.fleet import Fleet, fleet
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -11,8 +11,8 @@ from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.interface import Put, Txn, TxnResult
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from tests.faults.waiting import aeventually
-from tests.integration.rendezvous.crew import Crew, Mate
+from testing.waiting import aeventually
+from tests.integration.rendezvous.member_group import Crew, Mate
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import World
-from tests.faults.etcds import OwnEtcd, own_etcd
+from testing.servers.etcds import OwnEtcd, own_etcd
 from tests.integration.rendezvous.real_store import RealStore
 from tests.unit.rendezvous import test_findings
 from tests.unit.rendezvous.sim.play import Play

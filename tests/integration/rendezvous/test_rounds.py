@@ -5,9 +5,9 @@ import asyncio
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, State
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 from tests.integration.rendezvous.conftest import Recruit
-from tests.integration.rendezvous.crew import Crew, Mate
+from tests.integration.rendezvous.member_group import Crew, Mate
 
 
 def rounds(*mates: Mate) -> list[list[int]]:

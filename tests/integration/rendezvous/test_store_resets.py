@@ -19,9 +19,9 @@ from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.messages import rpc
-from tests.faults.proxy import proxy
-from tests.faults.waiting import aeventually
-from tests.integration.rendezvous.crew import Crew, Mate
+from testing.network.proxy import proxy
+from testing.waiting import aeventually
+from tests.integration.rendezvous.member_group import Crew, Mate
 
 pytestmark = pytest.mark.etcd
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from elasticjob import Cluster, ElasticJob
-from tests.faults.apiserver import ApiServer
-from tests.integration.kube.manifests import ELASTIC
-from tests.integration.kube.namespace import Namespace
+from testing.kube.manifests import ELASTIC
+from testing.kube.namespace import Namespace
+from testing.servers.apiserver import ApiServer
 from tests.integration.sdk.kubelet import Kubelet
 
 

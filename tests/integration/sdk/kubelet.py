@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from tests.integration.kube.namespace import Namespace
+from testing.kube.namespace import Namespace
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _LIMIT_S = 60.0

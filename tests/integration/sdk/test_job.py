@@ -15,7 +15,7 @@ from elasticjob.errors import (
     Rejected,
     Unreachable,
 )
-from tests.integration.kube.manifests import ELASTIC, changed
+from testing.kube.manifests import ELASTIC, changed
 from tests.integration.sdk.conftest import Stage
 
 pytestmark = pytest.mark.kube

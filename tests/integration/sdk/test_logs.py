@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob import ElasticJob
 from elasticjob.errors import NoLogs
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.sdk.conftest import Stage
 from tests.integration.sdk.kubelet import Kubelet
 

@@ -31,8 +31,8 @@ from elasticjob_agent.supervisor.function_worker import VALUE
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import Endpoint, Put, Txn
-from tests.faults import other_user
-from tests.faults.waiting import eventually
+from testing.processes import other_user
+from testing.waiting import eventually
 from tests.integration.sdk import functions
 
 pytestmark = pytest.mark.etcd

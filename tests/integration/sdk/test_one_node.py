@@ -9,8 +9,8 @@ import pytest
 
 from elasticjob.errors import CallFailed
 from elasticjob.multinode.launcher import launch_nodes
-from tests.faults.etcd_ports import etcd_addresses, etcds_below
-from tests.faults.waiting import eventually
+from testing.servers.etcd_ports import etcd_addresses, etcds_below
+from testing.waiting import eventually
 from tests.integration.sdk import functions
 
 

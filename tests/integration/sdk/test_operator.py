@@ -4,8 +4,8 @@ import pytest
 
 from elasticjob import Cluster, ElasticJob, Phase
 from elasticjob.errors import JobFailed
-from tests.integration.kube.jobs import waiting_job
-from tests.integration.kube.rig import Rig
+from testing.kube.jobs import waiting_job
+from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 LIMIT_S = 60.0

@@ -12,8 +12,8 @@ import yaml
 
 from elasticjob import ElasticJob
 from elasticjob_agent.launch import free_port
-from tests.faults.waiting import eventually
-from tests.integration.kube.manifests import ELASTIC
+from testing.kube.manifests import ELASTIC
+from testing.waiting import eventually
 from tests.integration.sdk.conftest import Stage
 from tests.integration.sdk.kubelet import Kubelet
 

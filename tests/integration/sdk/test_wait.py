@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob import Cluster, ElasticJob, Phase
 from elasticjob.errors import CannotHappen, JobFailed, JobGone, WaitTimeout
-from tests.faults.proxy import Proxy, proxy
+from testing.network.proxy import Proxy, proxy
 from tests.integration.sdk.conftest import Stage
 
 pytestmark = pytest.mark.kube

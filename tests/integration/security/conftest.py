@@ -12,8 +12,8 @@ import pytest
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
-from tests.faults.secured import SecuredEtcd, administrator, program
-from tests.faults.waiting import slowness
+from testing.servers.secured_etcd import SecuredEtcd, administrator, program
+from testing.waiting import slowness
 
 _CALL_S = 3.0
 """A job's calls may take this long on a quiet machine, as an agent's."""

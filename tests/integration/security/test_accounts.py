@@ -9,7 +9,7 @@ from elasticjob_etcd.auth import ROOT, Accounts
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.memory.auth import MemoryAccounts
 from elasticjob_etcd.permissions import of_folder
-from tests.faults.secured import SecuredEtcd, administrator
+from testing.servers.secured_etcd import SecuredEtcd, administrator
 
 
 @pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.etcd)])

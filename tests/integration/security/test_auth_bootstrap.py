@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd import auth_bootstrap
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 

@@ -9,8 +9,8 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError, Refused, Unavailable
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.tls.ca import Authority
-from tests.faults.secured import SecuredEtcd, write
-from tests.faults.waiting import aeventually
+from testing.servers.secured_etcd import SecuredEtcd, write
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

@@ -9,9 +9,9 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.messages import rpc
-from tests.faults.chart_etcd import ChartEtcd
-from tests.faults.secured import administrator, bare_channel
-from tests.faults.waiting import aeventually
+from testing.servers.chart_etcd import ChartEtcd
+from testing.servers.secured_etcd import administrator, bare_channel
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job, job
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(1000)]

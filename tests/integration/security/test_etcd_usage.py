@@ -11,8 +11,8 @@ from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EtcdServer
 from elasticjob_etcd.interface import KeyValue
-from tests.faults.fleet import Fleet, fleet
-from tests.faults.waiting import aeventually
+from testing.processes.fleet import Fleet, fleet
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

@@ -13,7 +13,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.messages import prefix_range, rpc
-from tests.faults.secured import bare_channel
+from testing.servers.secured_etcd import bare_channel
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

@@ -14,8 +14,8 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.messages import rpc
 from elasticjob_operator.maintenance.leases import EtcdLeases
-from tests.faults.secured import bare_channel
-from tests.faults.waiting import aeventually
+from testing.servers.secured_etcd import bare_channel
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

@@ -17,8 +17,8 @@ from elasticjob_etcd.errors import Refused, Unavailable
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.messages import prefix_range, rpc
-from tests.faults.secured import SecuredEtcd, bare_channel
-from tests.faults.waiting import aeventually
+from testing.servers.secured_etcd import SecuredEtcd, bare_channel
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

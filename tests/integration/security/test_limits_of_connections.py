@@ -17,8 +17,8 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
-from tests.faults.secured import ADDRESS, SecuredEtcd
-from tests.faults.waiting import aeventually
+from testing.servers.secured_etcd import ADDRESS, SecuredEtcd
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

@@ -16,8 +16,8 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Refused
 from elasticjob_etcd.interface import Get, Put, Txn
 from elasticjob_etcd.messages import prefix_range, rpc
-from tests.faults.secured import SecuredEtcd, bare_channel
-from tests.faults.waiting import aeventually
+from testing.servers.secured_etcd import SecuredEtcd, bare_channel
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job, job
 
 pytestmark = pytest.mark.etcd

@@ -13,8 +13,8 @@ from elasticjob_etcd.interface import Delete, Put, Txn
 from elasticjob_operator.informers.rendezvous_informer import Rendezvous
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import LEAST_MEMORY, MIB, allowed
-from tests.faults.waiting import aeventually
-from tests.unit.operator import builders
+from testing import builders
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

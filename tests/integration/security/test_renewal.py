@@ -13,9 +13,9 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from tests.faults.fleet import Fleet
-from tests.faults.secured import SecuredEtcd
-from tests.faults.waiting import aeventually, eventually
+from testing.processes.fleet import Fleet
+from testing.servers.secured_etcd import SecuredEtcd
+from testing.waiting import aeventually, eventually
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

@@ -18,9 +18,9 @@ from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_operator.informers.rendezvous_informer import Rendezvous
 from elasticjob_operator.model.job_key import JobKey
-from tests.faults.secured import SecuredEtcd, bare_channel
-from tests.faults.waiting import aeventually
-from tests.integration.rendezvous.crew import Crew
+from testing.servers.secured_etcd import SecuredEtcd, bare_channel
+from testing.waiting import aeventually
+from tests.integration.rendezvous.member_group import Crew
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd

@@ -19,8 +19,8 @@ from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.tls.active_ca import Held
 from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
-from tests.faults.secured import SecuredEtcd, administrator, bare_channel
-from tests.faults.waiting import aeventually
+from testing.servers.secured_etcd import SecuredEtcd, administrator, bare_channel
+from testing.waiting import aeventually
 from tests.integration.security.conftest import Job, job
 
 pytestmark = pytest.mark.etcd

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.server import entrypoints
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.server.fleet import ROOT, WITHIN_S, Fleet, fleet
 
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from elasticjob_etcd.embedded import EtcdServer
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, alive, fleet
 
 pytestmark = pytest.mark.etcd

@@ -6,8 +6,8 @@ from multiprocessing import resource_tracker
 import pytest
 
 from elasticjob_agent.spawn import start_processes
+from testing.processes.census import Census
 from tests.integration.spawn import functions
-from tests.integration.supervisor.census import Census
 from tests.integration.supervisor.launching import Script, census, main_module, programs  # noqa: F401  # fixtures
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from elasticjob_agent.spawn import ProcessContext, spawn, start_processes
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.spawn import functions
 
 METHODS = ["spawn", "fork", "forkserver"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.spawn import ProcessContext, ProcessExitedException, start_processes
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.spawn import functions
 from tests.integration.supervisor.launching import Script
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, Inherit, Lines, Null, ToFile
-from tests.faults.waiting import aeventually
-from tests.integration.supervisor.census import MARKER
+from testing.processes.census import MARKER
+from testing.waiting import aeventually
 
 
 class Caught:

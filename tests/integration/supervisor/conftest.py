@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from elasticjob_agent.supervisor import Supervisor
-from tests.integration.supervisor.census import Census
+from testing.processes.census import Census
 from tests.integration.supervisor.commands import Builder, Tether
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.waiting import eventually
-from tests.integration.supervisor.census import MARKER, Census
+from testing.processes.census import MARKER, Census
+from testing.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from elasticjob_agent.supervisor import Child, Supervisor
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.integration.supervisor.commands import Builder, Tether
 from tests.integration.supervisor.test_death import _AGENT
 from tests.integration.supervisor.trees import TREES, script

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.supervisor import Console
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 _LINES = [b"%07d\n" % n for n in range(20_000)]
 

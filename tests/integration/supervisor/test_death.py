@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from elasticjob_agent.supervisor import Child, StarterLost, Supervisor
-from tests.faults.waiting import aeventually, eventually
-from tests.integration.supervisor.census import MARKER, Census
+from testing.processes.census import MARKER, Census
+from testing.waiting import aeventually, eventually
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 from tests.integration.supervisor.trees import TREES, script
 

@@ -8,7 +8,7 @@ import time
 import psutil
 
 from elasticjob_agent.supervisor import Supervisor
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 from tests.integration.supervisor.commands import Builder, Caught
 
 

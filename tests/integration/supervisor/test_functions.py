@@ -23,8 +23,8 @@ from elasticjob_agent.supervisor import (
     spawn_functions,
     stop_functions,
 )
+from testing.processes.census import MARKER, Census
 from tests.integration.supervisor import functions
-from tests.integration.supervisor.census import MARKER, Census
 
 End = tuple[int, Outcome | None]
 

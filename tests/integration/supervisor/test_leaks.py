@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.supervisor import CommandNotFound, Supervisor
-from tests.integration.supervisor.census import Census
+from testing.processes.census import Census
 from tests.integration.supervisor.commands import Builder, Caught
 from tests.integration.supervisor.trees import script
 

@@ -15,8 +15,8 @@ from elasticjob_agent.supervisor import (
     SupervisorError,
     ToFile,
 )
-from tests.faults.waiting import aeventually
-from tests.integration.supervisor.census import Census
+from testing.processes.census import Census
+from testing.waiting import aeventually
 from tests.integration.supervisor.commands import Builder
 
 

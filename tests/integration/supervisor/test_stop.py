@@ -8,8 +8,8 @@ import time
 import psutil
 
 from elasticjob_agent.supervisor import Supervisor
-from tests.faults.waiting import aeventually, eventually
-from tests.integration.supervisor.census import Census
+from testing.processes.census import Census
+from testing.waiting import aeventually, eventually
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
 _STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1000; done"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.supervisor import Console, Supervisor
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
 _WRITER = """

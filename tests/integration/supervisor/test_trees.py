@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from elasticjob_agent.supervisor import Child, Supervisor
-from tests.faults.waiting import aeventually, eventually
-from tests.integration.supervisor.census import Census
+from testing.processes.census import Census
+from testing.waiting import aeventually, eventually
 from tests.integration.supervisor.commands import Builder, Tether, sentence
 from tests.integration.supervisor.trees import TREES, script
 

@@ -18,7 +18,7 @@ import pytest
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.ui import Board, Page
-from tests.unit.operator.ui.scenes import HOSTILE, hostile, key, large, obj, small
+from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, small
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 

@@ -27,7 +27,7 @@ from elasticjob_operator.settings import Settings
 from elasticjob_operator.ui import Board, Page
 from elasticjob_operator.ui.round_history import Round
 from elasticjob_operator.ui.state import Shown
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 

@@ -15,7 +15,7 @@ from elasticjob_agent import worker
 from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.user_python.worker import elasticjob_worker
 from elasticjob_api.records import Progress
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 FILE = Path(str(elasticjob_worker.__file__))
 

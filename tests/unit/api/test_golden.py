@@ -13,7 +13,7 @@ import pytest
 from elasticjob_api import bootstrap, records, rendezvous_state, runtime_config
 from elasticjob_api.job import read_status, status_to_dict
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
-from tests.unit.operator import builders
+from testing import builders
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "v0.1.json").read_text())
 """All records of version 0.1, each at its shortest and with every field. A later version adds a file of its own."""

@@ -17,7 +17,7 @@ from elasticjob_api.job import (
 )
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
-from tests.integration.kube.manifests import ELASTIC, MINIMAL, REMOVED, changed
+from testing.kube.manifests import ELASTIC, MINIMAL, REMOVED, changed
 
 POD = "spec.template.spec"
 TRAINER = f"{POD}.containers.0"

@@ -10,7 +10,7 @@ import pytest
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import parse_job
 from elasticjob_api.job_size import JOB_BYTES, JOB_VALUES, size_of
-from tests.integration.kube.manifests import MINIMAL, full
+from testing.kube.manifests import MINIMAL, full
 
 MIB = 1 << 20
 

@@ -6,8 +6,8 @@ import pytest
 
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import parse_job
+from testing.kube.manifests import ELASTIC, MINIMAL, changed, full
 from tests.integration.kube.bad_manifests import BAD, UNKNOWN_FIELDS
-from tests.integration.kube.manifests import ELASTIC, MINIMAL, changed, full
 
 IGNORED_HERE = {"no-image"}
 """On one machine the image is ignored, so a manifest without one can run."""

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import page, results, suite
 from benchmarks.results import OURS, Report, Series
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 WAITS = """
 import signal, sys, time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.documented import manifests
+from testing.doc_snippets import manifests
 from tests.unit.charts.conftest import NAMESPACE, Object, Render, Run, container, only
 
 pytestmark = pytest.mark.timeout(1000)

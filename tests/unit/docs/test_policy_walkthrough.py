@@ -16,7 +16,7 @@ from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.snapshot import Observed
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
-from tests.unit.operator.builders import active, ago, job, pod, running, seen, template
+from testing.builders import active, ago, job, pod, running, seen, template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from elasticjob_etcd.cert_reloader import certificate_files, follow
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 class Dialer:

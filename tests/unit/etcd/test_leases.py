@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 async def lost(keeper: LeaseKeeper) -> str:

@@ -9,7 +9,7 @@ from elasticjob_etcd import mirror as mirror_module
 from elasticjob_etcd.interface import Delete, Put, Range, Txn, WatchBatch
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_etcd.mirror import Mirror
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 class LateWatch(MemoryEtcd):

@@ -16,7 +16,7 @@ import pytest
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.listening import Listening
 from elasticjob_etcd.socket_dir import VARIABLE, answers, claim, port_folder, socket_dir
-from tests.faults import other_user
+from testing.processes import other_user
 
 
 @pytest.fixture

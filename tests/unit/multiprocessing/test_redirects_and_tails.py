@@ -14,7 +14,7 @@ from elasticjob_agent.multiprocessing.api import IS_MACOS, IS_WINDOWS, get_std_c
 from elasticjob_agent.multiprocessing.redirects import redirect, redirect_stderr, redirect_stdout
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler, get_subprocess_handler
 from elasticjob_agent.multiprocessing.tail_log import TailLog, tail_logfile
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 
 
 def test_b_000_52_only_the_two_streams_are_known(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from elasticjob_operator.settings import Settings
 from tests.unit.operator.gates import Gate, GatedCluster, GatedEtcd
 
 if TYPE_CHECKING:
-    from tests.unit.operator.model import Model
+    from tests.unit.operator.cluster_model import Model
 
 SETTINGS = Settings(
     cluster_id="c", operator_id="op", installation="here", etcd_endpoints=("etcd:2379",), status_period_s=0.0

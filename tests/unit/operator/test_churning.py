@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.policy.slots.replacement_backoff import FREE, HELD_BACK, LASTED_S
-from tests.unit.operator.model import Model, is_bound, is_live, slot_of
+from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of
 
 ENDINGS = ["evicted", "left", "deleted"]
 

@@ -10,7 +10,7 @@ from elasticjob_operator.errors import ClusterError, ClusterUnavailable, Forbidd
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.slots.creation_backoff import LONGEST_S
-from tests.unit.operator.model import Model, is_bound, is_live, slot_of
+from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of
 
 QUOTA = Forbidden('pods "x" is forbidden: exceeded quota: q')
 WEBHOOK = RetryLater('failed calling webhook "mutate.example.com"')

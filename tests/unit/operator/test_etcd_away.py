@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.rendezvous_state import State
-from tests.unit.operator.model import Model, is_live
+from tests.unit.operator.cluster_model import Model, is_live
 
 
 def begun(**spec: Any) -> Model:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.model.objects import is_terminating, name_of
-from tests.unit.operator import truth
-from tests.unit.operator.model import Model, is_bound, is_live
+from tests.unit.operator import expected_status
+from tests.unit.operator.cluster_model import Model, is_bound, is_live
 
 HOWS = ("before", "after", "later")
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -69,7 +69,7 @@ class DyingModel(Model):
                 if is_terminating(pod):
                     self.confirm_deletion(pod)
         self.quiesce()
-        truth.check(self)
+        expected_status.check(self)
 
     def all_run(self) -> None:
         for pod in self.pods():

@@ -12,7 +12,7 @@ from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Disown, 
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.model.snapshot import Observed
 from elasticjob_operator.policy.status.conditions import holds
-from tests.unit.operator.builders import SETTINGS, job, pod, record, seen
+from testing.builders import SETTINGS, job, pod, record, seen
 
 MISUSED = View(revision=9, spec=record(0, 1), spec_revision=3, excess="much", empty=False)
 IDS = Ids(suffix=lambda: "new", nonce=lambda: "o")

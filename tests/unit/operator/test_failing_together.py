@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase
 from elasticjob_operator.policy.slots.retained_pods import MOST
-from tests.unit.operator.model import Model, is_bound, is_live, slot_of
+from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of
 
 SLOTS = 20
 

@@ -13,7 +13,7 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.objects import name_of
-from tests.unit.operator.model import Model, is_bound, is_live
+from tests.unit.operator.cluster_model import Model, is_bound, is_live
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
-from tests.faults.mutations import mutated
-from tests.unit.operator import builders
+from testing import builders
+from testing.mutations import mutated
 
 FULL: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).resolve().parents[2] / "integration" / "kube" / "full-job.yaml").read_text()
+    (Path(__file__).resolve().parents[3] / "testing" / "kube" / "full-job.yaml").read_text()
 )
 IDENTITY = {"namespace": "ns", "uid": "job-uid", "generation": 1, "resourceVersion": "1"}
 

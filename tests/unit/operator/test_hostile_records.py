@@ -23,9 +23,9 @@ from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.informers import rendezvous_store as job_records_module
 from elasticjob_operator.informers.rendezvous_store import JobRecords
 from elasticjob_operator.model.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
-from tests.faults.hostile_keys import HOSTILE_KEYS
-from tests.faults.mutations import NOT_FINITE, VALUES, mutated
-from tests.unit.operator import builders
+from testing import builders
+from testing.hostile_keys import HOSTILE_KEYS
+from testing.mutations import NOT_FINITE, VALUES, mutated
 
 KEYS = Keys(job_prefix(cluster="c", namespace="ns", name="j", uid="job-uid"))
 MOST_STATUS_BYTES = 300_000

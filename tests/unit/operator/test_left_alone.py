@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.operator.model import Model
+from tests.unit.operator.cluster_model import Model
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sys
 
 from elasticjob_operator.log_format import SAY_AGAIN_S, JsonLines, Seldom, TextLines
 from elasticjob_operator.model.job_key import JobKey
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 
 def record(message: str) -> logging.LogRecord:

@@ -9,7 +9,7 @@ from elasticjob_operator.cluster.kube import FIELD_MANAGER
 from elasticjob_operator.errors import Conflict
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.render.service import render_service
-from tests.unit.operator import builders
+from testing import builders
 
 OURS = render_service(builders.job())
 [_OWNER] = OURS["metadata"]["ownerReferences"]

@@ -20,8 +20,8 @@ from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 from elasticjob_operator.policy.status.conditions import holds, phase
-from tests.unit.operator import truth
-from tests.unit.operator.model import Model, is_bound, is_live, slot_of, template
+from tests.unit.operator import expected_status
+from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of, template
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 PICK = st.integers(min_value=0, max_value=7)
@@ -289,7 +289,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             self.times.clear()  # what a status of long ago says of them may be all that a new process knows
             return
         status = self.model.status()
-        told = {name: status[name] for name in truth.TIMES if status.get(name)}
+        told = {name: status[name] for name in expected_status.TIMES if status.get(name)}
         assert not {name: time for name, time in told.items() if time < self.times.get(name, time)}
         self.times |= told
 
@@ -366,7 +366,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             self._check_no_pod_runs_on()
         else:
             self._check_pods_are_as_wished_20()
-        truth.check(self.model)
+        expected_status.check(self.model)
         self.no_name_is_created_twice_12()
 
     def _confirm_everything(self) -> None:

@@ -12,8 +12,8 @@ from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.informers.rendezvous_informer import Rendezvous
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed
-from tests.faults.waiting import aeventually
-from tests.unit.operator import builders
+from testing import builders
+from testing.waiting import aeventually
 
 KEY, OTHER = JobKey("n", "j", "uid"), JobKey("n", "k", "uid-2")
 KEYS, OTHER_KEYS = KEY.keys("c"), OTHER.keys("c")

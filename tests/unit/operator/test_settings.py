@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.operator.builders import SETTINGS
+from testing.builders import SETTINGS
 
 
 @pytest.mark.parametrize(("jobs", "period_s"), [(0, 30.0), (1, 30.0), (120, 30.0), (240, 60.0), (1000, 250.0)])

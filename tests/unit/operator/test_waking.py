@@ -8,7 +8,7 @@ import pytest
 from elasticjob_operator.controller.reconciler import SMALL, rest_s
 from elasticjob_operator.policy.lifecycle.pod_cleanup import MARGIN_S
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S
-from tests.unit.operator.model import Model
+from tests.unit.operator.cluster_model import Model
 
 LONG_S = 100.0
 assert LONG_S > EXPECTED_FOR_S

@@ -19,7 +19,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.errors import (
 from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, WorkerFailure
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.unit.rendezvous.handlers import Job
 
 

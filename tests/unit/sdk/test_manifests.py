@@ -7,7 +7,7 @@ import yaml
 
 from elasticjob import ElasticJob
 from elasticjob.errors import ElasticJobError, InvalidJob
-from tests.integration.kube.manifests import ELASTIC, MINIMAL, changed
+from testing.kube.manifests import ELASTIC, MINIMAL, changed
 
 
 def test_a_job_from_a_dictionary_keeps_it_as_it_was_written() -> None:

@@ -20,7 +20,7 @@ from elasticjob_operator.informers.transform import slim
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.pod import Pod, parse_pod
 from elasticjob_operator.render.pod import render_pod
-from tests.unit.operator import builders
+from testing import builders
 from tests.unit.operator.test_hostile_manifests import whole
 from tests.unit.operator.test_hostile_records import IDS, JOB, KEYS, RUNNING, require_harmless
 

@@ -14,8 +14,8 @@ from elasticjob_agent.rendezvous.protocol import view
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteWorld, plan
 from elasticjob_api.records import GoneReason
 from elasticjob_api.rendezvous_state import decode_world, encode_world
-from tests.faults.hostile_keys import HOSTILE_KEYS
-from tests.faults.mutations import NOT_FINITE, VALUES, mutated
+from testing.hostile_keys import HOSTILE_KEYS
+from testing.mutations import NOT_FINITE, VALUES, mutated
 from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, seen
 
 INCARNATION = "0000000a"

@@ -15,7 +15,7 @@ from elasticjob_agent.workers.error_file import TAIL_BYTES, Tail, read_error_fil
 from elasticjob_agent.workers.error_message import MOST_CHARACTERS, last_words, uncaught
 from elasticjob_api import records
 from elasticjob_api.records import Report
-from tests.faults.mutations import NOT_FINITE, VALUES, mutated
+from testing.mutations import NOT_FINITE, VALUES, mutated
 
 TOLD = {"message": {"message": "boom", "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1700000000.5"}}}
 PROGRESS = {"step": 3, "total": 10, "metrics": {"loss": 0.5, "deep": {"a": [1, "b"]}}, "alive": True}

@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_agent.multiprocessing import SignalException
 from elasticjob_agent.server import RunResult, WorkerState
-from tests.faults.waiting import eventually
+from testing.waiting import eventually
 from tests.unit.rendezvous.handlers import Job
 from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, ScriptedAgent, failure, spec
 

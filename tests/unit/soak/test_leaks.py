@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak.job_generator import Broken
 from tests.soak.leaks import MORE, Use, excess, require_none, strays
-from tests.soak.lives import Broken
 
 NEW = Use(descriptors=20, threads=8, rss_mib=90)
 

@@ -23,7 +23,7 @@ from elasticjob_agent.cli.same_machine import (
 from elasticjob_agent.cli.shared_etcd import hosted_etcd
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.socket_dir import claim
-from tests.faults import other_user
+from testing.processes import other_user
 
 ROWS = (
     "   0: 0100007F:72D8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1 0 100 0 0 10 0",

@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_agent.monitoring.progress import ProgressFifo, parse_progress
 from elasticjob_api.records import Progress
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 class Asked(MemoryEtcd):

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_cli.local.console import Tone
 from elasticjob_cli.local.followers import tell_pod, why_failed
-from tests.unit.cli.views import a_pod
+from tests.unit.cli.view_builders import a_pod
 
 
 def _ended(**end: Any) -> dict[str, Any]:

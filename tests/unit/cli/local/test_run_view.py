@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elasticjob_api.records import WorkerState
-from tests.unit.cli.views import a_pod, a_report, a_view, told
+from tests.unit.cli.view_builders import a_pod, a_report, a_view, told
 
 
 @pytest.mark.parametrize(("phase", "finished"), [("Running", False), ("Succeeded", True), ("Failed", True)])

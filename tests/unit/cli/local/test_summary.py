@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_api.records import WorkerState
 from elasticjob_cli.local.summary import describe_code, describe_failure, rank_table, summary
-from tests.unit.cli.views import a_node, a_report, a_view
+from tests.unit.cli.view_builders import a_node, a_report, a_view
 
 _FAILURE = {"rank": 1, "podName": "j-0-abcde", "nodeName": "local-0", "round": 1, "exitCode": 137, "signal": "SIGKILL"}
 _RAISED = {**_FAILURE, "exitCode": 1, "signal": "", "message": "ValueError: no; not at all"}

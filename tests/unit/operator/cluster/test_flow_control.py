@@ -11,8 +11,8 @@ from kubernetes.aio import client
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.informers.event_bus import Feed
 from elasticjob_operator.model.cluster_interface import Resource
-from tests.faults.clock import Clock
-from tests.faults.waiting import aeventually
+from testing.clocks.fake_clock import Clock
+from testing.waiting import aeventually
 
 ANSWERS_AFTER_S = 0.05
 

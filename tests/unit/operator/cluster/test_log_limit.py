@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob_operator.cluster.log_limit import LINES, PERIOD_S, LogLimit, printable
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 
 def test_a_key_has_one_line_a_minute() -> None:

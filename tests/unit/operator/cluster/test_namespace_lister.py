@@ -20,7 +20,7 @@ from elasticjob_operator.informers import reflector
 from elasticjob_operator.informers.event_bus import Feed
 from elasticjob_operator.informers.reflector import ObjectWatch
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 NAMESPACES = ("a", "b", "c")
 WITHIN_S = 20.0

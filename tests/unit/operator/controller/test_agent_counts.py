@@ -3,7 +3,7 @@
 from elasticjob_operator.controller.agent_counts import AgentCounts
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.slots.unreachable_agents import Silence
-from tests.unit.operator.model import Model
+from tests.unit.operator.cluster_model import Model
 
 
 def key(name: str) -> JobKey:

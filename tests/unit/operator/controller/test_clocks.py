@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.slots.replacement_backoff import FREE
-from tests.unit.operator.model import Model, is_bound, is_live
+from tests.unit.operator.cluster_model import Model, is_bound, is_live
 
 HOUR_S = 3600.0
 

@@ -6,7 +6,7 @@ from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.controller.deletion_plan import expulsion, plan_deletion
 from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Disown, WriteSpec
 from elasticjob_operator.policy.lifecycle.spec_record import emptied
-from tests.unit.operator.builders import NOW_S, SETTINGS, by_name, pod, record, running, view, world
+from testing.builders import NOW_S, SETTINGS, by_name, pod, record, running, view, world
 
 TLS = replace(SETTINGS, etcd_tls=True)
 ANOTHER = replace(SETTINGS, operator_id="another")

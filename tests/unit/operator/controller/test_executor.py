@@ -21,8 +21,8 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import Ledger, NameState
 from elasticjob_operator.model.objects import name_of, uid_of
 from elasticjob_operator.render.pod_source import PodSource
-from tests.faults.waiting import aeventually
-from tests.unit.operator import builders
+from testing import builders
+from testing.waiting import aeventually
 
 NOW_S = 1000.0
 KEY = JobKey("default", "j", "u1")

@@ -12,7 +12,7 @@ from elasticjob_operator.informers.transform import head
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.finished_job import remains
-from tests.unit.operator.model import Model
+from tests.unit.operator.cluster_model import Model
 
 DELETED = (
     b'{"type":"DELETED","object":{"metadata":{"name":"j","namespace":"n","uid":"u","resourceVersion":"7"},"spec":1}}'

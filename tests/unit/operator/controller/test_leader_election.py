@@ -15,7 +15,7 @@ from elasticjob_operator.controller.leader_election import LeaderElector, electo
 from elasticjob_operator.errors import ClusterUnavailable, OperatorError
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.policy.leader_election import Terms
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 TERMS = Terms(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
 

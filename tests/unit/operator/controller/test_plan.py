@@ -37,7 +37,7 @@ from elasticjob_operator.model.slot_history import Course
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_budget
 from elasticjob_operator.render.service import render_service
-from tests.unit.operator.builders import (
+from testing.builders import (
     NOW_S,
     active,
     ago,

@@ -12,8 +12,8 @@ from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import Ledger
-from tests.faults.clock import Clock
-from tests.unit.operator.builders import NOW_S, SETTINGS
+from testing.builders import NOW_S, SETTINGS
+from testing.clocks.fake_clock import Clock
 
 JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
 KEY = JobKey("ns", "j", "u")

@@ -7,7 +7,7 @@ from elasticjob_etcd.interface import Delete, Put, Txn, absent, unchanged
 from elasticjob_operator.controller import transactions
 from elasticjob_operator.model.actions import WriteExpected, WriteSpec
 from elasticjob_operator.policy.slots.eviction import Eviction
-from tests.unit.operator.builders import member, record, world
+from testing.builders import member, record, world
 
 KEYS = Keys("/elasticjob/c/ns/j/u")
 WRITE = WriteSpec(record=record(0), spec_revision=5, world_revision=6)

@@ -13,7 +13,7 @@ import pytest
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_operator.controller.workqueue import COALESCE_S, MOST_TURNS, MOST_TURNS_EACH, WorkQueue, coalesce_s
 from elasticjob_operator.errors import ClusterError, RetryLater
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 class Work:

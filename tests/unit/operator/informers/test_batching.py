@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elasticjob_operator.informers.batching import CALM_S, MANY_A_SECOND, WINDOW_S, Gathering
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 LONG_S = 3600.0
 

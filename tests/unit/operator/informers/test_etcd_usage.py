@@ -9,7 +9,7 @@ from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.informers.etcd_usage import BUDGET, UNKNOWN, WINDOW_S, Footprints
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, LEAST_MEMORY, MIB, Allowance, allowed
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 KEY, OTHER = JobKey("n", "j", "uid"), JobKey("n", "other", "uid-2")
 SMALL = Allowance(held=2 * MIB, written=8 * MIB)

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import Progress, SlotOwner
 from elasticjob_operator.informers.record_validation import require_plausible, require_size
-from tests.unit.operator import builders
+from testing import builders
 
 IMPLAUSIBLE = [
     pytest.param(builders.record(restart_id="x" * 9000), "restart_id has 9000 characters", id="long text"),

@@ -11,7 +11,7 @@ from elasticjob_api.records import Progress, Recovery, Report, WorkerReport, Wor
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import LINES
 from elasticjob_operator.informers.rendezvous_store import JobRecords, News
-from tests.unit.operator import builders
+from testing import builders
 
 REVISIONS = itertools.count(1000)
 KEYS = Keys("/elasticjob/c/n/j/u")

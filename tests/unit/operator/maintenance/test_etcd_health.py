@@ -8,7 +8,7 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
 from elasticjob_operator.maintenance.etcd_health import EtcdHealth
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 class Flaky(MemoryEtcd):

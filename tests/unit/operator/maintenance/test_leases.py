@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_operator.maintenance.leases import EtcdLeases
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 
 class Leases:

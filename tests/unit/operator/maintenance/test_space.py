@@ -8,7 +8,7 @@ from dataclasses import replace
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.members import Member, MemberStatus
 from elasticjob_operator.maintenance.space import EtcdSpace
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 QUOTA = 1000
 

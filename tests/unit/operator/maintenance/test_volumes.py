@@ -9,7 +9,7 @@ from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.maintenance.volumes import EtcdVolumes, claim_of
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 CLAIM, POD, NODE = Resource.PERSISTENT_VOLUME_CLAIM, Resource.POD, Resource.NODE
 

@@ -11,7 +11,7 @@ from elasticjob_operator.metrics.job_health import AgentHealth, Spent, Standing,
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.rendezvous_view import View
-from tests.unit.operator.builders import job, member, membership, node, pod, report, running, seen, view, world
+from testing.builders import job, member, membership, node, pod, report, running, seen, view, world
 
 KEY = JobKey("team", "digits", "u")
 

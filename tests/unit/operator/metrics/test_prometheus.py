@@ -12,7 +12,7 @@ from elasticjob_operator.metrics.prometheus import PrometheusMeter
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import Recovered
-from tests.unit.operator.builders import NOW, condition
+from testing.builders import NOW, condition
 
 KEY = JobKey("team", "digits", "u")
 TAKEN_UP = JobStatus(desired_replicas=2, conditions=(condition("Accepted"),))

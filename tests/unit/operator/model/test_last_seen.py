@@ -3,7 +3,7 @@
 from elasticjob_api.records import Gone, GoneReason, WorkerState
 from elasticjob_operator.model.last_seen import Memory, Place
 from elasticjob_operator.model.rendezvous_view import View
-from tests.unit.operator.builders import (
+from testing.builders import (
     active,
     by_name,
     member,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.model.pod import Pod, parse_pod
-from tests.unit.operator.builders import NOW, NOW_S
+from testing.builders import NOW, NOW_S
 
 
 def obj(status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from elasticjob_api.records import Recovery, WorkerState
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_operator.model.recovery import Pace, Recovered, steps
 from elasticjob_operator.model.rendezvous_view import View
-from tests.unit.operator.builders import active, member, report, view, world
+from testing.builders import active, member, report, view, world
 
 FORMING = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED))
 ACTIVE = active(0, 1, round=2, cause=Cause.WORKER_FAILED)

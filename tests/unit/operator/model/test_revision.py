@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown, Rendezvous
 from elasticjob_operator.model.revision import template_hash, wanted_revision
-from tests.unit.operator.builders import SETTINGS, job, template
+from testing.builders import SETTINGS, job, template
 
 
 @pytest.mark.parametrize(

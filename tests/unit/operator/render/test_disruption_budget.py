@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob_api.spec import DisruptionBudget
 from elasticjob_operator.render.disruption_budget import has_budget, render_budget
-from tests.unit.operator.builders import job
+from testing.builders import job
 
 
 @pytest.mark.parametrize(("lowest", "kept"), [(None, 4), (2, 2)])

@@ -8,7 +8,7 @@ from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.records import Slots
 from elasticjob_api.spec import Agent, Rendezvous
 from elasticjob_operator.render.env import environment
-from tests.unit.operator.builders import SETTINGS, job, template
+from testing.builders import SETTINGS, job, template
 
 
 def listed(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> list[dict[str, Any]]:

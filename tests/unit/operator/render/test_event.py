@@ -5,7 +5,7 @@ from typing import Any
 from elasticjob_api.constants import EventReason
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.render.event import render_event
-from tests.unit.operator.builders import NOW, NOW_S, ago
+from testing.builders import NOW, NOW_S, ago
 
 JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
 

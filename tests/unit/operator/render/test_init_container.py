@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.spec import Agent, AgentMode
 from elasticjob_operator.model.revision import wanted_revision
 from elasticjob_operator.render.init_container import injectors
-from tests.unit.operator.builders import SETTINGS, job, template
+from testing.builders import SETTINGS, job, template
 
 
 def injector(**agent: Any) -> dict[str, Any]:

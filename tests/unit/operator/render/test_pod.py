@@ -10,7 +10,7 @@ from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.model.revision import Revision, template_hash
 from elasticjob_operator.render.pod import render_pod
-from tests.unit.operator.builders import SETTINGS, job, template
+from testing.builders import SETTINGS, job, template
 
 PROVIDED = Agent(mode=AgentMode.PROVIDED)
 

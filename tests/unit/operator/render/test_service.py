@@ -1,7 +1,7 @@
 """The headless service of a job."""
 
 from elasticjob_operator.render.service import render_service
-from tests.unit.operator.builders import job
+from testing.builders import job
 
 
 def test_the_service_is_headless_and_knows_pods_that_are_not_ready() -> None:

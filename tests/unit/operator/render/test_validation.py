@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render.validation import check
-from tests.unit.operator.builders import job, template
+from testing.builders import job, template
 
 
 def with_pod(**fields: Any) -> dict[str, Any]:

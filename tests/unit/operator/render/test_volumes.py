@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_api.spec import Agent, AgentMode
 from elasticjob_operator.render.volumes import mounts, volumes
-from tests.unit.operator.builders import job, template
+from testing.builders import job, template
 
 
 def made(agent: Agent | None = None, **container: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -18,7 +18,7 @@ from elasticjob_operator.tls.active_ca import Held
 from elasticjob_operator.tls.ca import Authority
 from elasticjob_operator.tls.ca_secrets import Home, Place
 from elasticjob_operator.tls.operator_certificate import OwnFiles, keep_fresh
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 NOW_S = 1_750_000_000.0
 PLACE = Place(namespace="system", authority="ca", server="server", hosts=("127.0.0.1",))

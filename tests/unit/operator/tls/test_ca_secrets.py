@@ -9,7 +9,7 @@ from elasticjob_operator.errors import ClusterError, CredentialsError
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.tls.ca import Authority, describe
 from elasticjob_operator.tls.ca_secrets import SERVER_LIFE_S, Home, Place
-from tests.faults.clock import Clock
+from testing.clocks.fake_clock import Clock
 
 PLACE = Place(namespace="system", authority="ca", server="server", hosts=("etcd.system.svc", "127.0.0.1"))
 

@@ -13,7 +13,7 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.tls.active_ca import Held
 from elasticjob_operator.tls.ca import Authority, describe
 from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
-from tests.faults.waiting import aeventually
+from testing.waiting import aeventually
 
 NOW_S = 1_750_000_000.0
 KEY = JobKey("n", "j", "uid-1")

@@ -2,7 +2,7 @@
 
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.ui.round_history import KEPT, History
-from tests.unit.operator.ui.scenes import world
+from tests.unit.operator.ui.page_states import world
 
 
 def test_a_round_forms_becomes_active_and_is_ended_by_the_next() -> None:

@@ -15,8 +15,8 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.ui import Board, Page, server
-from tests.unit.operator.builders import NOW_S
-from tests.unit.operator.ui.scenes import key, obj
+from testing.builders import NOW_S
+from tests.unit.operator.ui.page_states import key, obj
 
 STATIC = resources.files("elasticjob_operator.ui") / "static"
 FILES = ("", "app.js", "app.css")

@@ -13,8 +13,8 @@ from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.ui import Board
 from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, row, whole
-from tests.unit.operator.builders import NOW_S
-from tests.unit.operator.ui.scenes import HOSTILE, hostile, key, large, obj, report, small, world
+from testing.builders import NOW_S
+from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, report, small, world
 
 
 def noted(*names: str) -> Board:

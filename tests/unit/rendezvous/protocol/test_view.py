@@ -8,7 +8,7 @@ from elasticjob_agent.rendezvous.protocol.view import View, parse_view
 from elasticjob_api.records import Expected, Gone, GoneReason
 from elasticjob_api.rendezvous_state import Member, Membership, State
 from elasticjob_etcd.interface import KeyValue
-from tests.faults.newer_version import newer_value
+from testing.newer_version import newer_value
 from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
 
 

@@ -17,7 +17,7 @@ from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
 from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
-from tests.unit.rendezvous.sim.ledger import Ledger, missing_members
+from tests.unit.rendezvous.sim.invariants import Ledger, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.store import SimStore
 

@@ -30,7 +30,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Member, decode_closer
-from tests.unit.rendezvous.sim.ledger import Ledger
+from tests.unit.rendezvous.sim.invariants import Ledger
 from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
 

@@ -15,7 +15,7 @@ from elasticjob_operator.policy.etcd.quota import (
     report_bytes,
     unread_allowance,
 )
-from tests.unit.operator.builders import spec, template
+from testing.builders import spec, template
 
 
 def test_a_small_job_may_have_what_a_larger_one_could_have_left() -> None:

@@ -14,7 +14,7 @@ from elasticjob_operator.model.snapshot import Observed
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.secret import secret_name
-from tests.unit.operator.builders import NOW_S, SETTINGS, ago, job, names, record, running, seen, view
+from testing.builders import NOW_S, SETTINGS, ago, job, names, record, running, seen, view
 
 TLS = replace(SETTINGS, etcd_tls=True)
 

@@ -9,7 +9,7 @@ from elasticjob_api.constants import FailedReason
 from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.deadlines import broken_deadline, next_deadline_s
-from tests.unit.operator.builders import NOW_S, active, ago, job, membership, view, world
+from testing.builders import NOW_S, active, ago, job, membership, view, world
 
 STARTED = JobStatus(start_time=ago(100))
 NO_KEYS: Mapping[str, Any] = {}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.policy.lifecycle.failure_batches import WINDOW_S, batches
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 
 def failed(slot: int, *, at_s: float | None = 0.0, born_s: float = -1000.0) -> Any:

@@ -13,7 +13,7 @@ from elasticjob_operator.policy.lifecycle.installation import (
     owned_by_another,
     ownership,
 )
-from tests.unit.operator.builders import pod
+from testing.builders import pod
 
 PREFIX = "/elasticjob/c/ns/j/u"
 

@@ -6,7 +6,7 @@ from elasticjob_api.constants import FailedReason
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure, failure_of
-from tests.unit.operator.builders import record, world
+from testing.builders import record, world
 
 
 @pytest.mark.parametrize("reason", FailedReason)

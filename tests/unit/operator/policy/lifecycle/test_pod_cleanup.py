@@ -5,7 +5,7 @@ import pytest
 from elasticjob_api.spec import CleanPodPolicy, GracefulShutdown
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.pod_cleanup import MARGIN_S, clean_at_s, pods_to_delete
-from tests.unit.operator.builders import NOW_S, ago, job, pod
+from testing.builders import NOW_S, ago, job, pod
 
 PODS = [pod(0), pod(1, phase="Succeeded"), pod(2, phase="Failed"), pod(3, phase="Pending"), pod(4, terminating=True)]
 

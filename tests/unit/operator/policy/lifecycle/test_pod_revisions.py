@@ -12,7 +12,7 @@ from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.revision import Revision, template_hash
 from elasticjob_operator.model.snapshot import Observed
 from elasticjob_operator.policy.lifecycle.pod_revisions import is_life_outdated, life_revision
-from tests.unit.operator.builders import SETTINGS, job, pod, record, running, seen, template, view
+from testing.builders import SETTINGS, job, pod, record, running, seen, template, view
 
 NEW = replace(SETTINGS, agent_image="agent:new")
 HASH = template_hash(job())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
-from tests.unit.operator.builders import spec
+from testing.builders import spec
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from elasticjob_operator.policy.lifecycle.resync import (
     upkeep_in_s,
 )
 from elasticjob_operator.render.pod_source import PodSource
-from tests.unit.operator import builders
+from testing import builders
 
 
 def test_a_single_job_hardly_waits() -> None:

@@ -16,7 +16,7 @@ from elasticjob_api.spec import (
 )
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.spec_record import emptied, first_record, spec_record
-from tests.unit.operator.builders import job, names, record
+from testing.builders import job, names, record
 
 KEPT = record(operator="op", replacements=2, first_round=1001, first_restarts=3)
 

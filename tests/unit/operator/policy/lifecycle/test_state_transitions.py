@@ -10,7 +10,7 @@ from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
-from tests.unit.operator.builders import active, member, membership, record, view, world
+from testing.builders import active, member, membership, record, view, world
 
 COUNTED = active(0, 1, round=4, restarts=2, losses=1, restart_id="r1", master="10.0.0.1:29500", roles="default*2")
 FAILURE = JobFailure(FailedReason.DEADLINE, "too long")

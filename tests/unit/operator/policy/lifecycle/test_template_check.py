@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.template_check import judges_template
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
-from tests.unit.operator.builders import ago, job, seen, view
+from testing.builders import ago, job, seen, view
 
 
 def judged(*standings: Standing, **status: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.ttl import expires_at_s
-from tests.unit.operator.builders import NOW_S, ago, job
+from testing.builders import NOW_S, ago, job
 
 ENDED = JobStatus(completion_time=ago(10))
 

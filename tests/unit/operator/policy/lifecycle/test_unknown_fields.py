@@ -16,7 +16,7 @@ from elasticjob_operator.model.snapshot import Observed
 from elasticjob_operator.policy.lifecycle.unknown_fields import describe, waits
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.events import events
-from tests.unit.operator.builders import NOW, ago, job, pod, record, running, seen, view, world
+from testing.builders import NOW, ago, job, pod, record, running, seen, view, world
 
 IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
 SUSPENDED = view(spec=record(suspended=True), world=world(State.SUSPENDED))

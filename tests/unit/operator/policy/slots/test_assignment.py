@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_api.records import SlotOwner
 from elasticjob_operator.policy.slots.assignment import adopted, next_slots, removal_order
-from tests.unit.operator.builders import by_name, names, pod
+from testing.builders import by_name, names, pod
 
 
 def fresh() -> Callable[[int], str]:

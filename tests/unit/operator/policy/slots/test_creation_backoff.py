@@ -12,7 +12,7 @@ from elasticjob_operator.policy.slots.creation_backoff import (
     while_pods_are_missing,
 )
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 RECORD = FailedCreation("exceeded quota", 1, NOW_S + 1.0)
 

@@ -9,7 +9,7 @@ from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.policy.slots.eviction import Evictions, evictions
-from tests.unit.operator.builders import by_name, member, node, pod, view
+from testing.builders import by_name, member, node, pod, view
 
 
 def judge(at: View, *pods: Pod, ledger: Ledger | None = None) -> Evictions:

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 
 def is_expected(standing: Standing, *, joined: bool = False, refused: bool = False, **fields: Any) -> bool:

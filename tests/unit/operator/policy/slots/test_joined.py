@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.status import RoundStatus
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 from elasticjob_operator.policy.slots.joined import joined_before
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 
 def round_(slots: str, *, at_s: float = NOW_S, start_time: str = "") -> RoundStatus:

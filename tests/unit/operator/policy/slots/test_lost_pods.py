@@ -3,7 +3,7 @@
 from elasticjob_api.spec import Rendezvous
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.policy.slots.lost_pods import Lost, lost_pods
-from tests.unit.operator.builders import NOW_S, spec
+from testing.builders import NOW_S, spec
 
 SPEC = spec(lost_pod_timeout_s=30.0, rendezvous=Rendezvous(join_timeout_s=600.0))
 

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.policy.slots.node_avoidance import COOL_DOWN_S, MOST, avoided_nodes, note_losses
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 
 def noted(standing: Standing, *, lost: bool = False, **fields: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_operator.model.revision import wanted_revision
 from elasticjob_operator.policy.slots.outdated_pods import is_template_unclear, outdated_pods
-from tests.unit.operator.builders import SETTINGS, by_name, job, pod
+from testing.builders import SETTINGS, by_name, job, pod
 
 HERE = replace(SETTINGS, installation="here")
 WANTED = wanted_revision(job(), HERE)

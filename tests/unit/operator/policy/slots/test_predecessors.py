@@ -4,7 +4,7 @@ from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
 from elasticjob_operator.policy.slots.predecessors import slots_with_predecessor
-from tests.unit.operator.builders import by_name, pod, spec
+from testing.builders import by_name, pod, spec
 
 OWNERS = {0: Owner("j-0-new", Standing.TO_CREATE), 1: Owner("j-1-new", Standing.TO_CREATE)}
 

@@ -8,7 +8,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.spec import FailureAction, FailurePolicy, JobSpec, OnExitCodes, OnPodCondition, Rule
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
 from elasticjob_operator.policy.slots.replacement import Fate, Fates, fates, is_over_budget
-from tests.unit.operator.builders import pod, spec
+from testing.builders import pod, spec
 
 NOBODY: frozenset[Any] = frozenset()
 

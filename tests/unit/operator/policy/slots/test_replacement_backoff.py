@@ -18,7 +18,7 @@ from elasticjob_operator.policy.slots.replacement_backoff import (
     waiting,
 )
 from elasticjob_operator.policy.status.pending_reason import first_trouble
-from tests.unit.operator.builders import NOW_S, ago, job, pod, record, seen, spec, view
+from testing.builders import NOW_S, ago, job, pod, record, seen, spec, view
 
 Courses = dict[int, Course]
 OVER = [Standing.GONE, Standing.TERMINATING, Standing.FAILED, Standing.COMPLETED]

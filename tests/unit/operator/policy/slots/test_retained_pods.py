@@ -3,7 +3,7 @@
 from typing import Any
 
 from elasticjob_operator.policy.slots.retained_pods import MOST, retained_pods
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 
 def failed(slot: int, name: str, *, ago_s: float = 0.0, **fields: Any) -> Any:

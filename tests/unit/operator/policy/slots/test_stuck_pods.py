@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.policy.slots.stuck_pods import LOOK_AGAIN_S, Stuck, stuck_pods, why_dead
-from tests.unit.operator.builders import NOW_S, pod
+from testing.builders import NOW_S, pod
 
 
 def stuck(*pods: Any, timeout_s: float = 300.0, looked_s: float | None = None) -> Stuck:

@@ -11,7 +11,7 @@ from elasticjob_operator.policy.slots.unreachable_agents import (
     silences,
     unreachable_pods,
 )
-from tests.unit.operator.builders import by_name, pod
+from testing.builders import by_name, pod
 
 LEASE_S = 6.0
 

@@ -12,7 +12,7 @@ from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.policy.status.build import is_finished, next_status, rejected_status
 from elasticjob_operator.policy.status.conditions import holds
-from tests.unit.operator.builders import (
+from testing.builders import (
     NOW,
     NOW_S,
     active,

@@ -11,7 +11,7 @@ from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.model.snapshot import Observed
 from elasticjob_operator.policy.status.conditions import Judgement, conditions, holds, judge, phase
-from tests.unit.operator.builders import (
+from testing.builders import (
     NOW,
     active,
     ago,

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_api.constants import ConditionType, EventReason
 from elasticjob_api.status import JobStatus, LastFailure
 from elasticjob_operator.policy.status.events import events
-from tests.unit.operator.builders import NOW, ago, condition
+from testing.builders import NOW, ago, condition
 
 E = EventReason
 RUNNING = JobStatus(

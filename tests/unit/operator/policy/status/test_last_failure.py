@@ -8,7 +8,7 @@ from elasticjob_api.records import Failure
 from elasticjob_api.status import JobStatus, LastFailure
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.policy.status.last_failure import last_failure
-from tests.unit.operator.builders import NOW, NOW_S, job, pod, seen, view, world
+from testing.builders import NOW, NOW_S, job, pod, seen, view, world
 
 KNOWN = LastFailure(
     time=NOW, round=1, pod_name="j-0-a", node_name="node-9", rank=0, local_rank=0, exit_code=1

@@ -10,7 +10,7 @@ from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.policy.status.last_failure import last_failure
 from elasticjob_operator.policy.status.node_loss import explained
-from tests.unit.operator.builders import (
+from testing.builders import (
     NOW,
     active,
     by_name,

@@ -16,7 +16,7 @@ from elasticjob_api.status import JobStatus, NodeStatus
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.worker_states import count as worker_count
-from tests.unit.operator.builders import (
+from testing.builders import (
     active,
     job,
     member,

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_operator.policy.slots.ownership import Owner, Standing
 from elasticjob_operator.policy.slots.replacement import Fate
 from elasticjob_operator.policy.status.pod_messages import how_it_ended, replacements
-from tests.unit.operator.builders import pod
+from testing.builders import pod
 
 
 @pytest.mark.parametrize(

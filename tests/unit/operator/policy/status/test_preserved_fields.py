@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus
 from elasticjob_operator.policy.status.preserved_fields import with_unknown
-from tests.faults.newer_version import NEW_FIELD, NEW_VALUE, newer_json
+from testing.newer_version import NEW_FIELD, NEW_VALUE, newer_json
 
 NOW = "2026-01-01T00:00:00Z"
 STATUS = JobStatus(

@@ -9,7 +9,7 @@ from elasticjob_api.rendezvous_state import State
 from elasticjob_api.status import JobStatus, ProgressStatus
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.policy.status.progress import progress
-from tests.unit.operator.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world
+from testing.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world
 
 KNOWN = ProgressStatus(step=3)
 

@@ -9,7 +9,7 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.rendezvous_view import View
 from elasticjob_operator.policy.status.build import next_status
-from tests.unit.operator.builders import active, job, membership, pod, record, running, seen, view, world
+from testing.builders import active, job, membership, pod, record, running, seen, view, world
 
 BAD_IMAGE = pod(0, phase="Pending", reason="ImagePullBackOff", message="Back-off pulling image x")
 ROUND = {"membership": membership(0, 1)}

@@ -8,7 +8,7 @@ from elasticjob_operator.model.job_state import Ledger
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.rounds import KEPT, SLOTS_LIMIT, noted, slots_text
-from tests.unit.operator.builders import NOW_S, active, job, members, membership, running, seen, view, world
+from testing.builders import NOW_S, active, job, members, membership, running, seen, view, world
 
 FIRST = RoundStatus(round=1, start_time="2023-11-14T22:00:00.250Z", nodes=2, workers=4, slots="0-1")
 NOW = to_rfc3339_ms(NOW_S)

@@ -9,7 +9,7 @@ from elasticjob_api.records import Done
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.stalled import stalled_since
-from tests.unit.operator.builders import NOW_S, ago, job, member, pod, report, running, seen
+from testing.builders import NOW_S, ago, job, member, pod, report, running, seen
 
 NS = 1_000_000_000
 IDLE = int(NOW_S) * NS - 60 * NS

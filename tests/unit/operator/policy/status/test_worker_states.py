@@ -5,7 +5,7 @@ import pytest
 from elasticjob_api.records import WorkerReport, WorkerState
 from elasticjob_api.status import NodeStatus, WorkerStates
 from elasticjob_operator.policy.status.worker_states import count, letters, settled
-from tests.unit.operator.builders import report
+from testing.builders import report
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Clocks that a test sets, and wall clocks that jump."""

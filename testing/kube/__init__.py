@@ -1,0 +1,1 @@
+"""Parts of a cluster on a real API server."""

@@ -1,0 +1,59 @@
+"""What tests do in one namespace of the API server, with kubectl: apply, read, scale, patch.
+
+Every method that expects success asserts it with kubectl's own words; `refused` expects a refusal and returns it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testing.kubectl_table import only_row
+from testing.servers.apiserver import ApiServer
+from testing.waiting import eventually
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """One namespace."""
+
+    server: ApiServer
+    name: str
+
+    def create(self) -> None:
+        """Create it, and wait until jobs are served in it: discovery follows a new CRD with a short delay."""
+        self.kubectl("create", "namespace", self.name)
+        get = ("get", "elasticjobs.elasticjob.io")
+        eventually(
+            lambda: self.server.kubectl(*get, namespace=self.name).returncode == 0, within_s=30, what="CRD served"
+        )
+
+    def kubectl(self, *arguments: str, stdin: Mapping[str, Any] | None = None) -> str:
+        """Standard output of a command that must succeed."""
+        done = self.server.kubectl(*arguments, namespace=self.name, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, manifest: Mapping[str, Any], *options: str) -> dict[str, Any]:
+        """`kubectl apply`; the job as it was stored."""
+        stored: dict[str, Any] = json.loads(self.kubectl("apply", "-o", "json", *options, "-f", "-", stdin=manifest))
+        return stored
+
+    def refused(self, *arguments: str, stdin: Mapping[str, Any] | None = None) -> str:
+        """What kubectl says when the command is refused, in one line."""
+        done = self.server.kubectl(*arguments, namespace=self.name, stdin=stdin)
+        assert done.returncode != 0, f"not refused: {done.stdout}"
+        return " ".join(done.stderr.split())
+
+    def get(self, name: str) -> dict[str, Any]:
+        """The job as it is."""
+        job: dict[str, Any] = json.loads(self.kubectl("get", "ejob", name, "-o", "json"))
+        return job
+
+    def patch(self, name: str, change: Mapping[str, Any], *options: str) -> None:
+        """`kubectl patch` with a merge patch."""
+        self.kubectl("patch", "ejob", name, "--type=merge", *options, "-p", json.dumps(change))
+
+    def row(self, *arguments: str) -> dict[str, str]:
+        """The only row of `kubectl get ejob …` by column."""
+        return only_row(self.kubectl("get", "ejob", *arguments))

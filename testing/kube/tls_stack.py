@@ -1,0 +1,179 @@
+"""A rig whose etcd lets nobody in without a certificate: the release's roles and Secrets, and pods that mount theirs.
+
+There is no kubelet: `Pods` starts the agent of a pod as a process, with the pod's own environment, and keeps the files
+of its Secret as a kubelet does.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from elasticjob_api import constants
+from elasticjob_etcd import die_with_parent
+from testing.kube.service_accounts import apply
+from testing.kube.stack import SYSTEM, Rig, service_account_token, write_kubeconfig
+from testing.servers.apiserver import ROOT, ApiServer
+from testing.servers.secured_etcd import SecuredEtcd
+from testing.waiting import eventually
+
+AUTHORITY, SERVER = "elasticjob-etcd-ca", "elasticjob-etcd-server"
+_HELM_S = 900.0
+
+
+class Release:
+    """What `helm install` brings with `etcd.tls`, under names of its own, and its operator."""
+
+    def __init__(self, rig: Rig, etcd: SecuredEtcd, *values: str, authority: str = "", server: str = "") -> None:
+        """`values` as helm's `--set` takes them; without any, a release for the rig's namespace.
+
+        `authority` and `server` are Secrets that somebody brings.
+        """
+        self.rig = rig
+        brought = {"etcd.tls.caSecret": authority, "etcd.tls.serverSecret": server}
+        here = values or (f"operator.watchNamespaces={{{rig.namespace.name}}}",)
+        self._values = (*here, *(f"{value}={name}" for value, name in brought.items() if name))
+        self.etcd = etcd
+        self.name = rig.namespace.name
+        self.authority, self.server = authority or f"{self.name}-{AUTHORITY}", server or f"{self.name}-{SERVER}"
+        self._brought = {name for name in (authority, server) if name}
+        self.manifests = self._rendered()
+        self.apply()
+        token = service_account_token(rig.namespace.server, f"{self.name}-elasticjob-operator")
+        self.kubeconfig = write_kubeconfig(rig.folder / "release.kubeconfig", rig.namespace.server, token)
+
+    def apply(self) -> None:
+        """`kubectl apply`."""
+        for manifest in self.manifests:
+            apply(self.rig.namespace.server, manifest)
+
+    def _rendered(self) -> list[dict[str, Any]]:
+        tool = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)
+        helm = tool.stdout.strip().removeprefix("HELM=")
+        parts = ["operator/rbac.yaml", "operator/installation.yaml"]
+        if not self._brought >= {self.authority, self.server}:
+            parts += ["etcd/secrets.yaml"]
+        shown = [f"--show-only=templates/{part}" for part in parts]
+        line = [helm, "template", self.name, str(ROOT / "charts" / "elasticjob"), "--namespace", SYSTEM]
+        sets = [word for value in ("etcd.tls.enabled=true", *self._values) for word in ("--set", value)]
+        done = subprocess.run([*line, *sets, *shown], capture_output=True, check=True, text=True, timeout=_HELM_S)
+        return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the operator is told of certificates."""
+        server = ("--etcd-server-secret", self.server, "--etcd-server-name", "127.0.0.1")
+        return (
+            *("--etcd-ca-secret", self.authority, "--secrets-namespace", SYSTEM),
+            *(() if self.server in self._brought else server),
+            *("--certificates-folder", str(self.rig.folder / "certificates")),
+            *("--installation-config-map", f"{SYSTEM}/{self.name}-elasticjob-installation"),
+        )
+
+    def start_operator(self, *options: str) -> None:
+        """With the release's own permissions and no more."""
+        etcd = f"127.0.0.1:{self.etcd.port}"
+        self.rig.start_operator(*self.options, *options, etcd=etcd, kubeconfig=self.kubeconfig)
+
+    def bring_authority(self, more: Mapping[str, bytes] = {}) -> None:
+        """As somebody who has one already: that of the etcd that runs, and `more` files."""
+        own = self.etcd.authority
+        data = {"tls.crt": own.certificate, "tls.key": own.key, **more}
+        body = {"data": {name: base64.b64encode(text).decode() for name, text in data.items()}}
+        patch = ("patch", "secret", self.authority, "--type=merge", "-p", json.dumps(body))
+        done = self.rig.namespace.server.kubectl(*patch, namespace=SYSTEM)
+        assert done.returncode == 0, done.stderr
+
+    def mount_server(self) -> None:
+        """The files that etcd reads, as its Secret has them now."""
+        replace_files(self.etcd.folder / "server", self.secret(self.server))
+
+    def secret(self, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
+        """What a Secret holds."""
+        return read_secret(self.rig.namespace.server, name, namespace)
+
+
+def read_secret(server: ApiServer, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
+    """What a Secret holds."""
+    found = server.kubectl("get", "secret", name, "-o", "json", namespace=namespace)
+    assert found.returncode == 0, found.stderr
+    return {name: base64.b64decode(text) for name, text in (json.loads(found.stdout).get("data") or {}).items()}
+
+
+def replace_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """As a kubelet does, each at once."""
+    for file, text in sorted(contents.items()):
+        (folder / "aside").write_bytes(text)
+        (folder / "aside").replace(folder / file)
+
+
+class Pods:
+    """The agents of a job's pods."""
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._rig = release.rig
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, count: int) -> None:
+        """Wait for so many pods, and start the agent of each that has none."""
+        self._rig.until(f"{count} pods", lambda: len(self._rig.pod_names()) == count)
+        for pod in self._rig.pods():
+            if pod["metadata"]["name"] not in self._agents:
+                self._start(pod)
+
+    def _start(self, pod: dict[str, Any]) -> None:
+        name, [container] = pod["metadata"]["name"], pod["spec"]["containers"]
+        self.mount(pod)
+        env = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        env[constants.ENV_ETCD_TLS] = str(self._folder(pod))
+        fields = {"POD_NAME": name, "POD_UID": pod["metadata"]["uid"], "POD_IP": "127.0.0.1", "NODE_NAME": name}
+        env |= {f"ELASTICJOB_{field}": value for field, value in fields.items()}
+        env |= {constants.ENV_LOG_DIR: str(self._rig.folder / name), constants.ENV_TERMINATION_LOG: os.devnull}
+        tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), sys.executable]
+        command = [*tied, "-m", "elasticjob_agent.cli.main", *container["command"][1:]]
+        with self.log(name).open("wb") as log:
+            self._agents[name] = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
+        self._rig.patch_pod_status(name, {"phase": "Running", "podIP": "127.0.0.1"})
+
+    def log(self, name: str) -> Path:
+        """What the agent of a pod has said."""
+        return self._rig.folder / f"{name}.log"
+
+    def says(self, words: str) -> None:
+        """Wait until every agent has said this."""
+        for name in self._agents:
+            log = self.log(name)
+            eventually(lambda log=log: words in log.read_text(), within_s=40, what=words)  # type: ignore[misc]
+
+    def mount(self, pod: dict[str, Any]) -> None:
+        """The files of the pod's Secret, as they are now."""
+        [volume] = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
+        folder = self._folder(pod)
+        folder.mkdir(exist_ok=True)
+        name, namespace = volume["secret"]["secretName"], self._rig.namespace.name
+        replace_files(folder, self._release.secret(name, namespace))
+
+    def _folder(self, pod: dict[str, Any]) -> Path:
+        return self._rig.folder / f"{pod['metadata']['name']}.tls"
+
+    def remount(self) -> None:
+        """As the kubelet does after a while."""
+        for pod in self._rig.pods():
+            self.mount(pod)
+
+    def end(self) -> list[int]:
+        """Wait for the end of all; their exit codes."""
+        return [agent.wait(timeout=30) for agent in self._agents.values()]
+
+    def close(self) -> None:
+        """Whatever still runs ends."""
+        for agent in self._agents.values():
+            agent.kill()
+            agent.wait()

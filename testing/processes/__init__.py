@@ -1,0 +1,1 @@
+"""Processes of a test: agents, workers, pods."""

@@ -1,0 +1,249 @@
+"""A fleet whose workers obey orders by round and rank, and a look at what etcd holds of its job.
+
+Orders belong to a round: one that came too late for it is never carried out in the next.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_api import constants, keys, records
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Failure, Slots
+from elasticjob_api.rendezvous_state import State, World
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Endpoint, Put, Txn
+from testing.processes.fleet import Fleet
+from testing.waiting import eventually
+
+_WORKER = Path(__file__).with_name("scripted_worker.py")
+_PATIENCE_S = 30.0
+
+
+@dataclass
+class Drill(Fleet):
+    """Some agents of one job. What looks into etcd does so at `endpoint`, whatever way the agents take."""
+
+    options: tuple[str, ...] = ("--progress",)
+    """Of the workers, see obedient.py. Who tells of progress is not held for unable to start."""
+    keep_alive_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.conf = f"keep_alive={self.keep_alive_s:g}"
+
+    def obey(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
+        """Start one agent with such workers; its number. `way` is an endpoint of its own."""
+        direct, self.endpoint = self.endpoint, way or self.endpoint
+        try:
+            self.start_agent(*self._command(self.options if options is None else options))
+        finally:
+            self.endpoint = direct
+        return len(self.agents) - 1
+
+    def obey_on(self, host: str, slot: int, *, way: str | None = None) -> int:
+        """As `obey`, on a host of that name, as if in a pod; `want` must have been called before."""
+        number = len(self.agents)
+        environment = {
+            **os.environ,
+            constants.ENV_PREFIX: self.keys.prefix,
+            constants.ENV_ENDPOINTS: way or self.endpoint,
+            constants.ENV_SLOT: str(slot),
+            constants.ENV_JOB: self.run_id,
+            constants.ENV_POD_NAME: f"pod-{number}",
+            constants.ENV_POD_UID: f"uid-{number}",
+            constants.ENV_POD_IP: "127.0.0.1",
+            constants.ENV_NODE_NAME: host,
+            constants.ENV_NPROC: str(self.nproc),
+            constants.ENV_TRACE: str(self.trace),
+            "FLEET_AGENT": str(number),
+        }
+        line = [sys.executable, "-m", "elasticjob_agent.cli.main", "--pod", "--", *self._command(self.options)]
+        with self.log_of(number).open("wb") as log:
+            self.agents.append(subprocess.Popen(line, env=environment, stdout=log, stderr=log, start_new_session=True))
+        return number
+
+    def _command(self, options: tuple[str, ...]) -> tuple[str, ...]:
+        return (sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *options)
+
+    def said(self, agent: int, words: str) -> bool:
+        """An agent has printed this."""
+        return words in self.log_of(agent).read_text()
+
+    def await_said(self, agent: int, words: str) -> None:
+        """Wait until it has."""
+        eventually(lambda: self.said(agent, words), within_s=_PATIENCE_S, what=f"agent {agent} says {words!r}")
+
+    def pids(self, round_: int) -> set[int]:
+        """Of the workers of a round."""
+        return {int(p["pid"]) for p in self.running(round_)}
+
+    def await_silence(self, of: set[int]) -> None:
+        """Wait until none of these processes exists."""
+        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in of), within_s=_PATIENCE_S, what="their end")
+
+    def begin(self, count: int) -> None:
+        """Start so many and wait until all their workers run round 1."""
+        least, _, most = self.nnodes.partition(":")
+        if count == int(
+            most or least
+        ):  # a busy machine starts the last one late, and no round waits beyond all of them
+            self.conf += f",last_call_timeout={_PATIENCE_S:g}"
+        for _ in range(count):
+            self.obey()
+        self.await_round(1, count * self.nproc)
+
+    def order(self, round_: int, orders: dict[str, dict[str, Any]]) -> None:
+        """Have workers of a round do something: rank, or `*`, → what."""
+        draft = self.orders / f".{round_}"
+        draft.write_text(json.dumps(orders))
+        draft.rename(self.orders / f"{round_}.json")
+
+    def go(self) -> None:
+        """Let those that save be done with it."""
+        (self.orders / "go").touch()
+
+    def workers(self, point: str, round_: int) -> list[int]:
+        """Ranks that have come to this point in a round, in order of time."""
+        return [int(p["rank"]) for p in self.points() if p["point"] == point and p["round"] == round_ and "rank" in p]
+
+    def await_point(self, point: str, round_: int, workers: int) -> None:
+        """Wait until so many have."""
+        what = f"{workers} workers {point!r} in round {round_}"
+        eventually(lambda: len(self.workers(point, round_)) >= workers, within_s=_PATIENCE_S, what=what)
+
+    def restarts(self, round_: int) -> set[str]:
+        """What the workers of a round were told of restarts."""
+        return {p["env"]["TORCHELASTIC_RESTART_COUNT"] for p in self.running(round_)}
+
+    def all_finish(self, *agents: int) -> None:
+        """The job goes to its good end: these agents (all) exit 0."""
+        self.finish()
+        wanted = agents or tuple(range(len(self.agents)))
+        codes = {agent: self.agents[agent].wait(timeout=_PATIENCE_S) for agent in wanted}
+        assert set(codes.values()) == {0}, self.log_of(next(a for a in wanted if codes[a])).read_text()
+
+    # -- etcd ------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> Keys:
+        """Of this job."""
+        return Keys(keys.cli_prefix(self.run_id))
+
+    def view(self) -> View:
+        """Everything that etcd holds of the job."""
+        return asyncio.run(_view(self.endpoint, self.keys))
+
+    def world(self) -> World | None:
+        """The world as it is."""
+        return self.view().world
+
+    def await_world(self, state: State, round_: int) -> World:
+        """Wait for this world."""
+
+        def seen() -> World | None:
+            world = self.world()
+            return world if world is not None and (world.state, world.round) == (state, round_) else None
+
+        found = eventually(seen, within_s=_PATIENCE_S, what=f"{state.value} {round_}", pause_s=0.05)
+        assert found is not None
+        return found
+
+    def root(self, round_: int) -> Failure:
+        """What the verdict named as the cause of that round's end; to be asked while the next one stands."""
+        view = self.view()
+        assert view.world is not None
+        name = view.world.root
+        found = [f.failure for f in view.failures if f.name == name and f.round == round_]
+        assert found, f"{name or 'nothing'} is named as the cause of round {round_}'s end"
+        return found[0]
+
+    def slot_of_closer(self) -> int:
+        """The slot of the node that closes rounds now."""
+        node = eventually(lambda: _closer(self.endpoint, self.keys), within_s=_PATIENCE_S, what="a closer")
+        return int(node[:4], 16)
+
+    def agent_of(self, slot: int) -> int:
+        """Which agent holds a slot."""
+        pod = next(node.record.pod for member, node in self.view().nodes.items() if member.slot == slot)
+        if pod.startswith("pod-"):
+            return int(pod.removeprefix("pod-"))
+        pids = {agent.pid: number for number, agent in enumerate(self.agents)}
+        return pids[int(pod.rpartition("-")[2])]
+
+    def want(self, **changes: Any) -> None:
+        """Say in `P/c/spec` what is wanted: before the first agent everything, later what changes."""
+        now = self.view().spec
+        least, _, most = self.nnodes.partition(":")
+        plain = Slots(
+            min=int(least),
+            max=int(most or least),
+            desired=int(most or least),
+            max_restarts=self.max_restarts,
+            last_call_s=LAST_CALL_S,
+            scale_up_delay_s=1.0,
+            keep_alive_s=self.keep_alive_s,
+        )
+        self.put(self.keys.spec, records.encode(replace(now or plain, **changes)))
+
+    def put(self, key: str, value: bytes) -> None:
+        """Any key."""
+        asyncio.run(_put(self.endpoint, key, value))
+
+
+async def _view(endpoint: str, of: Keys) -> View:
+    client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
+    try:
+        return parse_view(of, (await client.range(of.all)).kvs)
+    finally:
+        await client.close()
+
+
+async def _put(endpoint: str, key: str, value: bytes) -> None:
+    client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
+    try:
+        await client.txn(Txn((), (Put(key, value),)))
+    finally:
+        await client.close()
+
+
+def _closer(endpoint: str, of: Keys) -> str:
+    async def ask() -> str:
+        client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
+        try:
+            found = await client.get(of.closer)
+            return "" if found is None else found.value.decode()
+        finally:
+            await client.close()
+
+    return asyncio.run(ask())
+
+
+@contextlib.contextmanager
+def drill(
+    endpoint: str,
+    folder: Path,
+    nnodes: str,
+    nproc: int,
+    *,
+    max_restarts: int = 100,
+    keep_alive_s: float = 2.0,
+    options: tuple[str, ...] = ("--progress",),
+) -> Iterator[Drill]:
+    """A drill whose agents are stopped at the end."""
+    made = Drill(endpoint, folder, nnodes, nproc, max_restarts=max_restarts, options=options, keep_alive_s=keep_alive_s)
+    try:
+        yield made
+    finally:
+        made.finish()
+        made.go()
+        made.stop()

@@ -1,0 +1,1 @@
+"""Servers of a test: API servers, etcds, cert-manager."""

@@ -1,0 +1,293 @@
+"""An etcd of a test's own, to be stalled, killed, filled and compacted; and three that elect a leader.
+
+What etcd's clients of this project do not offer (status, alarms, compaction) goes through its JSON gateway.
+"""
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from elasticjob_etcd import die_with_parent
+from elasticjob_etcd.binary import find_binary
+from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.interface import Endpoint
+from testing.waiting import eventually
+
+_HOST = "127.0.0.1"
+_PATIENCE_S = 60.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says of proxies
+
+
+def ask(endpoint: str, path: str, **question: Any) -> dict[str, Any]:
+    """One call of etcd's gateway; raises URLError, HTTPError."""
+    request = urllib.request.Request(f"http://{endpoint}/v3/{path}", json.dumps(question).encode())
+    with _DIRECT.open(request, timeout=10) as answer:
+        said: dict[str, Any] = json.loads(answer.read())
+    return said
+
+
+def b64(text: str) -> str:
+    """As the gateway wants keys and values."""
+    return base64.b64encode(text.encode()).decode()
+
+
+class OwnEtcd:
+    """One server in a folder; it always comes back at the same port."""
+
+    def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
+        """`flags` go behind those of the embedded server, and win; the `binary` is pip's unless it is given."""
+        self._folder = folder
+        found = shlex.quote(str(find_binary(binary)))
+        behind = shlex.join(("--enable-grpc-gateway=true", *flags))
+        self._binary = folder / "etcd-with-flags"
+        self._binary.write_text(f'#!/bin/sh\nexec {found} "$@" {behind}\n')
+        self._binary.chmod(0o755)
+        self._server: EtcdServer
+        self.start(port=free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port`."""
+        return self._server.endpoint.targets[0]
+
+    @property
+    def where(self) -> Endpoint:
+        """The same, for a client."""
+        return self._server.endpoint
+
+    @property
+    def port(self) -> int:
+        """Of its clients."""
+        return self._server.port
+
+    def start(self, *, port: int | None = None) -> None:
+        """Start it, on the data that is there."""
+        where = self._server.port if port is None else port
+        starting = EtcdServer.start(
+            self._folder / "etcd", client_port=where, binary=self._binary, timeout_s=_PATIENCE_S
+        )
+        self._server = asyncio.run(starting)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._server.kill()
+
+    def wipe(self) -> None:
+        """It comes back empty, as another cluster."""
+        self.kill()
+        shutil.rmtree(self._folder / "etcd" / "data")
+        self.start()
+
+    @property
+    def is_backed_up(self) -> bool:
+        """There is a snapshot."""
+        return self._snapshot.exists()
+
+    def back_up(self) -> None:
+        """Keep its data as they are at this moment; they replace the snapshot before."""
+        self.forget_backup()
+        with self.stalled():
+            shutil.copytree(self._folder / "etcd" / "data", self._snapshot)
+
+    def restore(self) -> None:
+        """It comes back on the data of the snapshot."""
+        self.kill()
+        shutil.rmtree(self._folder / "etcd" / "data")
+        shutil.copytree(self._snapshot, self._folder / "etcd" / "data")
+        self.start()
+
+    def forget_backup(self) -> None:
+        """There is no snapshot any more."""
+        if self.is_backed_up:
+            shutil.rmtree(self._snapshot)
+
+    @property
+    def _snapshot(self) -> Path:
+        return self._folder / "snapshot"
+
+    def stop(self) -> None:
+        """The end."""
+        asyncio.run(self._server.stop())
+
+    def freeze(self) -> None:
+        """It stands still from now on: connections stay, nothing is answered."""
+        _freeze(self._server.pid)
+
+    def thaw(self) -> None:
+        """It goes on."""
+        os.kill(self._server.pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        """It stands still meanwhile."""
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.thaw()
+
+    def compact(self) -> None:
+        """Forget every revision but the last."""
+        revision = ask(self.endpoint, "kv/range", key=b64("-"))["header"]["revision"]
+        ask(self.endpoint, "kv/compaction", revision=revision, physical=True)
+
+    def fill(self) -> None:
+        """Write until it takes no more."""
+        _fill(self.endpoint)
+
+    def make_room(self) -> None:
+        """Delete what filled it; that ends no alarm."""
+        _make_room(self.endpoint)
+
+    def clear(self) -> None:
+        """What an administrator does about it: delete, compact, defragment, put the alarm off."""
+        self.make_room()
+        self.compact()
+        ask(self.endpoint, "maintenance/defragment")
+        for alarm in ask(self.endpoint, "maintenance/alarm", action="GET")["alarms"]:
+            ask(self.endpoint, "maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=alarm["memberID"])
+
+
+def _fill(endpoint: str) -> None:
+    piece = b64("x" * 500_000)
+    with contextlib.suppress(urllib.error.HTTPError):
+        for number in itertools.count():
+            ask(endpoint, "kv/put", key=b64(f"filler/{number}"), value=piece)
+    alarms = ask(endpoint, "maintenance/alarm", action="GET")["alarms"]
+    assert "NOSPACE" in [alarm["alarm"] for alarm in alarms], "it refused a write for another reason"
+
+
+def _make_room(endpoint: str) -> None:
+    ask(endpoint, "kv/deleterange", key=b64("filler/"), range_end=b64("filler0"))
+
+
+@contextlib.contextmanager
+def own_etcd(folder: Path, *flags: str, binary: str | None = None) -> Iterator[OwnEtcd]:
+    """A server that is stopped at the end."""
+    made = OwnEtcd(folder, flags, binary=binary)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+class ThreeEtcds:
+    """A cluster of three on the loopback interface."""
+
+    def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
+        ports = free_ports(6)
+        self._program, self._flags = str(find_binary(binary)), flags
+        self._clients, self._peers = ports[:3], ports[3:]
+        self._members = [self._start(folder, number) for number in range(3)]
+        eventually(lambda: self.leader is not None, within_s=_PATIENCE_S, what="a leader", pause_s=0.1)
+
+    def _start(self, folder: Path, number: int) -> "subprocess.Popen[bytes]":
+        client, peer = (f"http://{_HOST}:{port}" for port in (self._clients[number], self._peers[number]))
+        options = {
+            "name": f"m{number}",
+            "data-dir": str(folder / f"m{number}"),
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": ",".join(f"m{i}=http://{_HOST}:{port}" for i, port in enumerate(self._peers)),
+        }
+        flags = [*(f"--{name}={value}" for name, value in options.items()), *self._flags]
+        command = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), self._program, *flags]
+        with (folder / f"m{number}.log").open("wb") as log:
+            return subprocess.Popen([*command, "--unsafe-no-fsync"], stdout=log, stderr=log, start_new_session=True)
+
+    @property
+    def endpoints(self) -> list[str]:
+        """`host:port` of each."""
+        return [f"{_HOST}:{port}" for port in self._clients]
+
+    @property
+    def leader(self) -> int | None:
+        """The number of the member that leads, as the living ones agree; None when they do not."""
+        said = [_status(endpoint) for endpoint in self.endpoints]
+        leading = {status.get("leader", "0") for status in said if status}  # the gateway leaves zeros out
+        if len(leading) != 1 or leading == {"0"}:
+            return None
+        ids = [status["header"]["member_id"] if status else None for status in said]
+        (leader,) = leading
+        return ids.index(leader) if leader in ids else None
+
+    def status(self, number: int) -> dict[str, Any]:
+        """What one tells of itself; raises as `ask` does."""
+        return ask(self.endpoints[number], "maintenance/status")
+
+    def fill(self) -> None:
+        """Write until they take no more."""
+        _fill(self.endpoints[0])
+
+    def make_room(self) -> None:
+        """Delete what filled them; that ends no alarm."""
+        _make_room(self.endpoints[0])
+
+    def kill(self, number: int) -> None:
+        """SIGKILL of one."""
+        self._members[number].kill()
+        self._members[number].wait()
+
+    @contextlib.contextmanager
+    def stalled(self, number: int) -> Iterator[None]:
+        """One stands still meanwhile: connections to it stay and can be made, nothing is answered."""
+        _freeze(self._members[number].pid)
+        try:
+            yield
+        finally:
+            os.kill(self._members[number].pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """The end of all."""
+        for number in range(3):
+            self.kill(number)
+
+
+def _freeze(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    process = psutil.Process(pid)
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_PATIENCE_S, what="etcd stands still")
+
+
+def _status(endpoint: str) -> dict[str, Any] | None:
+    try:
+        return ask(endpoint, "maintenance/status")
+    except OSError:
+        return None
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nothing uses now."""
+    sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@contextlib.contextmanager
+def three_etcds(folder: Path, *flags: str, binary: str | None = None) -> Iterator[ThreeEtcds]:
+    """A cluster that is stopped at the end."""
+    made = ThreeEtcds(folder, flags, binary=binary)
+    try:
+        yield made
+    finally:
+        made.stop()

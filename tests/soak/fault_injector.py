@@ -1,0 +1,201 @@
+"""What happens to the jobs: each fault by its name. All are over when the call returns, but for their effects.
+
+A victim that is no longer there is no fault: `strike` says None then, and nothing is counted.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import time
+import urllib.error
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+from tests.soak.job_generator import MOST, Life
+from tests.soak.stack import Stage
+
+Strike = Callable[[Stage, Life, random.Random], str | None]
+
+
+def _worker(stage: Stage, life: Life, rng: random.Random) -> tuple[int, int] | None:
+    """Rank and pid of one worker of the job, as its agents tell."""
+    if not life.name or not stage.rig.job(life.name):
+        return None
+    workers = stage.rig.pids(stage.rig.keys(life.name))
+    if not workers:
+        return None
+    rank = rng.choice(sorted(workers))
+    return rank, workers[rank][0]
+
+
+def _agent(stage: Stage, life: Life, rng: random.Random) -> psutil.Process | None:
+    """The agent over one worker of the job."""
+    worker = _worker(stage, life, rng)
+    with contextlib.suppress(psutil.Error):
+        for parent in psutil.Process(worker[1]).parents() if worker else ():
+            if any("elasticjob_agent.cli.main" in word or "elasticjob-agent" in word for word in parent.cmdline()):
+                return parent
+    return None
+
+
+def worker_crashes(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """A worker dies of a signal."""
+    worker = _worker(stage, life, rng)
+    if worker is None:
+        return None
+    how = rng.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker[1], how)
+        return f"rank {worker[0]} of {life.name} gets {how.name}"
+    return None
+
+
+def agent_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """An agent is killed, as with its node."""
+    agent = _agent(stage, life, rng)
+    if agent is None:
+        return None
+    with contextlib.suppress(psutil.NoSuchProcess):
+        agent.kill()
+        return f"an agent of {life.name} is killed"
+    return None
+
+
+def agent_stands_still(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """An agent stops for seconds and goes on, its workers running all the while."""
+    agent, pause_s = _agent(stage, life, rng), rng.uniform(0.2, 8.0)
+    if agent is None:
+        return None
+    with contextlib.suppress(psutil.NoSuchProcess):
+        agent.suspend()
+        time.sleep(pause_s)
+        agent.resume()
+        return f"an agent of {life.name} stood still for {pause_s:.1f} s"
+    return None
+
+
+def pod_deleted(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """`kubectl delete pod`."""
+    pods = [pod for pod in stage.rig.pod_names() if life.name and pod.startswith(f"{life.name}-")]
+    if not pods:
+        return None
+    pod = rng.choice(pods)
+    stage.rig.delete_pod(pod)
+    return f"pod {pod} is deleted"
+
+
+def job_scaled(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """Another number of nodes is wanted."""
+    if not life.name or not stage.rig.job(life.name):
+        return None
+    replicas = rng.randint(1, MOST)
+    life.scale(replicas)
+    return f"{life.name} is scaled to {replicas}"
+
+
+def job_suspended(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """A queueing system takes the job's nodes away and gives them back."""
+    if not life.name or not stage.rig.job(life.name):
+        return None
+    pause_s = rng.uniform(0.1, 4.0)
+    life.suspend(suspended=True)
+    time.sleep(pause_s)
+    life.suspend(suspended=False)
+    return f"{life.name} was suspended for {pause_s:.1f} s"
+
+
+def operator_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """The operator is killed, and is away for a while."""
+    del life
+    pause_s = rng.uniform(0.0, 4.0)
+    stage.rig.kill_operator()
+    time.sleep(pause_s)
+    stage.start_operator()
+    return f"the operator was killed, and away for {pause_s:.1f} s"
+
+
+def api_server_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """The API server is killed and starts again."""
+    del life, rng
+    stage.server.kill()
+    stage.server.start()
+    return "the API server was killed and started again"
+
+
+def etcd_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """The etcd is killed and comes back with its data."""
+    del life
+    pause_s = rng.uniform(0.0, 3.0)
+    stage.etcd.kill()
+    time.sleep(pause_s)
+    stage.etcd.start()
+    return f"etcd was killed, and away for {pause_s:.1f} s"
+
+
+def etcd_stands_still(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """Connections to etcd stand, and nothing is answered."""
+    del life
+    pause_s = rng.uniform(0.2, 8.0)
+    with stage.etcd.stalled():
+        time.sleep(pause_s)
+    return f"etcd stood still for {pause_s:.1f} s"
+
+
+def etcd_compacted(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """The etcd forgets its history."""
+    del life, rng
+    with contextlib.suppress(urllib.error.HTTPError):  # 400: nothing was written since the last time
+        stage.etcd.compact()
+        return "etcd was compacted"
+    return None
+
+
+def network_cut(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """Every connection to etcd is reset, and none can be made for a while."""
+    del life
+    pause_s = rng.uniform(0.0, 4.0)
+    stage.way.cut()
+    time.sleep(pause_s)
+    stage.way.restore()
+    return f"the way to etcd was cut for {pause_s:.1f} s"
+
+
+def node_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+    """The machine of all pods dies; another takes its place, and Kubernetes forgets the pods of the first."""
+    del life
+    stage.kill_node()
+    time.sleep(rng.uniform(0.0, 2.0))
+    stage.start_node()
+    return "the node of all pods died"
+
+
+STRIKES: dict[Strike, int] = {
+    worker_crashes: 8,
+    agent_dies: 5,
+    agent_stands_still: 3,
+    pod_deleted: 5,
+    job_scaled: 4,
+    job_suspended: 2,
+    operator_dies: 2,
+    api_server_dies: 1,
+    etcd_dies: 1,
+    etcd_stands_still: 1,
+    etcd_compacted: 1,
+    network_cut: 2,
+    node_dies: 1,
+}
+"""Each fault and how often it comes, as a weight."""
+
+
+def draw(rng: random.Random) -> Strike:
+    """The next fault."""
+    found: Strike = rng.choices(list(STRIKES), weights=list(STRIKES.values()))[0]
+    return found
+
+
+def describe(counts: dict[str, Any]) -> str:
+    """The counts in words, most frequent first."""
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items(), key=lambda i: -i[1]))

@@ -1,0 +1,453 @@
+"""A small world around a real Reconciler: API server, etcd, kubelets, agents and a closer, each step on demand.
+
+Nothing happens by itself: requests wait at a gate, watch events wait to be delivered, the clock stands. `Model`
+has one method for each thing that may happen; histories are what a test makes of them.
+"""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+from elasticjob_api import constants
+from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_api.records import Done, Failure, Node, Report, Slots, WorkerReport, WorkerState, decode, encode
+from elasticjob_api.rendezvous_state import (
+    Cause,
+    Member,
+    Membership,
+    State,
+    World,
+    decode_world,
+    encode_membership,
+    encode_world,
+)
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Delete, Op, Put, Target, Txn, TxnResult
+from elasticjob_etcd.memory.client import MemoryStore
+from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.model import job_key
+from elasticjob_operator.model.cluster_interface import Object, Resource
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
+from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.policy.slots.replacement_backoff import LONGEST_S
+from testing.newer_version import newer_json
+from tests.unit.operator.gates import Held
+from tests.unit.operator.process import Process
+
+NAMESPACE = "default"
+_TURNS = 12
+"""Passes of the event loop that let everything come to a gate."""
+
+
+class CountingCluster(MemoryCluster):
+    """Remembers how often each pod name was created; may refuse pods as a quota does."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.created: Counter[str] = Counter()
+        self.refusal: Exception | None = None
+        """What it answers to the creation of a pod; None: it creates it."""
+        self.refused: Counter[str] = Counter()
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        if resource is Resource.POD and self.refusal is not None:
+            self.refused[name_of(body)] += 1
+            raise self.refusal
+        made = await super().create(resource, body)
+        if resource is Resource.POD:
+            self.created[name_of(made)] += 1
+        return made
+
+
+class ChainedStore(MemoryStore):
+    """Remembers which writes of a spec were not compared with all that they were planned from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfenced: list[str] = []
+
+    def txn(self, txn: Txn) -> TxnResult:
+        compared = {compare.key for compare in txn.compares if compare.target is Target.MOD}
+        for put in txn.success:
+            if isinstance(put, Put) and put.key.endswith("/c/spec"):
+                prefix = put.key.removesuffix("/c/spec")
+                self.unfenced += [key for key in (Keys(prefix).spec, Keys(prefix).world) if key not in compared]
+        return super().txn(txn)
+
+
+class Model:
+    """Everything, with one method for each thing that may happen."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.now_s = 1_700_000_000.0
+        """The API server's wall clock, and every monotonic one."""
+        self.wrong_by_s = 0.0
+        """How far the operator's wall clock is ahead of the API server's."""
+        self.store = ChainedStore()
+        self.cluster = CountingCluster(clock=lambda: self.now_s)
+        self.suffixes: Iterator[str] = (f"p{n:04d}" for n in itertools.count(1))
+        self.nonces: Iterator[str] = (f"o{n}" for n in itertools.count(1))
+        self._incarnations = (f"{n:08x}" for n in itertools.count(1))
+        self._leases: dict[str, int] = {}
+        self.closed_at_s: dict[int, float] = {}
+        """Round → when it became active at the earliest, by the operator's wall clock."""
+        self.agent_image = "agent:0"
+        """What the operator's next process is told to use."""
+        self.in_flight: list[Held] = []
+        self.landed_late: set[str] = set()
+        """Pods whose creation took effect longer after the request than an API server works on one."""
+        self.status_is_stale = False
+        """A status of long ago has landed, and has not been corrected yet."""
+        self.job = self.run(self.cluster.create(Resource.JOB, _manifest(spec)))
+        self.key = job_key.of_job(self.job)
+        self.keys = Keys(job_prefix(cluster="c", namespace=NAMESPACE, name="j", uid=self.key.uid))
+        self.process = self._start()
+        self.other: Process | None = None
+        """Another operator that believes that it leads, too; it does nothing until `swap`."""
+
+    def set_wall_clock(self, wrong_by_s: float) -> None:
+        """The wall clock of the operator's machine is stepped: no time passes."""
+        self.wrong_by_s = wrong_by_s
+        self.closed_at_s = {round_: min(at_s, self.now_s + wrong_by_s) for round_, at_s in self.closed_at_s.items()}
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        result = self.loop.run_until_complete(work)
+        self.settle()
+        return result
+
+    def settle(self) -> None:
+        """Let everything run that can, up to the next gate."""
+        self.loop.run_until_complete(_turns())
+
+    def close(self) -> None:
+        self.end_other()
+        self.loop.run_until_complete(self.process.stop())
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    # The operator's process.
+
+    def _start(self, *, deliver_jobs: bool = True, deliver_pods: bool = True) -> Process:
+        process = Process(self)
+        self.settle()
+        if deliver_jobs:
+            process.deliver(Resource.JOB)
+        if deliver_pods:
+            process.deliver(Resource.POD)
+        return process
+
+    def begin_turn(self, key: JobKey | None = None) -> None:
+        """The work queue hands the job (or another of which there are keys) to the reconciler, unless it has one."""
+        if self.process.turn is None:
+            self.process.turn = self.loop.create_task(self.process.reconciler.reconcile(key or self.key))
+            self.settle()
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        turn = self.process.turn
+        if turn is None or not turn.done():
+            return
+        self.process.turn = None
+        try:
+            delay_s = turn.result()
+        except (OperatorError, EtcdError):
+            delay_s = 0.1  # what the queue retries
+        self.process.again_at_s = None if delay_s is None else self.now_s + delay_s
+
+    def finish_turn(self) -> None:
+        """Every request of the turn under way is answered."""
+        while self.process.turn is not None:
+            self.answer(0)
+
+    def answer(self, index: int, *, lose_answer: bool = False) -> None:
+        """A request takes place."""
+        held = self.process.gate.held.pop(index)
+        self.run(held.pass_through(lose_answer=lose_answer))
+        self._end_turn()
+
+    def refuse(self, index: int, *, lands_later: bool) -> None:
+        """A request gets no answer; it is lost, or lands some time."""
+        held = self.process.gate.held.pop(index)
+        if lands_later and held.writes:
+            self.in_flight.append(held)
+        held.fail()
+        self.settle()
+        self._end_turn()
+
+    def crash(self, *, land: list[bool], deliver_jobs: bool = True, deliver_pods: bool = True) -> None:
+        """The process ends; of its requests those marked in `land` are still on their way. Another one starts."""
+        held = self.process.gate.held
+        marks = itertools.chain(land, itertools.repeat(False))
+        self.in_flight += [request for request, on_way in zip(held, marks, strict=False) if on_way and request.writes]
+        self.run(self.process.stop())
+        self.process = self._start(deliver_jobs=deliver_jobs, deliver_pods=deliver_pods)
+
+    def leave_newer_status(self) -> None:
+        """A newer operator has written the status: it has fields that this version does not know."""
+        if status := self.status():
+            self.run(self.cluster.patch_status(Resource.JOB, NAMESPACE, "j", newer_json(status)))
+
+    def lose_keys(self) -> None:
+        """Etcd begins anew, and no status of long ago is on its way any more."""
+        self.in_flight = [held for held in self.in_flight if held.what != "status"]
+        self._put(Delete(self.keys.all, prefix=True))
+
+    def start_another(self) -> None:
+        """A second operator leads; the first one believes that it still does."""
+        self.other, self.process = self.process, self._start()
+        self.status_is_stale = True
+
+    def swap(self) -> None:
+        """From now on the other one is `process`: each does something, in any order."""
+        if self.other is not None:
+            self.other, self.process = self.process, self.other
+
+    def end_other(self) -> None:
+        """One of the two learns that it does not lead: what it has asked for is still on its way."""
+        if self.other is not None:
+            self.in_flight += [held for held in self.other.gate.held if held.writes]
+            self.run(self.other.stop())
+            self.other = None
+
+    def land(self, index: int) -> None:
+        """A request of long ago takes place."""
+        held, before = self.in_flight.pop(index), set(self.cluster.created)
+        self.status_is_stale |= held.what == "status"
+        self.run(held.pass_through())
+        self.landed_late |= set(self.cluster.created) - before
+
+    # Kubelets and agents.
+
+    def pods(self) -> list[Object]:
+        return self.cluster.objects(Resource.POD)
+
+    def start_pod(self, pod: Object) -> None:
+        """It is scheduled and runs; its agent joins."""
+        name, uid = name_of(pod), uid_of(pod)
+        self.run(self.cluster.bind_pod(NAMESPACE, name, uid, "node"))
+        self.run(self.cluster.patch_pod_status(NAMESPACE, name, uid, {"phase": "Running"}))
+        lease = self._leases[uid] = self.store.grant(3600.0).id
+        node = Node(pod=name, pod_uid=uid, lease=lease, host=name, address="a", nproc=1)
+        self._put(Put(self.keys.node(slot_of(pod), next(self._incarnations)), encode(node), lease))
+
+    def end_pod(self, pod: Object, *, exit_code: int, disrupted: bool = False) -> None:
+        """Its containers end; the lease lives on for a while."""
+        ended = {"exitCode": exit_code, "reason": "Error", "finishedAt": to_rfc3339(self.now_s)}
+        state = {"terminated": ended}
+        status: dict[str, Any] = {"phase": "Failed", "containerStatuses": [{"name": "trainer", "state": state}]}
+        if disrupted:
+            status["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
+        self.run(self.cluster.patch_pod_status(NAMESPACE, name_of(pod), uid_of(pod), status))
+
+    def expire(self, pod: Object) -> None:
+        """The lease of its agent runs out."""
+        if (lease := self._leases.pop(uid_of(pod), None)) is not None:
+            self.store.revoke(lease)
+            self.settle()
+
+    def delete_pod(self, pod: Object) -> None:
+        self.run(self.cluster.delete(Resource.POD, NAMESPACE, name_of(pod)))
+
+    def confirm_deletion(self, pod: Object) -> None:
+        self.expire(pod)
+        self.run(self.cluster.remove_pod(NAMESPACE, name_of(pod), uid_of(pod)))
+
+    # The user.
+
+    def patch(self, **spec: Any) -> None:
+        if self.job_object() is not None:
+            self.run(self.cluster.patch_spec(Resource.JOB, NAMESPACE, "j", spec))
+
+    def delete_job(self) -> None:
+        self.run(self.cluster.delete(Resource.JOB, NAMESPACE, "j", uid=self.key.uid))
+
+    def job_object(self) -> Object | None:
+        jobs = self.cluster.objects(Resource.JOB)
+        return jobs[0] if jobs else None
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = (self.job_object() or {}).get("status", {})
+        return status
+
+    # The closer, always up to date: it is not what is tested here.
+
+    def spec(self) -> Slots | None:
+        kv = self.store.get(self.keys.spec)
+        return decode(Slots, kv.value) if kv else None
+
+    def world(self) -> World | None:
+        kv = self.store.get(self.keys.world)
+        return decode_world(kv.value) if kv else None
+
+    def named(self) -> set[str]:
+        spec = self.spec()
+        return {owner.pod for owner in spec.slots.values()} if spec else set()
+
+    def close_round(self) -> None:
+        """Those that have joined and own a slot make a round, if they are enough."""
+        spec, world = self.spec(), self.world()
+        if spec is None or spec.suspended or (world is not None and world.state not in {State.ACTIVE, State.FORMING}):
+            return
+        members = tuple(sorted(self._joined(spec)))
+        if len(members) < spec.min:
+            return
+        before = world or World(state=State.FORMING, round=max(1, spec.first_round), nonce="")
+        round_ = before.round + (before.state is State.ACTIVE)
+        active = replace(before, state=State.ACTIVE, round=round_, nonce=next(self.nonces), members=members)
+        membership = encode_membership(Membership(round_, members))
+        nprocs = f"1x{len(members)}"
+        world_put = Put(self.keys.world, encode_world(replace(active, nprocs=nprocs)))
+        self._put(world_put, Put(self.keys.members, membership))
+        self.closed_at_s[round_] = self.now_s + self.wrong_by_s
+        for member in members:
+            self._report(member, round_, WorkerState.HEALTHY)
+
+    def _report(self, member: Member, round_: int, state: WorkerState) -> None:
+        """Of its only worker, by its agent; nothing if that has gone."""
+        if (kv := self.store.get(self.keys.node(member.slot, member.incarnation))) is not None:
+            node, worker = decode(Node, kv.value), WorkerReport(rank=0, state=state, pid=1)
+            report = Report(pod=node.pod, pod_uid=node.pod_uid, round=round_, workers=(worker,))
+            self._put(Put(self.keys.report(member.slot, member.incarnation), encode(report), node.lease))
+
+    def _joined(self, spec: Slots) -> Iterator[Member]:
+        for kv in self.store.range(self.keys.nodes).kvs:
+            parsed, node = self.keys.parse(kv.key), decode(Node, kv.value)
+            assert parsed is not None
+            owner = spec.owner(parsed.slot or 0)
+            if owner is not None and owner.pod == node.pod:
+                yield Member(parsed.slot or 0, parsed.incarnation or "")
+
+    def fail_worker(self) -> None:
+        world = self.world()
+        if world is not None and world.state is State.ACTIVE:
+            self._fail_worker(world)
+
+    def _fail_worker(self, world: World) -> None:
+        member = world.members[0]
+        failure = Failure(incarnation=member.incarnation, rank=0, exit_code=1)
+        root = f"{world.round}/{member.slot:04x}.0"
+        opened = replace(world, state=State.FORMING, round=world.round + 1, nonce=next(self.nonces), members=())
+        opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=world.restarts + 1, root=root, nprocs="")
+        self._report(member, world.round, WorkerState.FAILED)
+        key = self.keys.failure(world.round, member.slot, 0)
+        self._put(Put(key, encode(failure)), Put(self.keys.world, encode_world(opened)))
+
+    def finish_all(self) -> None:
+        """All members are done; there is no closer to say that this is success."""
+        world = self.world()
+        for member in world.members if world is not None else ():
+            self._put(Put(self.keys.done(world.round if world else 0, member.slot), encode(Done(member.incarnation))))
+
+    def finish_member(self, index: int) -> None:
+        """A member's workers exit 0; when it was the last, the job has succeeded."""
+        world = self.world()
+        if world is None or world.state is not State.ACTIVE:
+            return
+        member = world.members[index % len(world.members)]
+        self._report(member, world.round, WorkerState.SUCCEEDED)
+        self._put(Put(self.keys.done(world.round, member.slot), encode(Done(member.incarnation))))
+        dones = {kv.key: decode(Done, kv.value) for kv in self.store.range(self.keys.dones(world.round)).kvs}
+        if {self.keys.done(world.round, m.slot): Done(m.incarnation) for m in world.members} == dones:
+            ended = replace(world, state=State.SUCCEEDED, nonce=next(self.nonces), cause=Cause.SUCCEEDED)
+            self._put(Put(self.keys.world, encode_world(ended)))
+
+    def is_done(self, round_: int, member: Member) -> bool:
+        """It has said that all of its workers ended with 0."""
+        kv = self.store.get(self.keys.done(round_, member.slot))
+        return kv is not None and decode(Done, kv.value).incarnation == member.incarnation
+
+    def _put(self, *ops: Op) -> None:
+        self.store.txn(Txn((), ops))
+        self.settle()
+
+    # To the end.
+
+    def quiesce(self) -> None:
+        """All that is on its way arrives, then the operator works undisturbed until it has nothing to do."""
+        while self.in_flight:
+            self.land(0)
+        self.quiesce_without_landing()
+        self.status_is_stale = False
+
+    def quiesce_without_landing(self) -> None:
+        """The operator works undisturbed and up to date; what is still on its way stays there."""
+        self.etcd_is_away(away=False)
+        self.finish_turn()
+        self.catch_up()
+
+    def etcd_is_away(self, *, away: bool) -> None:
+        """For the operator: its probe has no answer, and its mirror stands still."""
+        self.process.health.trouble = "etcd does not answer" if away else ""
+        (self.process.mirror_etcd.disconnect if away else self.process.mirror_etcd.reconnect)()
+        self.settle()
+
+    def catch_up(self) -> None:
+        """The operator works undisturbed until nothing changes any more."""
+        for _ in range(100):
+            before = self._everything()
+            self.undisturbed_turn()
+            if self._everything() == before and not self._is_due():
+                return
+        raise AssertionError("the operator never comes to rest")
+
+    def _everything(self) -> Any:
+        return self.store.revision, self.cluster.objects(Resource.POD), self.status()
+
+    def undisturbed_turn(self) -> None:
+        for resource in self.process.streams:
+            self.process.deliver(resource)
+        self.begin_turn()
+        self.finish_turn()
+        for resource in self.process.streams:
+            self.process.deliver(resource)
+
+    def _is_due(self) -> bool:
+        """Time alone calls for another turn soon: the clock goes there."""
+        at_s = self.process.again_at_s
+        if at_s is None or at_s > self.now_s + (LONGEST_S if self._waits_for_a_pod() else 6.0):
+            return False
+        self.now_s = max(self.now_s, at_s)
+        return True
+
+    def _waits_for_a_pod(self) -> bool:
+        """A slot has none: its pods have come and gone too often. One that is refused is not waited for."""
+        if self.cluster.refusal is not None:
+            return False
+        world, live = self.world(), {name_of(pod) for pod in self.pods() if is_live(pod)}
+        return (world is None or not world.state.final) and not self.named() <= live
+
+
+async def _turns() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+
+
+def slot_of(pod: Object) -> int:
+    return int(pod["metadata"]["labels"][constants.LABEL_SLOT])
+
+
+def is_live(pod: Object) -> bool:
+    return not is_terminating(pod) and pod_phase(pod) in {"Pending", "Running"}
+
+
+def is_bound(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def template(image: str = "example/trainer:1") -> Object:
+    return {"spec": {"containers": [{"name": "trainer", "image": image, "command": ["train"]}]}}
+
+
+def _manifest(spec: dict[str, Any]) -> Object:
+    return {
+        "apiVersion": constants.API_VERSION,
+        "kind": constants.KIND,
+        "metadata": {"name": "j", "namespace": NAMESPACE},
+        "spec": {"template": template(), **spec},
+    }

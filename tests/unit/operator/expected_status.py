@@ -1,0 +1,147 @@
+"""What the status of a job at rest has to say, from the API server and etcd alone: none of it asks the operator's code.
+
+Only what stands there when nothing moves any more; what must hold at every moment is the machine's own.
+"""
+
+from collections import Counter
+from typing import Any
+
+from elasticjob_api.constants import LABEL_JOB_UID
+from elasticjob_api.keys import Keys
+from elasticjob_api.records import Node, Report, WorkerState, decode
+from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_operator.model.objects import is_terminating, uid_of
+from elasticjob_operator.model.timestamps import to_rfc3339
+from tests.unit.operator.cluster_model import Model, is_live
+
+_LETTERS = {WorkerState.HEALTHY: "R", WorkerState.SUCCEEDED: "C", WorkerState.FAILED: "F"}
+_FIELDS = {"P": "pending", "R": "running", "C": "succeeded", "F": "failed", "T": "stopped", "U": "unknown"}
+TIMES = ("startTime", "completionTime", "lastRendezvousTime", "lastScaleTime")
+
+
+def check(model: Model) -> None:
+    """The status of a job that is there says what there is."""
+    obj = model.job_object()
+    if obj is None:
+        return
+    status, world = obj["status"], model.world()
+    assert _told(status, _of_the_pods(model, obj)) == _of_the_pods(model, obj)
+    spec = model.spec()
+    if spec is not None:
+        assert status["podReplacements"] == spec.replacements
+    if world is not None:
+        assert _told(status, _of_the_world(model, world)) == _of_the_world(model, world)
+        conditions = {c["type"]: c["status"] == "True" for c in status["conditions"]}
+        wanted = _conditions(model, obj, world)
+        assert _told(conditions, wanted) == wanted
+        _check_the_workers(model, status, world)
+        _check_the_times(model, obj, world)
+
+
+def _check_the_times(model: Model, obj: dict[str, Any], world: World) -> None:
+    status = obj["status"]
+    assert bool(status.get("completionTime")) == world.state.final
+    assert bool(status.get("startTime")) == (world.state.final or not obj["spec"].get("suspend"))
+    if world.state is State.ACTIVE:
+        assert status["lastRendezvousTime"] >= to_rfc3339(model.closed_at_s[world.round])
+
+
+def _told(status: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    return {name: status.get(name) for name in wanted}
+
+
+def _of_the_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
+    pods = model.pods()
+    return {
+        "replicas": sum(map(is_live, pods)),
+        "terminatingReplicas": sum(map(is_terminating, pods)),
+        "desiredReplicas": obj["spec"].get("replicas", 1),
+        "observedGeneration": obj["metadata"]["generation"],
+        "selector": f"{LABEL_JOB_UID}={uid_of(obj)}",
+    }
+
+
+def _live_members(model: Model, world: World) -> int:
+    """Members of the active round that have a key, or have finished."""
+    if world.state is not State.ACTIVE:
+        return 0
+    keys = {kv.key for kv in model.store.range(model.keys.all).kvs}
+    return sum(
+        model.keys.node(member.slot, member.incarnation) in keys or model.is_done(world.round, member)
+        for member in world.members
+    )
+
+
+def _of_the_world(model: Model, world: World) -> dict[str, Any]:
+    told: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.losses, "readyReplicas": 0}
+    if world.state is State.ACTIVE:
+        size = _live_members(model, world)  # one worker each
+        told |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": world.round}
+    return told
+
+
+def _conditions(model: Model, obj: dict[str, Any], world: World) -> dict[str, bool]:
+    members = _live_members(model, world)
+    suspended = bool(obj["spec"].get("suspend")) and not world.state.final
+    return {
+        "Accepted": True,
+        "Suspended": suspended and not model.pods(),
+        "Running": world.state is State.ACTIVE and members > 0,
+        "QuorumReached": members >= obj["spec"].get("minReplicas", 1),
+        "Degraded": world.state is State.ACTIVE and members < obj["spec"].get("replicas", 1),
+        "Complete": world.state is State.SUCCEEDED,
+        "Failed": world.state is State.FAILED,
+        "RendezvousUnavailable": False,
+    }
+
+
+def _check_the_workers(model: Model, status: dict[str, Any], world: World) -> None:
+    counts = {field: status["workerStates"].get(field, 0) for field in _FIELDS.values()}
+    nodes = {node["name"]: node["ranks"] for node in status.get("nodes", [])}
+    said = Counter("".join(nodes.values()))
+    assert counts == {field: said[letter] for letter, field in _FIELDS.items()}
+    if world.state is State.SUCCEEDED:
+        assert set(said) <= {"C"}
+    elif world.state.final:
+        assert not set(said) & set("PRU")
+    else:
+        assert nodes == {f"j-{slot}": letter for slot, letter in letters(model, world).items()}
+        ranks = {node["name"]: node.get("rank") for node in status.get("nodes", [])}
+        assert ranks == {f"j-{slot}": rank for slot, rank in _ranks(model, world).items()}
+
+
+def _stays(model: Model) -> dict[int, Member | None]:
+    """Slot → the newest stay of the agent in its own pod."""
+    spec, keys = model.spec(), model.keys
+    owners = {int(slot, 16): owner.pod for slot, owner in spec.slots.items()} if spec else {}
+    found: dict[int, Member | None] = dict.fromkeys(owners)
+    for kv in sorted(model.store.range(keys.nodes).kvs, key=lambda kv: kv.create_revision):
+        member = _member(keys, kv.key)
+        if owners.get(member.slot) == decode(Node, kv.value).pod:
+            found[member.slot] = member
+    return found
+
+
+def _member(keys: Keys, key: str) -> Member:
+    parsed = keys.parse(key)
+    assert parsed is not None
+    return Member(parsed.slot or 0, parsed.incarnation or "")
+
+
+def letters(model: Model, world: World) -> dict[int, str]:
+    """Slot → its one worker's letter."""
+    members = {m.slot for m in world.members} if world.state is State.ACTIVE else set()
+    return {slot: _letter(model, stay, lost=slot in members) for slot, stay in _stays(model).items()}
+
+
+def _letter(model: Model, stay: Member | None, *, lost: bool) -> str:
+    kv = model.store.get(model.keys.report(stay.slot, stay.incarnation)) if stay else None
+    if kv is None:
+        return "U" if lost else "P"
+    [worker] = decode(Report, kv.value).workers
+    return _LETTERS[worker.state]
+
+
+def _ranks(model: Model, world: World) -> dict[int, int | None]:
+    members = list(world.members) if world.state is State.ACTIVE else []
+    return {slot: members.index(stay) if stay in members else None for slot, stay in _stays(model).items()}

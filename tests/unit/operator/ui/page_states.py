@@ -1,0 +1,171 @@
+"""Boards for tests of the page: a large one, and one whose every text is hostile."""
+
+from dataclasses import replace
+from typing import Any
+
+from elasticjob_api.constants import Phase
+from elasticjob_api.records import Failure, Progress, Report, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
+from elasticjob_operator.model.job_key import JobKey
+from elasticjob_operator.model.recovery import Recovered
+from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.ui import Board
+from testing.builders import NOW_S
+
+HOSTILE = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>\'"`javascript:window.hurt=1'
+PHASES = (Phase.RUNNING, Phase.RUNNING, Phase.RUNNING, Phase.RESTARTING, Phase.PENDING, Phase.SUCCEEDED, Phase.FAILED)
+PER_NODE = 8
+
+
+def key(name: str = "job", uid: str = "u") -> JobKey:
+    return JobKey("team", name, uid)
+
+
+def obj(now_s: float = NOW_S) -> dict[str, Any]:
+    return {"metadata": {"creationTimestamp": to_rfc3339(now_s - 3600)}}
+
+
+def world(round_: int = 1, state: State = State.ACTIVE, nodes: int = 2, **fields: Any) -> World:
+    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes)) if state is State.ACTIVE else ()
+    return World(state=state, round=round_, nonce="n", members=members, nprocs=f"{PER_NODE}x{nodes}", **fields)
+
+
+def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = "", **fields: Any) -> Report:
+    workers = tuple(
+        WorkerReport(
+            rank=slot * PER_NODE + i,
+            state=state,
+            pid=4000 + slot * PER_NODE + i,
+            cpu_percent=20.0 + (slot * 7 + i * 3) % 80,
+            memory_bytes=(1 + (slot + i) % 7) << 30,
+        )
+        for i in range(PER_NODE)
+    )
+    return Report(
+        pod=pod or f"job-{slot}-abcde", pod_uid=f"u{slot}", round=1, group_rank=slot, workers=workers, **fields
+    )
+
+
+def small(board: Board, count: int, *, now_s: float = NOW_S) -> None:
+    """So many jobs of every phase, some with progress."""
+    for i in range(count):
+        phase = PHASES[i % len(PHASES)]
+        running = 16 if phase is Phase.RUNNING else 0
+        status = JobStatus(
+            phase=phase,
+            reason="" if phase is not Phase.FAILED else "MaxRestartsExceeded",
+            ready_replicas=running // PER_NODE,
+            desired_replicas=2,
+            world_size=running,
+            rendezvous_round=1 + i % 5,
+            restarts=i % 3,
+            worker_states=WorkerStates(running=running, pending=16 - running),
+            progress=ProgressStatus(step=i * 7 % 100, total=100),
+        )
+        board.note(key(f"train-{i:03d}"), obj(now_s - 60 * i), status, View(world=world(1 + i % 5)), now_s)
+
+
+def large(board: Board, *, name: str = "large", ranks: int = 1000, now_s: float = NOW_S) -> None:
+    """One job of so many ranks, in its fourth round, with a failure behind it."""
+    nodes = ranks // PER_NODE
+    failure = Failure(
+        incarnation="a",
+        rank=37,
+        exit_code=-11,
+        signal="SIGSEGV",
+        message="rank 37 was killed by SIGSEGV",
+        pod="job-4-abcde",
+        host="node-4",
+        time_ns=int((now_s - 100) * 1e9),
+        stderr="step 4211 loss 0.0312\n" * 12 + "Fatal Python error: Segmentation fault\n",
+    )
+    statuses = tuple(
+        NodeStatus(
+            name=f"{name}-{i}",
+            pod_name=f"job-{i}-abcde",
+            node_name=f"node-{i}",
+            rank=i,
+            state="Running",
+            ranks="R" * PER_NODE,
+        )
+        for i in range(nodes)
+    )
+    status = JobStatus(
+        phase=Phase.RUNNING,
+        ready_replicas=nodes,
+        desired_replicas=nodes,
+        world_size=ranks,
+        rendezvous_round=4,
+        restarts=1,
+        node_losses=1,
+        worker_states=WorkerStates(running=ranks - PER_NODE, failed=PER_NODE),
+        nodes=statuses,
+        last_failure=LastFailure(
+            time=to_rfc3339(now_s - 100),
+            round=2,
+            pod_name="job-4-abcde",
+            node_name="node-4",
+            rank=37,
+            local_rank=5,
+            exit_code=139,
+            signal="SIGSEGV",
+            reason="Signaled",
+            message="rank 37 was killed by SIGSEGV",
+        ),
+        conditions=(Condition(type="Running", status="True", reason="AllWorkersRun", message="all workers run"),),
+    )
+    reports = {
+        Member(i, f"{i:08x}"): report(i, progress=Progress(4300, 9000, {"loss": "0.0298"})) for i in range(nodes)
+    }
+    reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
+    of = key(name)
+    told: list[tuple[float, World]] = [
+        (900, world(1, State.FORMING)),
+        (890, world(1, nodes=nodes)),
+        (420, world(2, State.FORMING, cause=Cause.NODE_LOST, detail="job-7 was lost")),
+        (418, world(2, nodes=nodes - 1, cause=Cause.NODE_LOST, detail="job-7 was lost")),
+        (100, world(3, State.FORMING, cause=Cause.WORKER_FAILED, detail="rank 37 was killed by SIGSEGV")),
+        (99.6, world(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, detail="rank 37 was killed by SIGSEGV")),
+        (60, world(4, State.FORMING, cause=Cause.NODE_JOINED, detail="job-7 joined")),
+    ]
+    for ago_s, at in told:
+        board.note(of, obj(now_s), status, View(world=at), now_s - ago_s)
+    board.measured(of, Recovered(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08}))
+    last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, detail="job-7 joined", root="2/0004.5")
+    board.note(of, obj(now_s), status, View(world=last, reports=reports, failures={"2/0004.5": failure}), now_s - 59)
+
+
+def hostile(board: Board, *, now_s: float = NOW_S) -> None:
+    """A job that puts HOSTILE wherever a job can put a text."""
+    bad = HOSTILE
+    failure = Failure(incarnation=bad, rank=0, exit_code=1, signal=bad, message=bad, pod=bad, host=bad, stderr=bad)
+    status = JobStatus(
+        phase=Phase.FAILED,
+        reason=bad,
+        message=bad,
+        ready_replicas=1,
+        desired_replicas=1,
+        rendezvous_round=2,
+        nodes=(NodeStatus(name=bad, pod_name=bad, node_name=bad, rank=0, state=bad, ranks='R<"', reason=bad),),
+        last_failure=LastFailure(
+            time=bad,
+            round=1,
+            pod_name=bad,
+            node_name=bad,
+            rank=0,
+            local_rank=0,
+            exit_code=1,
+            signal=bad,
+            reason=bad,
+            message=bad,
+        ),
+        conditions=(Condition(type=bad, status="True", reason=bad, message=bad),),
+        progress=ProgressStatus(step=1, total=2, metrics={bad: bad}),
+    )
+    at = world(2, cause=Cause.WORKER_FAILED, detail=bad, root="1/0000.0")
+    reports = {Member(0, "0" * 8): replace(report(0, pod=bad), progress=Progress(1, 2, {bad: bad}))}
+    board.note(
+        key("hostile"), obj(now_s), status, View(world=at, reports=reports, failures={"1/0000.0": failure}), now_s
+    )
