@@ -76,8 +76,8 @@ nightly-benchmarks: .venv/dev
 	hack/nightly $@ $(MAKE) nightly-operator
 .PHONY: nightly-operator
 nightly-operator: .venv/dev
-	$(BIN)/python -m benchmarks.operator --jobs 50 --pods 5 --steady-seconds 30 --churn 3600 --acts-a-second 0.5
-	$(BIN)/python -m benchmarks.jobs --jobs 100 300 1000 --steady-seconds 60
+	$(BIN)/python -m benchmarks.operator.bench --jobs 50 --pods 5 --steady-seconds 30 --churn 3600 --acts-a-second 0.5
+	$(BIN)/python -m benchmarks.operator.jobs --jobs 100 300 1000 --steady-seconds 60
 
 ##@ Measurements
 # Clusters have this etcd; the one that pip installs, for `elasticjob run` on one machine, is older.
@@ -86,26 +86,26 @@ CHARTS_ETCD = ELASTICJOB_ETCD_BINARY=$$(hack/rendezvous-etcd)
 bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 5)
 	hack/kube-tools >/dev/null
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
-	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.suite $(BENCH)
+	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.report.suite $(BENCH)
 bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
-	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.recovery.bench
 bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
-	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.rendezvous
+	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.rendezvous.bench
 bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserver: speed, memory, processor, restart (15 minutes)
 	hack/kube-tools >/dev/null
-	$(BIN)/python -m benchmarks.operator
+	$(BIN)/python -m benchmarks.operator.bench
 bench-takeover: .venv/dev ## the operator's leader is killed, or stopped: seconds until its standby leads (4 minutes)
 	hack/kube-tools >/dev/null
-	$(BIN)/python -m benchmarks.takeover
+	$(BIN)/python -m benchmarks.operator.takeover
 bench-check: .venv/dev ## counts that no busy machine changes (instructions, system calls, etcd requests, API writes) against the baseline (1 minute)
 	hack/counting-tools >/dev/null || true  # without them it says what was not counted, and fails in CI
-	$(BIN)/python -m benchmarks.check
+	$(BIN)/python -m benchmarks.report.check
 bench-noise: .venv/dev ## recovery of a job while another one on the same etcd fails ten times a second (5 minutes)
-	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.recovery.noisy_neighbour
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start
-	$(BIN)/python -m benchmarks.payload
+	$(BIN)/python -m benchmarks.processes.payload
 bench-processes: .venv/dev ## starting, watching and teeing processes beside torch's (4 minutes; installs torch, 4.7 GB, the first time)
-	$(BIN)/python -m benchmarks.processes
+	$(BIN)/python -m benchmarks.processes.bench
 
 ##@ Upkeep
 .PHONY: requirements reference docs format clean sbom audit audit-python audit-go audit-local-etcd

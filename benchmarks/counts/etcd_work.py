@@ -8,11 +8,11 @@ stands still can only have fewer of them.
 import time
 from collections import Counter
 
-from benchmarks import etcds
 from benchmarks.counts.record import Count
-from benchmarks.crowd import Child, crowd
-from benchmarks.etcds import Server
-from benchmarks.rendezvous import want
+from benchmarks.rendezvous.bench import want
+from benchmarks.rendezvous.crowd import Child, crowd
+from benchmarks.report import etcds
+from benchmarks.report.etcds import Server
 from elasticjob_api.keys import Keys
 from testing.waiting import eventually
 
@@ -31,7 +31,7 @@ def take() -> list[Count]:
     with etcds.etcd() as server:
         keys = Keys("/elasticjob/bench/default/job/uid")
         brief = want(server.endpoint, keys, NODES, _LEASE_S)
-        with crowd("benchmarks.rendezvous_members", server.endpoint, keys.prefix, NODES, brief=brief) as children:
+        with crowd("benchmarks.rendezvous.members", server.endpoint, keys.prefix, NODES, brief=brief) as children:
             return _acts(server, children)
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.counts.record import Count
-from benchmarks.recovery_idle import idle_fleet
+from benchmarks.recovery.idle import idle_fleet
 from elasticjob_etcd.embedded import EtcdServer
 
 LINES = 100_000

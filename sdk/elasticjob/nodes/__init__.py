@@ -2,3 +2,4 @@
 
 """The public path of `elasticjob.multinode`."""
 """The public path of `elasticjob.multinode`."""
+"""The public path of `elasticjob.multinode`."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import check
 from benchmarks.counts import calls
 from benchmarks.counts.record import Count
+from benchmarks.report import check
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_every_committed_baseline_is_a_number() -> None:
 
 
 def gate(baseline: Path, counter: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "benchmarks.check", "--only", counter, "--baseline", str(baseline)]
+    command = [sys.executable, "-m", "benchmarks.report.check", "--only", counter, "--baseline", str(baseline)]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.fits import power_law, straight_line
+from benchmarks.rendezvous.fits import power_law, straight_line
 
 SIZES = (64.0, 256.0, 1000.0)
 

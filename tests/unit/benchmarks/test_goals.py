@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from benchmarks import goals, page
-from benchmarks.goals import GOALS, ClusterGoal
-from benchmarks.results import FLOOR, OURS, Series
+from benchmarks.report import goals, page
+from benchmarks.report.goals import GOALS, ClusterGoal
+from benchmarks.report.results import FLOOR, OURS, Series
 
 LATENCIES = Path(__file__).parents[3] / "docs" / "latencies.md"
 

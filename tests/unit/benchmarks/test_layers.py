@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.layers import ETCD, GRPC, LINK, OTHER, RECORDS, RENDEZVOUS, TURNS, layer_of
+from benchmarks.profiles.layers import ETCD, GRPC, LINK, OTHER, RECORDS, RENDEZVOUS, TURNS, layer_of
 
 _AGENT = "/x/elasticjob_agent/rendezvous"
 

@@ -2,8 +2,8 @@
 
 import math
 
-from benchmarks import page, results
-from benchmarks.results import FLOOR, OURS, Report, Series
+from benchmarks.report import page, results
+from benchmarks.report.results import FLOOR, OURS, Report, Series
 
 
 def a_report(*series: Series) -> Report:

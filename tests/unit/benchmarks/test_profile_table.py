@@ -1,6 +1,6 @@
 """A profile as text: the greatest first, with its share of all that is not another process's."""
 
-from benchmarks.profile_table import collapsed, table
+from benchmarks.profiles.table import collapsed, table
 
 
 def test_shares_are_of_what_is_not_beside() -> None:

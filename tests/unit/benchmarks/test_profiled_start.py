@@ -1,6 +1,6 @@
 """What `-X importtime` says, by whose it is; what every Python imports before is no agent's."""
 
-from benchmarks.profiled_start import by_package
+from benchmarks.profiles.startup import by_package
 
 _SAID = """import time: self [us] | cumulative | imported package
 import time:       900 |        900 |   encodings

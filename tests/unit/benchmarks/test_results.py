@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import results
-from benchmarks.results import Report, Series
+from benchmarks.report import results
+from benchmarks.report.results import Report, Series
 
 
 def of(*samples: float) -> Series:

@@ -6,7 +6,7 @@ import sys
 
 _BUSY = """
 import json, time
-from benchmarks.sampler import Sampler
+from benchmarks.profiles.sampler import Sampler
 from elasticjob_api import records
 from elasticjob_api.records import Done
 def work(until_s):

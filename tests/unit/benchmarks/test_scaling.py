@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import scaling
-from benchmarks.fits import Line, PowerLaw
-from benchmarks.results import OURS, Series
-from benchmarks.scaling import CLUSTER, Costs, Queue, simulate
+from benchmarks.rendezvous import simulation
+from benchmarks.rendezvous.fits import Line, PowerLaw
+from benchmarks.rendezvous.simulation import CLUSTER, Costs, Queue, simulate
+from benchmarks.report.results import OURS, Series
 
 COSTS = Costs(
     etcd_join_s=0.001,
@@ -43,4 +43,4 @@ def test_members_on_etcds_own_cores_take_longer_than_on_theirs() -> None:
 
 
 def test_nothing_is_simulated_from_half_a_measurement() -> None:
-    assert scaling.report([Series("rendezvous", "first round", OURS, (1.0,), size=64)]) == []
+    assert simulation.report([Series("rendezvous", "first round", OURS, (1.0,), size=64)]) == []

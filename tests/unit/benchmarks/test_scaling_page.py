@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks import scaling_page
-from benchmarks.results import FLOOR, OURS, Series
+from benchmarks.report import scaling_page
+from benchmarks.report.results import FLOOR, OURS, Series
 
 PAGE = (Path(__file__).parents[3] / "docs" / "scaling.md").read_text()
 PLANNED = [Series("planning", "a closer plans", OURS, (nodes / 1e5,), size=nodes) for nodes in (100, 1000, 10_000)]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import page, results, suite
-from benchmarks.results import OURS, Report, Series
+from benchmarks.report import page, results, suite
+from benchmarks.report.results import OURS, Report, Series
 from testing.waiting import eventually
 
 WAITS = """
 import signal, sys, time
 from pathlib import Path
-from benchmarks import results
+from benchmarks.report import results
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
 report = results.begin()
 with results.kept(report, Path(sys.argv[1])):

@@ -1,0 +1,1 @@
+"""Measurements of starting and watching processes."""

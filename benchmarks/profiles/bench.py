@@ -1,0 +1,59 @@
+"""Where the processor time goes that the goals are about: a part of `make bench`, a table a subject on its page.
+
+The members of a crowd by layer, an agent's start by package, an idle agent thread by thread, the operator at rest by
+layer. Beside the samples it leaves every stack that it saw (`*.collapsed`), a line each with its microseconds: what
+flame graphs are drawn from.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.profiles import agent, crowd, operator, startup
+from benchmarks.profiles.table import collapsed
+from benchmarks.report import etcds, page, results
+from benchmarks.report.results import Report
+
+MEMBERS, START, AGENT, OPERATOR = page.PROFILES
+
+
+def measure(options: argparse.Namespace, report: Report) -> Mapping[str, Mapping[str, int]]:
+    """All of them, each in the report's notes; the stacks of those that have some."""
+    stacks: dict[str, Mapping[str, int]] = {}
+    with results.tried(report, MEMBERS):
+        report.notes[MEMBERS], stacks["members"] = crowd.measure(options.nodes)
+    with results.tried(report, START):
+        report.notes[START] = startup.measure(options.starts)
+    with results.tried(report, AGENT):
+        report.notes[AGENT] = agent.measure(options.idle_seconds)
+    with results.tried(report, OPERATOR), tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
+        found = operator.measure(Path(folder), options.jobs, options.steady_seconds)
+        report.notes[OPERATOR], stacks["operator"] = found
+    return stacks
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--starts", type=int, default=10)
+    parser.add_argument("--idle-seconds", type=float, default=60.0)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--steady-seconds", type=float, default=60.0)
+    parser.add_argument("--json", type=Path, help="keep the tables there, and the stacks beside it")
+    options = parser.parse_args()
+    report = results.begin(etcd=etcds.version())
+    with results.kept(report, options.json):
+        stacks = measure(options, report)
+        when = f"measured {report.began}, load {report.machine['load']}"
+        report.notes = {title: f"{text}\n{when}" for title, text in report.notes.items()}
+        for name, seen in stacks.items():
+            if options.json:
+                options.json.parent.mkdir(parents=True, exist_ok=True)
+                options.json.with_name(f"{name}.collapsed").write_text(collapsed(seen))
+        print(*(f"{title}\n\n{text}\n" for title, text in report.notes.items()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Results, goals, pages and plots of measurements."""
