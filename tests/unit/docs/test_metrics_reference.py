@@ -1,4 +1,4 @@
-"""`docs/reference/metrics.md` is what `hack/metrics-reference` makes of the operator's metrics now."""
+"""`docs/reference/metrics.md` is what `hack/reference/metrics.py` makes of the operator's metrics now."""
 
 import runpy
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from elasticjob_operator.metrics.prometheus import PrometheusMeter
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = ROOT / "hack" / "metrics-reference"
+SCRIPT = ROOT / "hack" / "reference" / "metrics.py"
 
 
 def test_the_reference_is_up_to_date() -> None:

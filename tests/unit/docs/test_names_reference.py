@@ -1,4 +1,4 @@
-"""`docs/reference/exit-codes.md` and `constants.md` are what `hack/names-reference` makes of the contract now."""
+"""`docs/reference/exit-codes.md` and `constants.md` are what `hack/reference/names.py` makes of the contract now."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ REFERENCE = ROOT / "docs" / "reference"
 
 
 def test_the_reference_is_up_to_date() -> None:
-    command = [sys.executable, str(ROOT / "hack" / "names-reference"), "--check"]
+    command = [sys.executable, str(ROOT / "hack" / "reference" / "names.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""`docs/reference/python.md` is what `hack/python-reference` makes of the docstrings now."""
+"""`docs/reference/python.md` is what `hack/reference/python.py` makes of the docstrings now."""
 
 import runpy
 import subprocess
@@ -12,7 +12,7 @@ from elasticjob_agent.multiprocessing import PContext
 from elasticjob_agent.server import WorkerSpec
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = ROOT / "hack" / "python-reference"
+SCRIPT = ROOT / "hack" / "reference" / "python.py"
 PAGE = ROOT / "docs" / "reference" / "python.md"
 
 

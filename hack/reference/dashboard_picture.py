@@ -25,19 +25,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_cli.local.localize import localized
-from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
-from elasticjob_cli.local.run_dir import make_run_folder
 from elasticjob_cli.local.fault_injector import strike_process
+from elasticjob_cli.local.localize import localized
+from elasticjob_cli.local.run_dir import make_run_folder
+from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
+from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.probes import Vitals, Web
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.ui import Board, Page
-from elasticjob_operator.probes import Vitals, Web
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "charts" / "elasticjob" / "dashboards" / "elasticjob.json"
 TRAINER = """
 import json, os, signal, sys, time

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 HEAD = """# Command line
 
-<!-- Written by hack/cli-reference from the commands' own help: change that instead, and run it again. -->
+<!-- Written by hack/reference/cli.py from the commands' own help: change that instead, and run it again. -->
 
 `elasticjob`, and `kubectl elasticjob`, which is the same program. What each command is for, with pictures of what it
 prints, is in [The command line](../cli.md).
@@ -24,8 +24,8 @@ prints, is in [The command line](../cli.md).
 def page() -> str:
     """The whole page."""
     os.environ["COLUMNS"] = "100"  # argparse asks for the width of the terminal
-    from elasticjob_cli.registry import ENTRIES  # noqa: PLC0415  # after the width is set
     from elasticjob_cli.exit_codes import TABLE  # noqa: PLC0415  # the same
+    from elasticjob_cli.registry import ENTRIES  # noqa: PLC0415  # after the width is set
 
     lines = [HEAD, "## Exit codes", "", "The same for every command.", "", "| Code | Meaning |", "| ---: | --- |"]
     lines += [f"| {code} | {meaning} |" for code, meaning in TABLE]

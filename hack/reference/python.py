@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "python.md"
 OURS = "elasticjob"
 """What every package of the project begins with."""
@@ -42,7 +42,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # without names: those of its __all__
 }
 HEAD = """# Python
 
-<!-- Written by hack/python-reference from the docstrings: change those instead, and run `make reference`. -->
+<!-- Written by hack/reference/python.py from the docstrings: change those instead, and run `make reference`. -->
 
 The public names of `elasticjob_agent`, and of `elasticjob`, which has the most used of them and the way to a cluster.
 Durations are seconds unless a name or sentence says otherwise. What differs from torch is told in
@@ -261,7 +261,7 @@ def main() -> int:
         return 0
     if PAGE.exists() and PAGE.read_text() == wanted:
         return 0
-    print(f"{PAGE.relative_to(ROOT)} is out of date: run hack/python-reference", file=sys.stderr)
+    print(f"{PAGE.relative_to(ROOT)} is out of date: run hack/reference/python.py", file=sys.stderr)
     return 1
 
 

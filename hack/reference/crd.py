@@ -12,12 +12,12 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT / "crds" / "elasticjob.yaml"
 PAGE = ROOT / "docs" / "reference" / "elasticjob.md"
 HEAD = """# ElasticJob
 
-<!-- Written by hack/crd-reference from crds/elasticjob.yaml: change that instead, and run it again. -->
+<!-- Written by hack/reference/crd.py from crds/elasticjob.yaml: change that instead, and run it again. -->
 
 `elasticjobs.elasticjob.io/v1alpha1`, short name `ejob`. `kubectl explain ejob.spec` tells the same on a cluster.
 Seconds are whole numbers. The API server refuses what breaks a rule, in the rule's own words.
@@ -114,7 +114,7 @@ def main() -> int:
         return 0
     if PAGE.exists() and PAGE.read_text() == wanted:
         return 0
-    print(f"{PAGE.relative_to(ROOT)} is out of date: run hack/crd-reference", file=sys.stderr)
+    print(f"{PAGE.relative_to(ROOT)} is out of date: run hack/reference/crd.py", file=sys.stderr)
     return 1
 
 

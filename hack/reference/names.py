@@ -14,10 +14,10 @@ from pathlib import Path
 from elasticjob_api import constants
 from elasticjob_api.rendezvous_state import Cause
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "api" / "elasticjob_api"
 FOLDER = ROOT / "docs" / "reference"
-WRITTEN = "<!-- Written by hack/names-reference from api/elasticjob_api: change that instead, and run it again. -->"
+WRITTEN = "<!-- Written by hack/reference/names.py from api/elasticjob_api: change that instead, and run it again. -->"
 _CODE = re.compile(r"^    ([A-Z_]+) = (\d+)  # (.+)$", re.MULTILINE)
 _VARIABLE = re.compile(r'^ENV_\w+ = "(\w+)"(?:  # (.+))?$(?:\n"""([^"]+)""")?', re.MULTILINE)
 _OF_WORKER = {constants.ENV_ROUND, constants.ENV_PROGRESS}

@@ -15,11 +15,11 @@ from elasticjob_operator.metrics.job_health import AgentHealth, Spent
 from elasticjob_operator.metrics.prometheus import PrometheusMeter
 from elasticjob_operator.policy.lifecycle.installation import LeftAloneReason
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "metrics.md"
 HEAD = """# Metrics
 
-<!-- Written by hack/metrics-reference from the operator's code: change that instead, and run it again. -->
+<!-- Written by hack/reference/metrics.py from the operator's code: change that instead, and run it again. -->
 
 What the operator tells Prometheus at `/metrics`. How they are used: [metrics.md](../metrics.md).
 
