@@ -55,7 +55,16 @@ _STRICT = _Mode()
 Reader = Callable[[Any, str, _Mode], Any]
 """(parsed JSON value, its path, how much is forgiven) → what it stands for."""
 
-_WRITE, _READ = "json write", "json read"
+_WRITE, _READ, _NAME = "json write", "json read", "json name"
+
+
+def named(name: str) -> Mapping[str, Any]:
+    """Return the metadata of a dataclass field whose JSON name is not the one that goes with its Python name."""
+    return {_NAME: name}
+
+
+def _name_of(field: "dataclasses.Field[Any]") -> str:
+    return str(field.metadata.get(_NAME) or json_name(field.name))
 
 
 def packed(write: Callable[[Any], Any], read: Callable[[Any, str], Any]) -> Mapping[str, Any]:
@@ -68,7 +77,7 @@ def _fields(cls: type) -> dict[str, tuple[str, Reader]]:
     """JSON name → (field name, how it is read) of a dataclass."""
     hints = typing.get_type_hints(cls)
     return {
-        json_name(field.name): (field.name, field.metadata.get(_READ) or _reader(hints[field.name]))
+        _name_of(field): (field.name, field.metadata.get(_READ) or _reader(hints[field.name]))
         for field in dataclasses.fields(cls)
     }
 
@@ -298,7 +307,7 @@ def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:
 @functools.cache
 def _written(cls: type) -> tuple[tuple[str, "dataclasses.Field[Any]"], ...]:
     """JSON name and field of a dataclass, in order."""
-    return tuple((json_name(field.name), field) for field in dataclasses.fields(cls))
+    return tuple((_name_of(field), field) for field in dataclasses.fields(cls))
 
 
 def _is_default(field: "dataclasses.Field[Any]", item: Any) -> bool:

@@ -61,10 +61,10 @@ class Slots:
     failure_rules: tuple[FailureRule, ...] = ()
     success_policy: str = "AllWorkers"
     join_timeout_s: float = 600.0
-    last_call_s: float = 5.0
+    last_call_s: float = field(default=5.0, metadata=codec.named("lastCallSeconds"))
     scale_up_delay_s: float = 10.0
     failure_grace_s: float = 5.0
-    stop_grace_s: float = 30.0
+    stop_grace_s: float = field(default=30.0, metadata=codec.named("stopGraceSeconds"))
     stop_signal: str = "SIGTERM"
     report_period_s: float = 60.0
     restart_id: str = ""
@@ -135,7 +135,7 @@ class Failure:
     pid: int = 0
     time_ns: int = 0
     """Wall clock of the node, for people; the order of failures is etcd's."""
-    killed_by_us: bool = False
+    killed_by_us: bool = field(default=False, metadata=codec.named("killedByUs"))
     late: bool = False
     """Written by the loser of the race to open the round: counts for the cause, never for the charge."""
     oom: bool = False

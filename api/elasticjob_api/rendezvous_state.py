@@ -121,11 +121,23 @@ _ALWAYS = {"round", "restarts", "losses"}
 _INTS = _ALWAYS | {"strikes", "port_retries"}
 
 
+_WIRE = {
+    "node_losses": "losses",
+    "message": "detail",
+    "root_cause": "root",
+    "has_verdict": "judged",
+    "loss_grace_spent": "held",
+    "startup_failures": "strikes",
+    "charged_failures": "charges",
+}
+"""Field → its name in the record, where they differ."""
+
+
 def encode_world(world: World) -> bytes:
     """The compact form; empty and false fields are left out."""
     words = [_MAGIC]
-    for name in (f.name for f in fields(World) if f.name != "members"):
-        value = getattr(world, name)
+    for field in (f.name for f in fields(World) if f.name != "members"):
+        value, name = getattr(world, field), _WIRE.get(field, field)
         if value or name in _ALWAYS:
             words.append(f"{name}={quote(_text(value), safe=_SAFE)}")
     return f"{' '.join(words)}\n{encode_members(world.members)}".encode()
@@ -146,8 +158,8 @@ def decode_world(data: bytes) -> World:
         if magic != _MAGIC:
             raise RecordError(f"world record is of version {magic[:8]!r}, not {_MAGIC}")
         values = dict(word.split("=", 1) for word in words)
-        known = {f.name for f in fields(World)} - {"members"}
-        parsed = {name: _value(name, unquote(text)) for name, text in values.items() if name in known}
+        known = {_WIRE.get(f.name, f.name): f.name for f in fields(World) if f.name != "members"}
+        parsed = {known[name]: _value(name, unquote(text)) for name, text in values.items() if name in known}
         return replace(World(**parsed), members=decode_members(tail))
     except (ValueError, TypeError, KeyError) as error:
         raise RecordError(f"world record is corrupt: {error}") from error
