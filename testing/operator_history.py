@@ -36,7 +36,7 @@ from elasticjob_api.rendezvous_state import (
     encode_world,
 )
 from elasticjob_etcd.interface import Delete, Op, Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -71,7 +71,7 @@ class Stage:
 
     def __init__(self, cluster: MemoryCluster | None = None) -> None:
         self.cluster = cluster or MemoryCluster()
-        self.etcd = MemoryEtcd(MemoryStore())
+        self.etcd = InMemoryEtcd(InMemoryStore())
         self.job: Object = {}
         self._incarnations = (f"{n:08x}" for n in itertools.count(1))
         self._nonces = (f"n{n}" for n in itertools.count(1))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.counts.record import Count
 from benchmarks.recovery.idle import idle_fleet
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 
 LINES = 100_000
 START_S, IDLE_S = 2.0, 6.0
@@ -53,7 +53,7 @@ def tee_calls() -> int:
 
 async def _wake_ups_s() -> float:
     with tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
-        server = await EtcdServer.start(Path(folder) / "etcd", client_port=0, timeout_s=30)
+        server = await EmbeddedEtcd.start(Path(folder) / "etcd", client_port=0, timeout_s=30)
         try:
             with idle_fleet(server.endpoint.targets[0], Path(folder), start_s=START_S) as families:
                 pids = [process.pid for process in families[0]]

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from elasticjob_etcd import die_with_parent
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.servers.apiserver import ROOT, ApiServer, kube_programs
 
 CLUSTER = "bench"
@@ -189,7 +189,7 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def stage(folder: Path) -> Iterator[tuple[ApiServer, EtcdServer, Cast]]:
+def stage(folder: Path) -> Iterator[tuple[ApiServer, EmbeddedEtcd, Cast]]:
     """An API server with the CRD, an etcd for the jobs, and the cast."""
     (folder / "kube").mkdir()
     with ApiServer(kube_programs(), folder / "kube") as server:
@@ -197,7 +197,7 @@ def stage(folder: Path) -> Iterator[tuple[ApiServer, EtcdServer, Cast]]:
         if applied.returncode:
             raise AssertionError(applied.stderr)
         wait_until("the CRD is served", lambda: server.kubectl("get", "ejob").returncode == 0)
-        etcd = asyncio.run(EtcdServer.start(folder / "etcd", client_port=0, timeout_s=30))
+        etcd = asyncio.run(EmbeddedEtcd.start(folder / "etcd", client_port=0, timeout_s=30))
         try:
             cast = Cast(server, etcd.endpoint.targets[0])
             try:

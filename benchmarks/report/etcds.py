@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint
 
@@ -77,7 +77,7 @@ def _started(folder: Path, *, secure: bool) -> Iterator[Server]:
         with _secure(folder) as server:
             yield server
         return
-    embedded = asyncio.run(EtcdServer.start(folder / "etcd", client_port=0, timeout_s=_START_S))
+    embedded = asyncio.run(EmbeddedEtcd.start(folder / "etcd", client_port=0, timeout_s=_START_S))
     try:
         yield Server(embedded.endpoint, embedded.pid, folder)
     finally:

@@ -50,14 +50,14 @@ def load() -> Any:
     Raises ImportError when etcd3 is missing, is not 0.12.0, or was imported before without this shim.
     """
     if not hasattr(sys.modules.get(f"{_PACKAGE}.rpc_pb2"), _MARK):
-        _refuse_if_imported()
+        _require_not_imported()
         folder = _package_folder()
         _install(folder / "etcdrpc")
         _import_stubs(folder)
     return sys.modules[_PACKAGE]
 
 
-def _refuse_if_imported() -> None:
+def _require_not_imported() -> None:
     if any(name == "etcd3" or name.startswith("etcd3.") for name in sys.modules):
         message = "etcd3 was imported before elasticjob_etcd; import elasticjob_etcd.client first"
         raise ImportError(message, name="etcd3")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from elasticjob_etcd.auth import ROOT
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import EtcdError, Refused, ServerError, Unavailable
+from elasticjob_etcd.errors import EtcdError, RequestRejected, ServerError, Unavailable
 from elasticjob_etcd.interface import Endpoint
 
 OPTION = "--enable-auth"
@@ -88,7 +88,7 @@ def _cancel_on_sigterm() -> None:
 async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admin: str) -> None:
     """Wait until a caller without a user is refused, and enable authentication where it is not."""
     client = EtcdClient(Endpoint((f"unix:{socket}",)))
-    trouble = _Trouble()
+    trouble = _ErrorLog()
     try:
         while True:
             if process.returncode is not None:
@@ -96,8 +96,8 @@ async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admi
             try:
                 if await _is_refused(client):
                     return
-                await client.accounts.enable([admin])
-            except (Unavailable, Refused) as error:  # refused: another member has just enabled it
+                await client.auth.enable([admin])
+            except (Unavailable, RequestRejected) as error:  # refused: another member has just enabled it
                 trouble.log(error)
                 await asyncio.sleep(_POLL_S)
     finally:
@@ -107,14 +107,14 @@ async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admi
 async def _is_refused(client: EtcdClient) -> bool:
     try:
         await client.get("health")
-    except Refused as error:
+    except RequestRejected as error:
         if "user name is empty" not in str(error):
             raise
         return True
     return False
 
 
-class _Trouble:
+class _ErrorLog:
     """Logs what etcd answers while it is waited for, each sentence at most once in `_REPEAT_S`."""
 
     def __init__(self) -> None:

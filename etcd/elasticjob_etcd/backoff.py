@@ -10,21 +10,21 @@ Random = Callable[[], float]
 """Draws from [0, 1), as `random.random` does."""
 
 _FIRST_S = 0.1
-_MOST_S = 2.0
+_MAX_S = 2.0
 _DOUBLINGS = 5  # 0.1 s doubled five times is beyond the cap
 
 
 class Backoff:
     """The pauses of one sequence of attempts; each is drawn from the upper half of its step."""
 
-    def __init__(self, rng: Random, *, most_s: float = _MOST_S) -> None:
+    def __init__(self, rng: Random, *, max_s: float = _MAX_S) -> None:
         self._rng = rng
-        self._most_s = most_s
+        self._max_s = max_s
         self._failures = 0
 
     def next_s(self) -> float:
         """Count one more failure; the seconds to wait before the next attempt."""
-        step_s = min(_FIRST_S * float(2**self._failures), self._most_s)
+        step_s = min(_FIRST_S * float(2**self._failures), self._max_s)
         self._failures = min(self._failures + 1, _DOUBLINGS)
         return step_s * (1.0 + self._rng()) / 2
 

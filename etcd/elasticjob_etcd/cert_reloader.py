@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint
 
-LOOK_S = 5.0
+CHECK_S = 5.0
 """Between two looks; certificates are renewed hours before they end."""
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ def certificate_files(endpoint: Endpoint) -> tuple[str, ...]:
     return tuple(path for path in (endpoint.ca_cert, endpoint.cert, endpoint.key) if path)
 
 
-async def follow(files: Sequence[str], redial: Callable[[], Awaitable[None]], *, look_s: float = LOOK_S) -> None:
+async def watch_files(files: Sequence[str], redial: Callable[[], Awaitable[None]], *, check_s: float = CHECK_S) -> None:
     """Call `redial` after each change of `files`, until cancelled; where it fails, again at the next look."""
     used, said = _signature(files), None
     while True:
-        await asyncio.sleep(look_s)
+        await asyncio.sleep(check_s)
         found = _signature(files)
         if found is None or found == used:
             continue

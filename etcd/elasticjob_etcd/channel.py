@@ -43,13 +43,13 @@ _UNIX = "unix:/"
 """Begins the address of a socket on this machine, an absolute path."""
 
 
-def open_channel(endpoint: Endpoint, *, turn: int = 0) -> grpc.aio.Channel:
+def open_channel(endpoint: Endpoint, *, attempt: int = 0) -> grpc.aio.Channel:
     """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`, `Forked`.
 
-    Each `turn` begins with another address of several.
+    Each `attempt` begins with another address of several.
     """
-    target = target_of(turned(endpoint.targets, turn))
-    _grpc.begin()
+    target = target_of(rotated(endpoint.targets, attempt))
+    _grpc.before_use()
     credentials = _credentials(endpoint)
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=OPTIONS)
@@ -65,7 +65,7 @@ class _Grpc:
         self._is_used = self._is_copy = False
         os.register_at_fork(after_in_child=self._note_fork)
 
-    def begin(self) -> None:
+    def before_use(self) -> None:
         """It is used from now on; raises `Forked` where it cannot be."""
         if self._is_copy:
             raise Forked(
@@ -81,9 +81,9 @@ class _Grpc:
 _grpc = _Grpc()
 
 
-def turned(targets: tuple[str, ...], turn: int) -> tuple[str, ...]:
-    """The same targets, each `turn` beginning with the next one."""
-    first = turn % max(1, len(targets))
+def rotated(targets: tuple[str, ...], attempt: int) -> tuple[str, ...]:
+    """The same targets, each `attempt` beginning with the next one."""
+    first = attempt % max(1, len(targets))
     return targets[first:] + targets[:first]
 
 

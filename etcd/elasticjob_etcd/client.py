@@ -9,18 +9,18 @@ import math
 import random
 from collections.abc import AsyncGenerator
 
-from elasticjob_etcd.auth import EtcdAccounts
+from elasticjob_etcd.auth import GrpcEtcdAuth
 from elasticjob_etcd.backoff import Random
-from elasticjob_etcd.cert_reloader import LOOK_S, certificate_files, follow
+from elasticjob_etcd.cert_reloader import CHECK_S, certificate_files, watch_files
 from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.errors import LeaseNotFound
-from elasticjob_etcd.failover import Detour
+from elasticjob_etcd.failover import FailoverWatchdog
 from elasticjob_etcd.interface import Endpoint, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
 from elasticjob_etcd.leases import KeepAliveStream
 from elasticjob_etcd.messages import encode_key, key_value, prefix_range, range_of, rpc, txn_request, txn_result
 from elasticjob_etcd.watch import watch
 
-_FIRST_PAGE, _LARGEST_PAGE = 64, 4096
+_FIRST_PAGE, _MAX_PAGE = 64, 4096
 _PAGE_BYTES = 2 << 20
 """Of one page, about: what a reader drops of it costs no more memory than that."""
 
@@ -29,33 +29,33 @@ def next_limit(limit: int, size: int) -> int:
     """Return how many keys the next page may have, after one of so many bytes."""
     if size > _PAGE_BYTES:
         return max(1, limit * _PAGE_BYTES // size)
-    return min(_LARGEST_PAGE, limit * 2) if size < _PAGE_BYTES // 2 else limit
+    return min(_MAX_PAGE, limit * 2) if size < _PAGE_BYTES // 2 else limit
 
 
 class EtcdClient:
     """A client of the etcd at `endpoint`; make it inside a running event loop, and close it.
 
     It connects with the first call, and anew when the certificate files have been replaced, which it looks for every
-    `look_s` seconds. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
+    `check_s` seconds. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
     """
 
-    def __init__(self, endpoint: Endpoint, *, rng: Random = random.random, look_s: float = LOOK_S) -> None:
+    def __init__(self, endpoint: Endpoint, *, rng: Random = random.random, check_s: float = CHECK_S) -> None:
         self.endpoint = endpoint
         self._rng = rng
         self._connection = Connection(endpoint)
-        self._detour = Detour(self._connection, rng)
-        self._keep_alive = KeepAliveStream(self._connection, self._detour)
-        self.accounts = EtcdAccounts(self._connection)
+        self._failover = FailoverWatchdog(self._connection, rng)
+        self._keep_alive = KeepAliveStream(self._connection, self._failover)
+        self.auth = GrpcEtcdAuth(self._connection)
         """Users and roles; for an administrator."""
-        self._renewal: asyncio.Task[None] | None = None
+        self._cert_reload: asyncio.Task[None] | None = None
         if files := certificate_files(endpoint):
-            following = follow(files, self._connection.redial, look_s=look_s)
-            self._renewal = asyncio.create_task(following, name="renewal of certificates")
+            following = watch_files(files, self._connection.redial, check_s=check_s)
+            self._cert_reload = asyncio.create_task(following, name="renewal of certificates")
 
     async def get(self, key: str) -> KeyValue | None:
         """Read one key (linearizable)."""
         request = rpc.RangeRequest(key=encode_key(key))
-        with self._detour.asked():
+        with self._failover.guard():
             response = await self._connection.call(self._connection.kv.Range, request, tried=f"read of {key}")
         return key_value(response.kvs[0]) if response.kvs else None
 
@@ -87,7 +87,7 @@ class EtcdClient:
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change under `prefix` from `start_revision` on; see the protocol."""
-        since = self._connection.identity.mark()
+        since = self._connection.identity.epoch()
         return watch(self._connection, prefix, start_revision=start_revision, since=since, rng=self._rng)
 
     async def lease_grant(self, ttl_s: float) -> Lease:
@@ -111,9 +111,9 @@ class EtcdClient:
 
     async def close(self) -> None:
         """End streams and the connection; idempotent."""
-        if self._renewal is not None:
-            self._renewal.cancel()
-            await asyncio.wait({self._renewal})
-        await self._detour.close()
+        if self._cert_reload is not None:
+            self._cert_reload.cancel()
+            await asyncio.wait({self._cert_reload})
+        await self._failover.close()
         self._keep_alive.close()
         await self._connection.close()

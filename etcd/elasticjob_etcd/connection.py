@@ -13,10 +13,10 @@ from grpc import aio
 
 from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.errors import EtcdError, Unavailable
-from elasticjob_etcd.grpc_errors import is_stale_auth, is_wrong_address, translate
+from elasticjob_etcd.grpc_errors import from_rpc_error, is_stale_auth, is_wrong_address
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
-from elasticjob_etcd.store_epoch import StoreIdentity
+from elasticjob_etcd.store_epoch import StoreEpochTracker
 
 # A member cut off from its cluster would keep its streams open and silent; with this it ends them.
 _STREAM_METADATA = (("hasleader", "true"),)
@@ -32,11 +32,11 @@ class Connection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.timeout_s = endpoint.timeout_s
         self.where = ",".join(endpoint.targets)
-        self.identity = StoreIdentity()
+        self.identity = StoreEpochTracker()
         self._endpoint = endpoint
         self._closed = False
         self._answered = False
-        self._turn = 0
+        self._attempt = 0
         self._retired: set[asyncio.Task[None]] = set()
         self._use(open_channel(endpoint))
 
@@ -58,24 +58,24 @@ class Connection:
         them goes on where they ended.
         """
         self.require_open()
-        channel = await self._dialed(within_s=self.timeout_s)
+        channel = await self._dial(within_s=self.timeout_s)
         self._replace(channel, grace_s=self.timeout_s)
 
-    async def replace(self, silent: aio.Channel, *, turn: int, within_s: float) -> bool:
+    async def replace(self, silent_channel: aio.Channel, *, attempt: int, within_s: float) -> bool:
         """Go on over a new channel at once if it answers; raises as a call does, then as before.
 
-        It begins with another address than the `turn` before. Calls under way on the silent one end as unknown. False
-        if somebody else has replaced it meanwhile.
+        It begins with another address than the `attempt` before. Calls under way on the silent one end as unknown.
+        False if somebody else has replaced it meanwhile.
         """
-        channel = await self._dialed(turn=turn, within_s=within_s, wait_for_ready=True)
-        if self.channel is not silent:
+        channel = await self._dial(attempt=attempt, within_s=within_s, wait_for_ready=True)
+        if self.channel is not silent_channel:
             await channel.close(None)
             return False
         self._replace(channel, grace_s=None)
         return True
 
     @property
-    def is_proven(self) -> bool:
+    def has_answered(self) -> bool:
         """Something has answered before: not a cold start, which may take its time."""
         return self._answered
 
@@ -86,34 +86,34 @@ class Connection:
         self._retired.add(task)
         task.add_done_callback(self._retired.discard)
 
-    async def _dialed(self, *, turn: int = 0, within_s: float, wait_for_ready: bool = False) -> aio.Channel:
+    async def _dial(self, *, attempt: int = 0, within_s: float, wait_for_ready: bool = False) -> aio.Channel:
         """A new channel that answers; raises as a call does, and none is left open then."""
-        channel = open_channel(self._endpoint, turn=turn)
+        channel = open_channel(self._endpoint, attempt=attempt)
         try:
-            await self._try_out(channel, within_s=within_s, wait_for_ready=wait_for_ready)
+            await self._probe(channel, within_s=within_s, wait_for_ready=wait_for_ready)
             self.require_open()
         except BaseException:
             await channel.close(None)
             raise
         return channel
 
-    async def _try_out(self, channel: aio.Channel, *, within_s: float, wait_for_ready: bool) -> None:
+    async def _probe(self, channel: aio.Channel, *, within_s: float, wait_for_ready: bool) -> None:
         """Any answer will do, a refusal of this user too: the certificates of both sides are good then."""
         question = rpc.RangeRequest(key=b"health")
         try:
             await rpc.KVStub(channel).Range(question, timeout=within_s, wait_for_ready=wait_for_ready)
         except grpc.RpcError as error:
             if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
-                raise translate(error, tried="dialing again", where=self.where) from error
+                raise from_rpc_error(error, tried="dialing again", where=self.where) from error
 
     async def call(self, method: Any, request: Any, *, tried: str) -> Any:
         """Make one unary call within the endpoint's `timeout_s`; its answer, or an `EtcdError`."""
         self.require_open()
-        sent, channel = self.identity.mark(), self.channel
+        sent, channel = self.identity.epoch(), self.channel
         try:
-            response = await self._once_or_twice(method, request)
+            response = await self._call_retrying_auth(method, request)
         except grpc.RpcError as error:
-            raise self.explained(error, tried, channel) from error
+            raise self.explain(error, tried, channel) from error
         except asyncio.CancelledError:
             self.reraise_if_ended(channel)
             raise
@@ -121,7 +121,7 @@ class Connection:
         self.identity.check(response.header.cluster_id, response.header.revision, sent)
         return response
 
-    async def _once_or_twice(self, method: Any, request: Any) -> Any:
+    async def _call_retrying_auth(self, method: Any, request: Any) -> Any:
         try:
             return await method(request, timeout=self.timeout_s)
         except grpc.RpcError as error:
@@ -134,16 +134,16 @@ class Connection:
         self.require_open()
         return Stream(self, method(wait_for_ready=wait_for_ready, metadata=_STREAM_METADATA), tried)
 
-    def explained(self, error: grpc.RpcError, tried: str, channel: aio.Channel) -> EtcdError:
+    def explain(self, error: grpc.RpcError, tried: str, channel: aio.Channel) -> EtcdError:
         """Our error for one of gRPC's on `channel`.
 
         A stranger at the other end would stay there: before a cluster knows the way to a service, its address may
         lead anywhere. A learner serves nobody. So that connection is given up, and the next call dials.
         """
         if is_wrong_address(error.details()) and channel is self.channel and not self._closed:
-            self._turn += 1
-            self._replace(open_channel(self._endpoint, turn=self._turn), grace_s=self.timeout_s)
-        return translate(error, tried=tried, where=self.where, known=self._answered)
+            self._attempt += 1
+            self._replace(open_channel(self._endpoint, attempt=self._attempt), grace_s=self.timeout_s)
+        return from_rpc_error(error, tried=tried, where=self.where, known=self._answered)
 
     def reraise_if_ended(self, channel: aio.Channel) -> None:
         """Raise `Unavailable` if a cancellation came from a channel's end, which looks like that of the task."""
@@ -220,7 +220,7 @@ class Stream:
 
     def _explain(self, error: BaseException) -> None:
         if isinstance(error, grpc.RpcError):
-            raise self._connection.explained(error, self._tried, self._channel) from error
+            raise self._connection.explain(error, self._tried, self._channel) from error
         if isinstance(error, asyncio.CancelledError):
             self._connection.reraise_if_ended(self._channel)
 

@@ -31,7 +31,7 @@ QUOTA_BYTES = 256 * 1024 * 1024
 """Plenty for jobs; an API server of ten thousand pods needs more."""
 
 
-class EtcdServer:
+class EmbeddedEtcd:
     """A running etcd; `start` makes it, `stop` ends it. It belongs to no event loop."""
 
     def __init__(self, process: subprocess.Popen[bytes], listening: Listening, log: Path) -> None:
@@ -64,7 +64,7 @@ class EtcdServer:
         timeout_s: float = 10.0,
         quota_bytes: int = QUOTA_BYTES,
         claim: Claim | None = None,
-    ) -> "EtcdServer":
+    ) -> "EmbeddedEtcd":
         """Start etcd in `data_dir` (made if absent, reused if not) and wait until it answers.
 
         With a `client_port` it listens at these `addresses` too; 0 is any free one. Beyond `quota_bytes` it takes no
@@ -76,7 +76,7 @@ class EtcdServer:
         folder = _folder(data_dir)
         log = folder / "etcd.log"
         if claim is None:
-            listening = Listening.prepared(client_port, addresses)
+            listening = Listening.prepare(client_port, addresses)
         else:
             listening = Listening(claim.folder, client_port, addresses, claim.descriptor)
         command = [str(program), *_arguments(folder, listening), f"--quota-backend-bytes={quota_bytes}"]
@@ -94,7 +94,7 @@ class EtcdServer:
             raise ServerError(embedded_log.explain(log, port=client_port, otherwise=str(error))) from error
 
     @classmethod
-    async def _launch(cls, command: list[str], listening: Listening, log: Path, timeout_s: float) -> "EtcdServer":
+    async def _launch(cls, command: list[str], listening: Listening, log: Path, timeout_s: float) -> "EmbeddedEtcd":
         server = cls(_spawn(command, listening, log), listening, log)
         try:
             async with asyncio.timeout(timeout_s):
@@ -128,7 +128,7 @@ class EtcdServer:
     async def ended(self) -> str:
         """Wait until the process has ended by itself; how, in words that follow `etcd has ended: `."""
         await _exited(self._process)
-        how, why = _end_of(self._process.wait()), embedded_log.last_error(self._log)
+        how, why = _describe_end(self._process.wait()), embedded_log.last_error(self._log)
         return f"{how}, {why}" if why else how
 
     async def stop(self, *, grace_s: float = 2.0) -> None:
@@ -205,11 +205,11 @@ def _listening_port(pid: int) -> int:
 
 def _require_running(process: subprocess.Popen[bytes]) -> None:
     if (code := process.poll()) is not None:
-        message = f"etcd ended while starting, {_end_of(code)}"
+        message = f"etcd ended while starting, {_describe_end(code)}"
         raise ServerError(message)
 
 
-def _end_of(code: int) -> str:
+def _describe_end(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 

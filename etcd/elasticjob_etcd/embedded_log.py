@@ -12,13 +12,13 @@ def explain(log: Path, *, port: int | None, otherwise: str) -> str:
     text = _tail(log)
     if "address already in use" in text:
         return f"etcd cannot listen on port {port} of this machine: another program does; choose another port"
-    last = _last_words(text)
+    last = _last_error_line(text)
     return f"{otherwise}; its last words: {last} (all of it: {log})" if last else f"{otherwise}; it wrote nothing"
 
 
 def last_error(log: Path) -> str:
     """The last error in its log; empty if there is none."""
-    return next((_last_words(line) for line in reversed(_tail(log).splitlines()) if line.startswith(_ERRORS)), "")
+    return next((_last_error_line(line) for line in reversed(_tail(log).splitlines()) if line.startswith(_ERRORS)), "")
 
 
 def rejects_flag(log: Path, flag: str) -> bool:
@@ -33,7 +33,7 @@ def _tail(log: Path) -> str:
         return ""
 
 
-def _last_words(text: str) -> str:
+def _last_error_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return ""

@@ -29,7 +29,7 @@ class NoSpace(Unavailable):
     """Etcd's database has reached its quota: it answers reads and takes no writes; this write has not taken place."""
 
 
-class Refused(EtcdError):
+class RequestRejected(EtcdError):
     """Etcd refused, and will again: permission, certificate, quota, malformed request."""
 
 
@@ -41,11 +41,11 @@ class Compacted(EtcdError):
         self.compact_revision = compact_revision
 
 
-class ListAgain(EtcdError):
+class RelistRequired(EtcdError):
     """A watch has not delivered everything, and etcd has lost no history: list again."""
 
 
-class Wiped(EtcdError):
+class StoreReset(EtcdError):
     """The store is not the one we knew: other cluster id, or a revision lower than one already seen.
 
     Raised once to every call and watch that spans the change; later ones use the new store. A write that raises it may

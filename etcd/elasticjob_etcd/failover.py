@@ -20,16 +20,16 @@ from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.messages import rpc
 
-SILENT_S = 1.0
+SILENCE_TIMEOUT_S = 1.0
 """Without an answer for so long, a small question is overdue: a healthy etcd takes milliseconds."""
 
 FIRST_TRY_S = 0.5
 """For one more connection to be established and answered: a balancer may lead it to the silent member again."""
 
-LONGER = 1.5
+TIMEOUT_FACTOR = 1.5
 """So many times as long as the one before may each next try take, up to the time limit of a call."""
 
-MOST_S = 10.0
+MAX_TRY_S = 10.0
 """For a search: by then gRPC has given the connection up, and dials by itself."""
 
 _LATE_S = 0.25
@@ -38,7 +38,7 @@ _LATE_S = 0.25
 log = logging.getLogger(__name__)
 
 
-class Detour:
+class FailoverWatchdog:
     """Watches over the small questions of one connection; in one event loop. Close it before the connection."""
 
     def __init__(self, connection: Connection, rng: Random) -> None:
@@ -46,18 +46,18 @@ class Detour:
         self._rng = rng
         self._tasks: set[asyncio.Task[None]] = set()
         self._search: asyncio.Task[None] | None = None
-        self._alone: bool | None = None
+        self._single_member: bool | None = None
         """The cluster has no other member; None: not asked yet, or not answered."""
 
     @contextlib.contextmanager
-    def asked(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """Around a small question; only its answer ends a search, not that it was given up."""
-        timer = _Overdue(self._begin)
+        timer = _Deadline(self._start_search)
         try:
             yield
         finally:
             timer.cancel()
-        self._relieve()
+        self._answered()
 
     async def close(self) -> None:
         """End a search; idempotent."""
@@ -65,12 +65,12 @@ class Detour:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin(self) -> None:
-        if self._search is None and not self._alone and self._connection.is_proven:
-            self._search = self._spawn(self._go_elsewhere(self._connection.channel))
+    def _start_search(self) -> None:
+        if self._search is None and not self._single_member and self._connection.has_answered:
+            self._search = self._spawn(self._fail_over(self._connection.channel))
             self._search.add_done_callback(self._has_ended)
 
-    def _relieve(self) -> None:
+    def _answered(self) -> None:
         if self._search is not None:
             self._search.cancel()
             self._search = None
@@ -86,55 +86,57 @@ class Detour:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _go_elsewhere(self, silent: aio.Channel) -> None:
+    async def _fail_over(self, silent: aio.Channel) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(MOST_S):
+            async with asyncio.timeout(MAX_TRY_S):
                 await self._find(silent)
                 await self._count_members()
 
     async def _find(self, silent: aio.Channel) -> None:
         backoff, within_s, number = Backoff(self._rng), FIRST_TRY_S, 1
         while not await self._try(silent, number, within_s):
-            within_s = min(within_s * LONGER, self._connection.timeout_s)
+            within_s = min(within_s * TIMEOUT_FACTOR, self._connection.timeout_s)
             number += 1
             await backoff.pause()
 
     async def _try(self, silent: aio.Channel, number: int, within_s: float) -> bool:
         """Whether the search is over."""
         try:
-            replaced = await self._connection.replace(silent, turn=number, within_s=within_s)
+            replaced = await self._connection.replace(silent, attempt=number, within_s=within_s)
         except EtcdError:
             return False
         if replaced:
             where = self._connection.where
-            log.warning("etcd at %s: no answer for more than %g s; went on over another connection", where, SILENT_S)
+            log.warning(
+                "etcd at %s: no answer for more than %g s; went on over another connection", where, SILENCE_TIMEOUT_S
+            )
         return True
 
     async def _count_members(self) -> None:
-        if self._alone is not None:
+        if self._single_member is not None:
             return
         stub = rpc.ClusterStub(self._connection.channel)
         with contextlib.suppress(grpc.RpcError):  # it does not tell everybody, and may be gone again
             answer = await stub.MemberList(rpc.MemberListRequest(), timeout=self._connection.timeout_s)
-            self._alone = len(answer.members) == 1
+            self._single_member = len(answer.members) == 1
 
 
-class _Overdue:
-    """Calls back once when `SILENT_S` have passed, unless the loop was too busy to know."""
+class _Deadline:
+    """Calls back once when `SILENCE_TIMEOUT_S` have passed, unless the loop was too busy to know."""
 
-    def __init__(self, tell: Any) -> None:
+    def __init__(self, on_overdue: Any) -> None:
         self._loop = asyncio.get_running_loop()
-        self._tell = tell
+        self._on_overdue = on_overdue
         self._wait()
 
     def _wait(self) -> None:
-        self._handle = self._loop.call_later(SILENT_S, self._ring)
+        self._handle = self._loop.call_later(SILENCE_TIMEOUT_S, self._fire)
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         if self._loop.time() - self._handle.when() > _LATE_S:
             self._wait()
         else:
-            self._tell()
+            self._on_overdue()
 
     def cancel(self) -> None:
         """Do not call back."""

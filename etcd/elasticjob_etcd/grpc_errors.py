@@ -1,6 +1,6 @@
 """gRPC's errors into ours, in one place; nothing of gRPC leaves the package.
 
-The criterion is whether asking again can help. A definite no is `Refused`; anything that may heal by itself is
+The criterion is whether asking again can help. A definite no is `RequestRejected`; anything that may heal by itself is
 `Unavailable`. So is an error that cannot be classified: its outcome is unknown, which is the safe reading. Each message
 has what was tried, where, and the other side's answer.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, Refused, Unavailable
+from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, RequestRejected, Unavailable
 
 _Code = grpc.StatusCode
 
@@ -36,7 +36,7 @@ _LEARNER = "rpc not supported for learner"
 """A member without a vote yet, as each is for some seconds when it replaces another; it answers soon."""
 _AT_LIMIT = "the limit of one job"
 """This job has as many leases, watches or streams as one job may have (images/etcd): room comes when some end."""
-_PASSING = ("too many requests", _NO_SPACE, _LEARNER, _STRANGER, _AT_LIMIT)
+_TRANSIENT = ("too many requests", _NO_SPACE, _LEARNER, _STRANGER, _AT_LIMIT)
 """An etcd that is busy, full until somebody makes room, or not there yet: no word about the request itself."""
 _DENIED = "permission denied"
 """Etcd loses its users with its data: until the operator has put them back every request is denied."""
@@ -55,7 +55,7 @@ _TLS_REASONS = {
 }
 
 
-def translate(error: grpc.RpcError, *, tried: str, where: str, known: bool = False) -> EtcdError:
+def from_rpc_error(error: grpc.RpcError, *, tried: str, where: str, known: bool = False) -> EtcdError:
     """Our error for one of gRPC's; `tried` and `where` begin its sentence.
 
     With `known` etcd has answered us before. A certificate that is refused now was good then, so its replacement is
@@ -72,24 +72,24 @@ def translate(error: grpc.RpcError, *, tried: str, where: str, known: bool = Fal
     if _NO_SPACE in details:
         return NoSpace(sentence)
     if code is _Code.UNAVAILABLE and (reason := _tls_reason(details)):
-        return (Unavailable if known else Refused)(f"etcd at {where}: {tried}: {reason}; {details}")
-    if code not in _DEFINITE or is_passing(details):
+        return (Unavailable if known else RequestRejected)(f"etcd at {where}: {tried}: {reason}; {details}")
+    if code not in _DEFINITE or is_transient(details):
         return Unavailable(sentence)
-    return Refused(sentence)
+    return RequestRejected(sentence)
 
 
-def translate_cancel(response: Any, *, tried: str, where: str) -> EtcdError:
+def from_watch_cancel(response: Any, *, tried: str, where: str) -> EtcdError:
     """Our error for a watch that etcd ended by an answer."""
     if response.compact_revision:
         return Compacted(response.compact_revision)
     reason = response.cancel_reason or "it was canceled, no reason given"
     sentence = f"etcd at {where}: {tried}: {reason}"
-    return Unavailable(sentence) if is_passing(reason) else Refused(sentence)
+    return Unavailable(sentence) if is_transient(reason) else RequestRejected(sentence)
 
 
-def is_passing(details: str) -> bool:
+def is_transient(details: str) -> bool:
     """No word about the request itself, or one that may be another soon."""
-    return any(text in details for text in (*_PASSING, *_STALE_AUTH, _DENIED))
+    return any(text in details for text in (*_TRANSIENT, *_STALE_AUTH, _DENIED))
 
 
 def is_stale_auth(details: str | None) -> bool:

@@ -10,7 +10,7 @@ from elasticjob_etcd.errors import LeaseNotFound
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
 
-_AT_ONCE = 64
+_MAX_CONCURRENT = 64
 """Leases that are asked about at the same time."""
 
 
@@ -52,8 +52,8 @@ class EtcdLeaseAdmin:
     async def with_keys(self, leases: frozenset[int]) -> frozenset[int]:
         """See `LeaseAdmin`. A read of all keys would load their values into etcd's memory, also with `keys_only`."""
         found, asked = set[int](), sorted(leases)
-        for start in range(0, len(asked), _AT_ONCE):
-            batch = asked[start : start + _AT_ONCE]
+        for start in range(0, len(asked), _MAX_CONCURRENT):
+            batch = asked[start : start + _MAX_CONCURRENT]
             answers = await asyncio.gather(*map(self._has_key, batch), return_exceptions=True)
             for lease, answer in zip(batch, answers, strict=True):
                 if isinstance(answer, BaseException):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection, Stream
 from elasticjob_etcd.errors import EtcdError, Unavailable
-from elasticjob_etcd.failover import Detour
+from elasticjob_etcd.failover import FailoverWatchdog
 from elasticjob_etcd.interface import Etcd, Lease
 from elasticjob_etcd.messages import rpc
 
@@ -33,17 +33,17 @@ class KeepAliveStream:
     late answer can never be taken for that of a later question.
     """
 
-    def __init__(self, connection: Connection, detour: Detour) -> None:
+    def __init__(self, connection: Connection, failover: FailoverWatchdog) -> None:
         self._connection = connection
-        self._detour = detour
-        self._turn = asyncio.Lock()
+        self._failover = failover
+        self._lock = asyncio.Lock()
         self._stream: Stream | None = None
 
     async def refresh(self, lease_id: int) -> float:
         """`Etcd.lease_keep_alive`."""
         try:
-            async with asyncio.timeout(self._connection.timeout_s), self._turn:
-                return await self._ask(lease_id)
+            async with asyncio.timeout(self._connection.timeout_s), self._lock:
+                return await self._exchange(lease_id)
         except TimeoutError as error:
             message = f"etcd at {self._connection.where}: {_TRIED}: no answer in {self._connection.timeout_s} s"
             raise Unavailable(message) from error
@@ -54,14 +54,14 @@ class KeepAliveStream:
         if stream is not None:
             stream.cancel()
 
-    async def _ask(self, lease_id: int) -> float:
-        sent = self._connection.identity.mark()
+    async def _exchange(self, lease_id: int) -> float:
+        sent = self._connection.identity.epoch()
         stream = self._stream or self._connection.open_stream(
             self._connection.lease.LeaseKeepAlive, tried=_TRIED, wait_for_ready=False
         )
         self._stream = None
         try:
-            with self._detour.asked():
+            with self._failover.guard():
                 await stream.send(rpc.LeaseKeepAliveRequest(ID=lease_id))
                 response = await stream.receive()
         except BaseException:
@@ -90,10 +90,10 @@ class LeaseKeeper:
         self.lease = lease
         self.lost = asyncio.Event()
         self.reason = ""
-        self.on_lost: Callable[[], None] = _nobody_minds
+        self.on_lost: Callable[[], None] = _noop
         self._etcd = etcd
         self._clock = clock
-        self._backoff = Backoff(rng, most_s=lease.ttl_s / 3)
+        self._backoff = Backoff(rng, max_s=lease.ttl_s / 3)
         self._trouble = "no answer"
         self._alive_until = clock() + lease.ttl_s
         self._unanswered_since_s: float | None = None
@@ -122,7 +122,7 @@ class LeaseKeeper:
                 await asyncio.sleep(min(pause_s, max(0.0, self._alive_until - self._clock())))
                 pause_s = await self._refresh()
         except Exception:
-            self.lose("its keeper failed")  # a bug; the owner must not live on as if all were well
+            self.mark_lost("its keeper failed")  # a bug; the owner must not live on as if all were well
             raise
 
     async def _refresh(self) -> float:
@@ -134,31 +134,31 @@ class LeaseKeeper:
             async with asyncio.timeout(max(0.0, self._alive_until - sent)):
                 granted_s = await self._etcd.lease_keep_alive(self.lease.id)
         except TimeoutError:
-            self._lose_if_over()
+            self._mark_lost_if_expired()
             return 0.0
         except EtcdError as error:
             self._trouble = str(error)
-            self._lose_if_over()
+            self._mark_lost_if_expired()
             return self._backoff.next_s()
         self._stalled_at_s, self._unanswered_since_s = self.stalled_at_s, None
         if granted_s <= 0:
-            self.lose("etcd reports that it does not exist any more")
+            self.mark_lost("etcd reports that it does not exist any more")
         self._alive_until = sent + granted_s
         self._backoff.reset()
         return granted_s / 3
 
-    def _lose_if_over(self) -> None:
+    def _mark_lost_if_expired(self) -> None:
         if self._clock() >= self._alive_until:
-            self.lose(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._trouble})")
+            self.mark_lost(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._trouble})")
 
-    def lose(self, why: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """It is lost: also by what its owner has found."""
         if self.lost.is_set():
             return
-        self.reason = f"lease {self.lease.id:x} is lost: {why}"
+        self.reason = f"lease {self.lease.id:x} is lost: {reason}"
         self.lost.set()
         self.on_lost()
 
 
-def _nobody_minds() -> None:
+def _noop() -> None:
     """The owner waits for `lost`."""

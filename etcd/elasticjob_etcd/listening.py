@@ -18,13 +18,13 @@ from elasticjob_etcd.interface import Endpoint
 LOOPBACK = "127.0.0.1"
 _CLIENT, _PEER = "client:0", "peer:0"
 """Names of the sockets. etcd 3.5.1 wants host:port, and no etcd takes a folder in a peer's URL."""
-_MOST_BYTES = 107
+_MAX_BYTES = 107
 """Of a Unix socket's path, as the kernel has it."""
 _SAFE = re.compile(r"[A-Za-z0-9_./-]+")
 """A path that stays the same in a URL, and in a list that is separated by commas."""
 _SHORT = "/tmp"  # noqa: S108  # a folder is made there by mkdtemp
 _PREFIX = "elasticjob-"
-_NOWHERE = "http://127.0.0.2:1"
+_NO_ADDRESS = "http://127.0.0.2:1"
 """What etcd advertises: it must be host:port, and nothing dials it."""
 
 
@@ -41,7 +41,7 @@ class Listening:
     """A descriptor that the server keeps open while it lives; with one the folder stays when the server has ended."""
 
     @classmethod
-    def prepared(cls, port: int | None, addresses: Sequence[str]) -> "Listening":
+    def prepare(cls, port: int | None, addresses: Sequence[str]) -> "Listening":
         """With a new folder; raises `ServerError`."""
         return cls(_private_folder(), port, addresses)
 
@@ -65,9 +65,9 @@ class Listening:
         urls = [] if self.port is None else [f"http://{address}:{self.port}" for address in self.addresses]
         return {
             "listen-client-urls": ",".join([f"unix://{_CLIENT}", *urls]),
-            "advertise-client-urls": _NOWHERE,
+            "advertise-client-urls": _NO_ADDRESS,
             "listen-peer-urls": f"unix://{_PEER}",
-            "initial-advertise-peer-urls": _NOWHERE,
+            "initial-advertise-peer-urls": _NO_ADDRESS,
         }
 
     def remove(self) -> None:
@@ -83,7 +83,7 @@ class Listening:
 
 def can_hold_sockets(folder: Path) -> bool:
     """Sockets in this folder have paths that the kernel and clients take."""
-    return len(os.fsencode(folder / _CLIENT)) <= _MOST_BYTES and _SAFE.fullmatch(str(folder)) is not None
+    return len(os.fsencode(folder / _CLIENT)) <= _MAX_BYTES and _SAFE.fullmatch(str(folder)) is not None
 
 
 def _private_folder() -> Path:
@@ -99,4 +99,4 @@ def _parent() -> str:
     """The folder for temporary files, or `/tmp` where no socket can be below that."""
     usual = os.path.abspath(tempfile.gettempdir())  # noqa: PTH100  # as tempfile itself
     longest = len(os.fsencode(usual)) + len(f"/{_PREFIX}12345678/{_CLIENT}")
-    return usual if longest <= _MOST_BYTES and _SAFE.fullmatch(usual) else _SHORT
+    return usual if longest <= _MAX_BYTES and _SAFE.fullmatch(usual) else _SHORT

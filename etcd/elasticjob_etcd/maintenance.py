@@ -53,7 +53,7 @@ class Maintenance(Protocol):
         """End the NOSPACE alarm of a member."""
 
 
-class Membership(Protocol):
+class MemberAdmin(Protocol):
     """Who is a member; every method may raise `errors.EtcdError`."""
 
     async def members(self) -> tuple[Member, ...]:
@@ -97,7 +97,7 @@ class EtcdMaintenance:
     async def members(self) -> tuple[Member, ...]:
         """See `Maintenance`. The only member may advertise what nobody can dial: it is dialed as we have dialed it."""
         stub = rpc.ClusterStub(self._connection.channel)
-        answer = await _ask(self._connection, stub.MemberList, rpc.MemberListRequest(), tried="list of members")
+        answer = await _call(self._connection, stub.MemberList, rpc.MemberListRequest(), tried="list of members")
         found = tuple(map(member_of, answer.members))
         return found if len(found) > 1 else (replace(found[0], targets=self._endpoint.targets),)
 
@@ -105,7 +105,7 @@ class EtcdMaintenance:
         """See `Maintenance`."""
         async with self._to(member) as connection:
             stub = rpc.MaintenanceStub(connection.channel)
-            answer = await _ask(connection, stub.Status, rpc.StatusRequest(), tried="status of a member")
+            answer = await _call(connection, stub.Status, rpc.StatusRequest(), tried="status of a member")
         return _status(answer)
 
     async def full_members(self) -> frozenset[int]:
@@ -117,13 +117,13 @@ class EtcdMaintenance:
         """See `Maintenance`."""
         request = rpc.CompactionRequest(revision=revision, physical=True)
         with contextlib.suppress(Compacted):  # by etcd itself, or by somebody else
-            await _ask(self._connection, self._connection.kv.Compact, request, tried="compaction")
+            await _call(self._connection, self._connection.kv.Compact, request, tried="compaction")
 
     async def defragment(self, member: Member) -> None:
         """See `Maintenance`."""
         async with self._to(member, timeout_s=DEFRAGMENT_TIMEOUT_S) as connection:
             stub = rpc.MaintenanceStub(connection.channel)
-            await _ask(connection, stub.Defragment, rpc.DefragmentRequest(), tried="defragmentation")
+            await _call(connection, stub.Defragment, rpc.DefragmentRequest(), tried="defragmentation")
 
     async def disarm(self, member_id: int) -> None:
         """See `Maintenance`."""
@@ -133,34 +133,34 @@ class EtcdMaintenance:
 
     async def _alarm(self, request: Any, *, tried: str) -> Any:
         stub = rpc.MaintenanceStub(self._connection.channel)
-        return await _ask(self._connection, stub.Alarm, request, tried=tried)
+        return await _call(self._connection, stub.Alarm, request, tried=tried)
 
     async def remove(self, member_id: int) -> None:
-        """See `Membership`."""
+        """See `MemberAdmin`."""
         stub = rpc.ClusterStub(self._connection.channel)
         request = rpc.MemberRemoveRequest(ID=member_id)
-        await _ask(self._connection, stub.MemberRemove, request, tried="removal of a member")
+        await _call(self._connection, stub.MemberRemove, request, tried="removal of a member")
 
     async def add_learner(self, peer_url: str) -> None:
-        """See `Membership`."""
+        """See `MemberAdmin`."""
         stub = rpc.ClusterStub(self._connection.channel)
         request = rpc.MemberAddRequest(peerURLs=[peer_url])
         request.MergeFromString(_AS_LEARNER)
-        await _ask(self._connection, stub.MemberAdd, request, tried="addition of a learner")
+        await _call(self._connection, stub.MemberAdd, request, tried="addition of a learner")
 
     async def update(self, member_id: int, peer_url: str) -> None:
-        """See `Membership`."""
+        """See `MemberAdmin`."""
         stub = rpc.ClusterStub(self._connection.channel)
         request = rpc.MemberUpdateRequest(ID=member_id, peerURLs=[peer_url])
-        await _ask(self._connection, stub.MemberUpdate, request, tried="update of a member")
+        await _call(self._connection, stub.MemberUpdate, request, tried="update of a member")
 
     async def promote(self, member_id: int) -> None:
-        """See `Membership`."""
+        """See `MemberAdmin`."""
         promote = self._connection.channel.unary_unary(
             _PROMOTE, rpc.MemberRemoveRequest.SerializeToString, rpc.MemberRemoveResponse.FromString
         )
         request = rpc.MemberRemoveRequest(ID=member_id)  # the promotion's has the same field
-        await _ask(self._connection, promote, request, tried="promotion of a learner")
+        await _call(self._connection, promote, request, tried="promotion of a learner")
 
     @contextlib.asynccontextmanager
     async def _to(self, member: Member, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
@@ -176,12 +176,12 @@ class EtcdMaintenance:
             await connection.close()
 
 
-async def _ask(connection: Connection, method: Any, request: Any, *, tried: str) -> Any:
+async def _call(connection: Connection, method: Any, request: Any, *, tried: str) -> Any:
     """Make one call; some of these answers have no header, so the store's identity is not judged by them."""
     try:
         return await method(request, timeout=connection.timeout_s)
     except grpc.RpcError as error:
-        raise connection.explained(error, tried, connection.channel) from error
+        raise connection.explain(error, tried, connection.channel) from error
 
 
 def _target(url: str) -> str:

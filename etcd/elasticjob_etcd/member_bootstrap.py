@@ -26,13 +26,13 @@ from elasticjob_etcd.maintenance import member_of
 from elasticjob_etcd.member_policy import (
     Action,
     Answer,
-    Away,
     Decision,
     Empty,
     Learner,
     ListedMember,
     Own,
     Running,
+    Unreachable,
     decide,
 )
 from elasticjob_etcd.messages import rpc
@@ -41,7 +41,7 @@ OPTION = "--run-member"
 """By this first argument the payload knows that it is to do this."""
 _SERVICE, _METHOD = "elasticjob.Member", "IsEmpty"
 """On the peer port of a member that waits: answers with the member's peer URL; an etcd answers nothing of the kind."""
-_ASK_S = 2.0
+_QUERY_S = 2.0
 _POLL_S = 0.5
 _START_S = 120.0
 """How long one that starts on its data waits for a majority; the others may have lost theirs meanwhile."""
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     command = [*member.command, *_flags(member, decision)]
     if member.admin and (code := _enable_auth(member, decision.action, command, environment)):
         return code
-    return _become([*command, *member.serving], environment)
+    return _exec([*command, *member.serving], environment)
 
 
 def _first_start(member: Member, decision: Decision) -> Decision:
@@ -144,7 +144,7 @@ def _enable_auth(member: Member, action: Action, command: Sequence[str], environ
     return 0
 
 
-def _become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+def _exec(command: list[str], environment: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(command[0], command, dict(environment))  # noqa: S606 -- this is etcd's container
     except OSError as error:
@@ -158,7 +158,7 @@ def wait_until_decided(member: Member, *, pause_s: float = _POLL_S) -> Decision:
         if not own.has_data:
             answering.enter_context(_answering(member))
         while True:
-            decision = decide(own, {name: ask(other, member.tls) for name, other in member.others.items()})
+            decision = decide(own, {name: query_member(other, member.tls) for name, other in member.others.items()})
             if decision.action is Action.DISCARD:
                 _log(f"{member.name}: {decision.action.value}")
                 member.auth_mark.unlink(missing_ok=True)
@@ -179,31 +179,31 @@ def _discard(data_dir: Path) -> None:
     data_dir.rename(aside)
 
 
-def ask(other: Address, tls: Tls | None) -> Answer:
+def query_member(other: Address, tls: Tls | None) -> Answer:
     """Return another member's answer."""
     credentials = None if tls is None else tls.client()
     with _channel(other.client, credentials) as channel:
         try:
-            listed = rpc.ClusterStub(channel).MemberList(rpc.MemberListRequest(), timeout=_ASK_S).members
+            listed = rpc.ClusterStub(channel).MemberList(rpc.MemberListRequest(), timeout=_QUERY_S).members
         except grpc.RpcError as error:
             if is_of_learner(error.details()):
                 return Learner()
         else:
             return Running(tuple(ListedMember(m.name, m.peer_urls[0], m.is_learner) for m in map(member_of, listed)))
-    return Empty() if _says_empty(other.peer_url, credentials) else Away()
+    return Empty() if _reports_empty(other.peer_url, credentials) else Unreachable()
 
 
 def is_empty(peer_url: str, ca_cert: str | None) -> bool:
     """Whether this member has answered that it has no data; False for silence and for any other answer."""
     if peer_url.startswith("https://"):
-        return _says_empty(peer_url, grpc.ssl_channel_credentials(Path(ca_cert).read_bytes() if ca_cert else None))
-    return _says_empty(peer_url, None)
+        return _reports_empty(peer_url, grpc.ssl_channel_credentials(Path(ca_cert).read_bytes() if ca_cert else None))
+    return _reports_empty(peer_url, None)
 
 
-def _says_empty(peer_url: str, credentials: grpc.ChannelCredentials | None) -> bool:
+def _reports_empty(peer_url: str, credentials: grpc.ChannelCredentials | None) -> bool:
     with _channel(peer_url.partition("://")[2], credentials) as channel:
         try:
-            answer: bytes = channel.unary_unary(f"/{_SERVICE}/{_METHOD}", None, None)(b"", timeout=_ASK_S)
+            answer: bytes = channel.unary_unary(f"/{_SERVICE}/{_METHOD}", None, None)(b"", timeout=_QUERY_S)
         except grpc.RpcError:
             return False
     return answer.decode(errors="replace") == peer_url

@@ -21,7 +21,7 @@ class ListedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Unreachable:
     """No answer, or one that proves nothing."""
 
 
@@ -42,7 +42,7 @@ class Learner:
     """Its etcd runs and has no vote: whatever it has, a voter has, too."""
 
 
-Answer = Away | Empty | Running | Learner
+Answer = Unreachable | Empty | Running | Learner
 
 
 class Action(Enum):

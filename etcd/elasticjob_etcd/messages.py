@@ -67,11 +67,11 @@ def txn_request(txn: Txn) -> Any:
 def _compare(compare: Compare) -> Any:
     target, field = _TARGETS[compare.target]
     message = rpc.Compare(key=encode_key(compare.key), target=target, result=rpc.Compare.EQUAL)
-    setattr(message, _checked(compare, field), compare.equals)
+    setattr(message, _compare_field(compare, field), compare.equals)
     return message
 
 
-def _checked(compare: Compare, field: str) -> str:
+def _compare_field(compare: Compare, field: str) -> str:
     expected = bytes if compare.target is Target.VALUE else int
     if not isinstance(compare.equals, expected):
         message = f"compare of {compare.key} by {field} needs {expected.__name__}, not {compare.equals!r}"

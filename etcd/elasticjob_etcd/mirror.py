@@ -1,7 +1,7 @@
 """A prefix of etcd held in memory and kept current: watch from now on, then list, and follow, for ever.
 
-A caller that has already read the prefix can seed the mirror with it: `begin`. If it was read after the watch was
-established (`stands`), no list is requested.
+A caller that has already read the prefix can seed the mirror with it: `seed`. If it was read after the watch was
+established (`wait_watching`), no list is requested.
 
 `items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
 or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
@@ -9,8 +9,8 @@ reaches the owner, and a wipe, which changes the meaning of everything remembere
 
 A backup may be restored at a higher revision than etcd had, under the same cluster id. No header shows that, but a list
 does: within one store no key is ever older than it was. If history is lost up to a list that has none of the known
-keys, either all were deleted or an older store was restored. `empty_is_wipe` takes it for a restore. That is right only
-where another part knows, and deletes again what is written back.
+keys, either all were deleted or an older store was restored. `empty_is_reset` takes it for a restore. That is right
+only where another part knows, and deletes again what is written back.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from types import TracebackType
 from typing import Self
 
 from elasticjob_etcd.backoff import Backoff, Random
-from elasticjob_etcd.errors import Compacted, ListAgain, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, RelistRequired, StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Range, WatchBatch
 
-_STANDS_WITHIN_S = 1.0
+_WATCH_TIMEOUT_S = 1.0
 """A watch is confirmed in one trip. Without it there is a list more, and nothing else is lost."""
 
 
 class Mirror:
     """The keys under `prefix` as of `revision`; use it as an async context manager.
 
-    Entering waits for the first list, however long etcd takes, unless `initial` gives it, or `given_later` promises
-    `begin`. Until then `items` is empty, and the watch is already established. `on_change` is called after every change
-    of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise. `wiped` counts the wipes
-    seen.
+    Entering waits for the first list, however long etcd takes, unless `initial` gives it, or `seed_later` promises
+    `seed`. Until then `items` is empty, and the watch is already established. `on_change` is called after every change
+    of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise. `store_reset` counts the
+    wipes seen.
     """
 
     def __init__(
@@ -43,41 +43,41 @@ class Mirror:
         prefix: str,
         initial: Range | None = None,
         *,
-        given_later: bool = False,
-        empty_is_wipe: bool = False,
+        seed_later: bool = False,
+        empty_is_reset: bool = False,
         on_change: Callable[[], None] | None = None,
         rng: Random = random.random,
     ) -> None:
         self.prefix = prefix
         self.items: dict[str, KeyValue] = {}
         self.revision = 0
-        self.wiped = 0
+        self.store_reset = 0
         self.on_change = on_change
         self._etcd = etcd
         self._backoff = Backoff(rng)
         self._initial = initial
-        self._given_later = given_later
-        self._empty_is_wipe = empty_is_wipe
+        self._seed_later = seed_later
+        self._empty_is_reset = empty_is_reset
         self._first: asyncio.Future[int] | None = None
-        """The revision of what `begin` gives."""
+        """The revision of what `seed` gives."""
         self.failure: Exception | None = None
-        self._is_wiped = False
+        self._was_reset = False
         """A wipe was met, and the new store has not been listed yet."""
         self._is_compacted = False
         """What happened since `revision` cannot be watched any more, and nothing has been listed since."""
-        self._untold_wipe = False
+        self._unreported_reset = False
         self._changed = asyncio.Event()
-        self._stands = asyncio.Event()
+        self._watching = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Start, and wait until `items` holds a first list."""
         if self._initial is not None:
-            self._take(self._initial)
-        if self._given_later:
+            self._replace_all(self._initial)
+        if self._seed_later:
             self._first = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._follow(), name=f"mirror of {self.prefix}")
-        if self._given_later:
+        if self._seed_later:
             return self
         try:
             await self._next_change(lambda: self.revision > 0)
@@ -86,17 +86,17 @@ class Mirror:
             raise
         return self
 
-    async def stands(self) -> None:
+    async def wait_watching(self) -> None:
         """Wait until etcd has confirmed the watch; for a second at most."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STANDS_WITHIN_S):
-                await self._stands.wait()
+            async with asyncio.timeout(_WATCH_TIMEOUT_S):
+                await self._watching.wait()
 
-    def begin(self, first: Range, *, empty_is_wipe: bool = False) -> None:
+    def seed(self, first: Range, *, empty_is_reset: bool = False) -> None:
         """Give the first list, once. One that was read after the watch began spares another."""
         assert self._first is not None
-        self._empty_is_wipe = empty_is_wipe
-        self._take(first)
+        self._empty_is_reset = empty_is_reset
+        self._replace_all(first)
         self._first.set_result(first.revision)
 
     async def __aexit__(
@@ -115,14 +115,14 @@ class Mirror:
     async def wait_change(self, seen_revision: int) -> int:
         """Wait until `revision` is beyond `seen_revision`, and return it; several changes may have been one.
 
-        Raises `Wiped` once after each wipe (`items` is of the new store by then), and always what ended the
+        Raises `StoreReset` once after each wipe (`items` is of the new store by then), and always what ended the
         mirror for good, such as `Refused`. For one waiter at a time.
         """
-        await self._next_change(lambda: self.revision > seen_revision or self._untold_wipe)
-        if self._untold_wipe:
-            self._untold_wipe = False
+        await self._next_change(lambda: self.revision > seen_revision or self._unreported_reset)
+        if self._unreported_reset:
+            self._unreported_reset = False
             message = f"etcd was wiped or restored; {self.prefix} was listed again at revision {self.revision}"
-            raise Wiped(message)
+            raise StoreReset(message)
         return self.revision
 
     async def _next_change(self, has_come: Callable[[], bool]) -> None:
@@ -141,28 +141,28 @@ class Mirror:
                     await self._backoff.pause()
                 except Compacted:
                     self._is_compacted = True
-                except ListAgain:
+                except RelistRequired:
                     pass
-                except Wiped:
-                    self._is_wiped = True
+                except StoreReset:
+                    self._was_reset = True
         except Exception as error:  # noqa: BLE001  # told to the owner, who waits for changes, not for this task
             self.failure = error
-            self._tell()
+            self._notify()
 
     async def _watch(self) -> None:
         """Watch from now on, and list if anything may have happened before: a watch that begins behind lags."""
         watch = self._etcd.watch(self.prefix, start_revision=0)
         async with contextlib.aclosing(watch):
             begun = await anext(watch)
-            self._stands.set()
-            if self._is_wiped or not await self._has_all(begun.revision):
+            self._watching.set()
+            if self._was_reset or not await self._is_contiguous(begun.revision):
                 listed = await self._etcd.range(self.prefix)
-                self._take(listed, after_wipe=self._is_wiped or self._is_of_another_store(listed))
-                self._is_wiped = self._is_compacted = False
+                self._replace_all(listed, after_wipe=self._was_reset or self._is_of_another_store(listed))
+                self._was_reset = self._is_compacted = False
             async for batch in watch:
                 self._apply(batch)
 
-    async def _has_all(self, begun: int) -> bool:
+    async def _is_contiguous(self, begun: int) -> bool:
         """Whether `items` and a watch that began at this revision leave no gap.
 
         A list that is given after the watch was established may be newer: both overlap then. Anything else that is
@@ -177,7 +177,7 @@ class Mirror:
         known = self.items
         if any(kv.key in known and kv.mod_revision < known[kv.key].mod_revision for kv in listed.kvs):
             return True
-        return self._empty_is_wipe and self._is_compacted and bool(known) and not listed.kvs
+        return self._empty_is_reset and self._is_compacted and bool(known) and not listed.kvs
 
     def _apply(self, batch: WatchBatch) -> None:
         if batch.revision <= self.revision:
@@ -191,17 +191,17 @@ class Mirror:
                 self.items[event.kv.key] = event.kv
         self.revision = batch.revision
         self._backoff.reset()
-        self._tell()
+        self._notify()
 
-    def _take(self, listed: Range, *, after_wipe: bool = False) -> None:
+    def _replace_all(self, listed: Range, *, after_wipe: bool = False) -> None:
         self.items = {kv.key: kv for kv in listed.kvs}
         self.revision = listed.revision
-        self.wiped += after_wipe
-        self._untold_wipe = self._untold_wipe or after_wipe
+        self.store_reset += after_wipe
+        self._unreported_reset = self._unreported_reset or after_wipe
         self._backoff.reset()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         if self.on_change is not None:
             self.on_change()

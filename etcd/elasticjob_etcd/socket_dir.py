@@ -27,21 +27,21 @@ _NETWORK = Path("/proc/self/ns/net")
 _CURE = f"remove it, or name another one in {VARIABLE} for all nodes of this machine"
 
 
-_held = set[int]()
+_lock_fds = set[int]()
 """The descriptors of this process that keep a folder locked: a child that is forked meanwhile must not keep them."""
-_opening = threading.RLock()
+_fork_lock = threading.RLock()
 """No child is forked between the opening of such a descriptor and its note."""
 
 
 def _close_in_child() -> None:
-    for descriptor in _held:
+    for descriptor in _lock_fds:
         with contextlib.suppress(OSError):
             os.close(descriptor)
-    _held.clear()
-    _opening.release()
+    _lock_fds.clear()
+    _fork_lock.release()
 
 
-os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_close_in_child)
+os.register_at_fork(before=_fork_lock.acquire, after_in_parent=_fork_lock.release, after_in_child=_close_in_child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ def socket_dir(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(VARIABLE)
     if named == NONE:
         return None
-    return Path(named or f"/tmp/elasticjob-{os.geteuid()}{_network()}").absolute()  # noqa: S108  # its owner is checked
+    return Path(named or f"/tmp/elasticjob-{os.geteuid()}{_network_suffix()}").absolute()  # noqa: S108  # its owner is checked
 
 
-def _network() -> str:
+def _network_suffix() -> str:
     """What tells this network from others of the machine, as part of a name; empty where nothing does."""
     try:
         return f"-{_NETWORK.stat().st_ino}"
@@ -79,8 +79,8 @@ def port_folder(port: int, environment: Mapping[str, str]) -> Path | None:
         return None
     if not can_hold_sockets(parent / str(port)):
         raise ServerError(f"sockets cannot be in {parent}: it is too long, or has strange characters; {_CURE}")
-    os.close(_opened(parent))
-    os.close(_opened(parent / str(port)))
+    os.close(_open_folder(parent))
+    os.close(_open_folder(parent / str(port)))
     return parent / str(port)
 
 
@@ -90,7 +90,7 @@ def claim(folder: Path) -> Claim | None:
     Raises `ServerError`.
     """
     while True:
-        descriptor = _locked(folder)
+        descriptor = _lock(folder)
         if descriptor is None:
             return None
         if _is_at(descriptor, folder):
@@ -109,11 +109,11 @@ async def answers(folder: Path) -> bool:
     return True
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """A descriptor of the folder that has its lock; None if another process has that."""
-    with _opening:
-        descriptor = _opened(folder)
-        _held.add(descriptor)
+    with _fork_lock:
+        descriptor = _open_folder(folder)
+        _lock_fds.add(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -127,12 +127,12 @@ def _locked(folder: Path) -> int | None:
 
 
 def _close(descriptor: int) -> None:
-    with _opening:
-        _held.discard(descriptor)
+    with _fork_lock:
+        _lock_fds.discard(descriptor)
         os.close(descriptor)
 
 
-def _opened(folder: Path) -> int:
+def _open_folder(folder: Path) -> int:
     """A descriptor of this user's folder, which is made if absent; raises `ServerError` for anybody else's."""
     try:
         with contextlib.suppress(FileExistsError):

@@ -1,26 +1,26 @@
 """Identifies the store at the other end by its answers' headers: a wiped or restored etcd must be noticed.
 
 A watch in the "future" of a restored store stays silent for ever, and compare-and-swap on revisions of another
-life is meaningless. So every request takes a `Mark` when it is sent and hands it in with the answer. Another cluster
-id, or a revision below one known *when the request was sent*, is a new *generation*. The call raises `Wiped`, as does
-each other call and watch that began before. Then the new store is accepted. Answers that overtook each other are no
-reason: only what was known at the sending counts.
+life is meaningless. So every request takes a `Epoch` when it is sent and hands it in with the answer. Another cluster
+id, or a revision below one known *when the request was sent*, is a new *generation*. The call raises `StoreReset`, as
+does each other call and watch that began before. Then the new store is accepted. Answers that overtook each other are
+no reason: only what was known at the sending counts.
 """
 
 from dataclasses import dataclass
 
-from elasticjob_etcd.errors import Wiped
+from elasticjob_etcd.errors import StoreReset
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Epoch:
     """The known state of the store at one moment."""
 
     generation: int
     revision: int
 
 
-class StoreIdentity:
+class StoreEpochTracker:
     """The store that one client uses; one event loop, no locks."""
 
     def __init__(self) -> None:
@@ -28,30 +28,30 @@ class StoreIdentity:
         self._revision = 0
         self._generation = 0
 
-    def mark(self) -> Mark:
+    def epoch(self) -> Epoch:
         """Return the mark that the answer of a request sent now is checked against."""
-        return Mark(self._generation, self._revision)
+        return Epoch(self._generation, self._revision)
 
-    def check(self, cluster_id: int, revision: int, sent: Mark) -> None:
-        """Judge an answer that cannot lag behind (every linearizable one); raises `Wiped`."""
+    def check(self, cluster_id: int, revision: int, sent: Epoch) -> None:
+        """Judge an answer that cannot lag behind (every linearizable one); raises `StoreReset`."""
         self.check_cluster(cluster_id, sent)
         if revision < sent.revision:
             self._accept(cluster_id, revision)
             message = f"etcd is at revision {revision} after {sent.revision}: it was restored or wiped"
-            raise Wiped(message)
+            raise StoreReset(message)
         self._cluster_id = cluster_id
         self._revision = max(self._revision, revision)
 
-    def check_cluster(self, cluster_id: int, sent: Mark) -> None:
+    def check_cluster(self, cluster_id: int, sent: Epoch) -> None:
         """Judge an answer whose revision may lag: that of a stream, from a member not yet up to date."""
         if sent.generation != self._generation:
-            raise Wiped("etcd was wiped, restored or replaced while an answer was awaited")
+            raise StoreReset("etcd was wiped, restored or replaced while an answer was awaited")
         if self._cluster_id not in {0, cluster_id}:
             message = f"etcd answers as cluster {cluster_id:x}, before it was {self._cluster_id:x}: another store"
             self._accept(cluster_id, 0)
-            raise Wiped(message)
+            raise StoreReset(message)
 
-    def saw(self, revision: int) -> None:
+    def observe(self, revision: int) -> None:
         """An event of this revision was watched: no later answer may be older."""
         self._revision = max(self._revision, revision)
 

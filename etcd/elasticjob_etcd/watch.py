@@ -14,25 +14,25 @@ from typing import Any
 
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection, Stream
-from elasticjob_etcd.errors import Unavailable, Wiped
-from elasticjob_etcd.grpc_errors import translate_cancel
+from elasticjob_etcd.errors import StoreReset, Unavailable
+from elasticjob_etcd.grpc_errors import from_watch_cancel
 from elasticjob_etcd.interface import WatchBatch
 from elasticjob_etcd.messages import prefix_range, rpc, watch_event
-from elasticjob_etcd.store_epoch import Mark
+from elasticjob_etcd.store_epoch import Epoch
 
-Pause = Callable[[], Awaitable[None]]
+BatchDelay = Callable[[], Awaitable[None]]
 """May be sent back for a batch, and is awaited before the watch goes on: etcd is up to 100 ms late then."""
 
 
 async def watch(
-    connection: Connection, prefix: str, *, start_revision: int, since: Mark, rng: Random
-) -> AsyncGenerator[WatchBatch, Pause | None]:
+    connection: Connection, prefix: str, *, start_revision: int, since: Epoch, rng: Random
+) -> AsyncGenerator[WatchBatch, BatchDelay | None]:
     """`Etcd.watch` over one connection; `since` is the store that `start_revision` is of."""
     backoff = Backoff(rng)
-    attempt = _Attempt(connection, prefix, start_revision, since)
+    attempt = _WatchStream(connection, prefix, start_revision, since)
     is_told = start_revision > 0
     while True:
-        pause: Pause | None = None
+        pause: BatchDelay | None = None
         try:
             await attempt.begin()
             backoff.reset()
@@ -51,10 +51,10 @@ async def watch(
             await pause()
 
 
-class _Attempt:
+class _WatchStream:
     """The current stream of one watch, and the revision at which the next one goes on."""
 
-    def __init__(self, connection: Connection, prefix: str, next_revision: int, since: Mark) -> None:
+    def __init__(self, connection: Connection, prefix: str, next_revision: int, since: Epoch) -> None:
         self._connection = connection
         self._prefix = prefix
         self._next_revision = next_revision
@@ -64,7 +64,7 @@ class _Attempt:
 
     async def begin(self) -> None:
         """Open a stream and have etcd confirm the watch; raises as `Etcd.watch` does."""
-        known = self._connection.identity.mark()
+        known = self._connection.identity.epoch()
         self._stream = self._connection.open_stream(
             self._connection.watch.Watch, tried=self._tried, wait_for_ready=True
         )
@@ -75,7 +75,7 @@ class _Attempt:
         created = await self._stream.receive()
         if created.canceled:
             await self._count()  # raises `Refused` with the reason: for a watch etcd's only answer is: not permitted
-        created = self._judged(created)
+        created = self._check(created)
         if not self._next_revision:
             self._next_revision = created.header.revision + 1
         elif created.header.revision < max(known.revision, self._next_revision - 1):
@@ -89,14 +89,14 @@ class _Attempt:
     async def next_batch(self) -> WatchBatch | None:
         """Return etcd's next batch; None for a progress note."""
         assert self._stream is not None
-        response = self._judged(await self._stream.receive())
+        response = self._check(await self._stream.receive())
         if not response.events:
             self._next_revision = max(self._next_revision, response.header.revision + 1)
             return None
         events = tuple(watch_event(event) for event in response.events)
         revision = events[-1].kv.mod_revision
         self._next_revision = revision + 1
-        self._connection.identity.saw(revision)
+        self._connection.identity.observe(revision)
         return WatchBatch(events, revision)
 
     def end(self) -> None:
@@ -105,10 +105,10 @@ class _Attempt:
             self._stream.cancel()
             self._stream = None
 
-    def _judged(self, response: Any) -> Any:
+    def _check(self, response: Any) -> Any:
         self._connection.identity.check_cluster(response.header.cluster_id, self._since)
         if response.canceled:
-            raise translate_cancel(response, tried=self._tried, where=self._connection.where)
+            raise from_watch_cancel(response, tried=self._tried, where=self._connection.where)
         return response
 
     async def _count(self) -> Any:
@@ -123,4 +123,4 @@ class _Attempt:
                 f"etcd at {self._connection.where} is at revision {response.header.revision}, "
                 f"a watch of {self._prefix} would go on at {self._next_revision}: it was restored or wiped"
             )
-            raise Wiped(message)
+            raise StoreReset(message)

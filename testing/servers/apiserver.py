@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from elasticjob_etcd import die_with_parent
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,14 +84,14 @@ class ApiServer:
         self._programs = programs
         self._flags = flags
         self._folder = folder
-        self._etcd: EtcdServer | None = None
+        self._etcd: EmbeddedEtcd | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
 
     def __enter__(self) -> Self:
         (self._folder / "tokens.csv").write_text(_TOKEN_FILE)
         try:
-            start = EtcdServer.start(
+            start = EmbeddedEtcd.start(
                 self._folder / "etcd", client_port=0, binary=self._programs.etcd, quota_bytes=_QUOTA_BYTES
             )
             self._etcd = asyncio.run(start)

@@ -25,7 +25,7 @@ import psutil
 
 from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.binary import find_binary
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint
 from testing.waiting import eventually
 
@@ -58,7 +58,7 @@ class OwnEtcd:
         self._binary = folder / "etcd-with-flags"
         self._binary.write_text(f'#!/bin/sh\nexec {found} "$@" {behind}\n')
         self._binary.chmod(0o755)
-        self._server: EtcdServer
+        self._server: EmbeddedEtcd
         self.start(port=free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
 
     @property
@@ -79,7 +79,7 @@ class OwnEtcd:
     def start(self, *, port: int | None = None) -> None:
         """Start it, on the data that is there."""
         where = self._server.port if port is None else port
-        starting = EtcdServer.start(
+        starting = EmbeddedEtcd.start(
             self._folder / "etcd", client_port=where, binary=self._binary, timeout_s=_PATIENCE_S
         )
         self._server = asyncio.run(starting)

@@ -166,7 +166,7 @@ async def administrator(etcd: SecuredEtcd) -> AsyncIterator[EtcdClient]:
     client = EtcdClient(etcd.certify(ROOT))
     try:
         await await_answers(client)
-        await client.accounts.enable([])
+        await client.auth.enable([])
         yield client
     finally:
         await client.close()

@@ -1,7 +1,7 @@
 """What integration tests share: one real etcd and one real kube-apiserver for the session, and a place in each.
 
 The servers are shared, so a test keeps to its `prefix` or its `namespace` and neither compacts, stops nor wipes them,
-nor changes what all namespaces see; who needs that starts an `EtcdServer` or an `ApiServer` of its own. The programs
+nor changes what all namespaces see; who needs that starts an `EmbeddedEtcd` or an `ApiServer` of its own. The programs
 of Kubernetes come from `hack/kube-tools`, before the first test's time-out runs, since a cold build takes minutes.
 Where they cannot be had every test that needs them fails with the reason; none is skipped.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.namespace import Namespace
 from testing.kube.shared_objects import restored
 from testing.kube.stack import RBAC, Rig, service_account_token
@@ -32,15 +32,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 
 
 @pytest.fixture(scope="session")
-def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
     """A real etcd; `.endpoint` says where."""
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0, timeout_s=60))
+    server = asyncio.run(EmbeddedEtcd.start(tmp_path_factory.mktemp("etcd"), client_port=0, timeout_s=60))
     yield server
     asyncio.run(server.stop())
 
 
 @pytest.fixture
-async def etcd(etcd_server: EtcdServer) -> AsyncIterator[EtcdClient]:
+async def etcd(etcd_server: EmbeddedEtcd) -> AsyncIterator[EtcdClient]:
     """A client of the shared etcd."""
     client = EtcdClient(etcd_server.endpoint)
     yield client
@@ -127,7 +127,7 @@ def operator_token(crd: ApiServer) -> str:
 
 
 @pytest.fixture
-def rig(namespace: Namespace, operator_token: str, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+def rig(namespace: Namespace, operator_token: str, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Rig]:
     """A namespace for an operator and a node, which the test starts; they end with it."""
     made = Rig(namespace, etcd=etcd_server.endpoint, token=operator_token, folder=tmp_path)
     yield made

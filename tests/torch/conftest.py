@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
@@ -29,8 +29,8 @@ def torch_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
     """A real etcd; `.endpoint` says where."""
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0, timeout_s=60))
+    server = asyncio.run(EmbeddedEtcd.start(tmp_path_factory.mktemp("etcd"), client_port=0, timeout_s=60))
     yield server
     asyncio.run(server.stop())

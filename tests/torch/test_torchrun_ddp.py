@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from tests.torch.nodes import Ddp, ddp
 
 pytestmark = [pytest.mark.torch, pytest.mark.etcd, pytest.mark.timeout(300)]
@@ -13,7 +13,7 @@ LAUNCHERS = ["elasticjob-agent", "torchrun"]
 
 
 @pytest.fixture
-def endpoint(etcd_server: EtcdServer) -> str:
+def endpoint(etcd_server: EmbeddedEtcd) -> str:
     """The shared etcd."""
     return etcd_server.endpoint.targets[0]
 

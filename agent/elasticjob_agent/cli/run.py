@@ -27,7 +27,7 @@ from elasticjob_api.exit_codes import ExitCode, from_worker
 from elasticjob_etcd.errors import EtcdError
 
 if TYPE_CHECKING:
-    from elasticjob_etcd.embedded import EtcdServer
+    from elasticjob_etcd.embedded import EmbeddedEtcd
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
@@ -105,7 +105,7 @@ async def _be_node(
 
 
 @contextlib.asynccontextmanager
-async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdServer | None]]":
+async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EmbeddedEtcd | None]]":
     """Where etcd is, and the server if this agent has started it."""
     if isinstance(meeting, There):
         yield meeting.targets, None
@@ -114,7 +114,7 @@ async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdS
     import tempfile  # noqa: PLC0415
 
     from elasticjob_agent.cli.shared_etcd import hosted_etcd  # noqa: PLC0415
-    from elasticjob_etcd.embedded import EtcdServer  # noqa: PLC0415
+    from elasticjob_etcd.embedded import EmbeddedEtcd  # noqa: PLC0415
 
     # Not in the log folder: an etcd whose disk the workers have filled ends.
     with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
@@ -122,7 +122,7 @@ async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EtcdS
             async with hosted_etcd(meeting, Path(folder)) as reached:
                 yield reached.endpoint.targets, reached.server
             return
-        server = await EtcdServer.start(folder)
+        server = await EmbeddedEtcd.start(folder)
         try:
             yield server.socket.targets, server
         finally:

@@ -32,7 +32,7 @@ from elasticjob_agent.cli.same_machine import (
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.binary import find_binary, is_of_package
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import Listening
@@ -59,7 +59,7 @@ class Reached:
 
     endpoint: Endpoint
     """Where this node finds it."""
-    server: EtcdServer | None = None
+    server: EmbeddedEtcd | None = None
     """It, if this process has started it."""
 
 
@@ -74,7 +74,7 @@ async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[Reached]:
             await found.server.stop()
 
 
-async def others_left(keys: Keys, server: EtcdServer) -> None:
+async def others_left(keys: Keys, server: EmbeddedEtcd) -> None:
     """Return when no node is in the job any more, or after a while."""
     etcd = EtcdClient(server.socket)
     try:
@@ -92,7 +92,7 @@ async def others_left(keys: Keys, server: EtcdServer) -> None:
         await etcd.close()
 
 
-async def own_etcd_gone(server: EtcdServer) -> str:
+async def own_etcd_gone(server: EmbeddedEtcd) -> str:
     """Return when the etcd that this process has started has ended by itself, in a sentence."""
     return f"the etcd that this process had started has ended ({await server.ended()}); this node has stopped"
 
@@ -175,11 +175,11 @@ def _should_start(place: Hosted) -> bool:
     return owner and not taken
 
 
-async def _start(place: Hosted, folder: Path, claim: Claim | None) -> EtcdServer | None:
+async def _start(place: Hosted, folder: Path, claim: Claim | None) -> EmbeddedEtcd | None:
     """None if another agent of this host was first."""
     port = None if claim and is_loopback(place.host) else place.port
     try:
-        server = await EtcdServer.start(
+        server = await EmbeddedEtcd.start(
             folder / "etcd", client_port=port, addresses=_addresses(place.host), timeout_s=30.0, claim=claim
         )
     except BinaryNotFound as error:

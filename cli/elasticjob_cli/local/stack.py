@@ -19,7 +19,7 @@ from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
 from elasticjob_cli.local.run_dir import RunFolder
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import ServerError
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.controller.controller import Operator
@@ -44,7 +44,7 @@ class EtcdOptions:
 class Rig:
     """Everything that runs; `operator.run` and `kubelet.run` are the caller's to start."""
 
-    server: EtcdServer
+    server: EmbeddedEtcd
     etcd: EtcdClient
     cluster: MemoryCluster
     operator: Operator
@@ -98,9 +98,9 @@ async def build_rig(
     )
 
 
-async def _start_etcd(stack: AsyncExitStack, folder: RunFolder, options: EtcdOptions) -> EtcdServer:
+async def _start_etcd(stack: AsyncExitStack, folder: RunFolder, options: EtcdOptions) -> EmbeddedEtcd:
     try:
-        server = await EtcdServer.start(folder.etcd, client_port=options.port, binary=options.binary)
+        server = await EmbeddedEtcd.start(folder.etcd, client_port=options.port, binary=options.binary)
     except ServerError as error:
         raise EtcdNotStarted(str(error)) from error
     stack.push_async_callback(server.stop, grace_s=_ETCD_STOP_S)
@@ -127,7 +127,7 @@ def _uids() -> Iterator[str]:
         yield str(uuid.uuid4())
 
 
-async def mind_etcd(server: EtcdServer, folder: RunFolder) -> None:
+async def mind_etcd(server: EmbeddedEtcd, folder: RunFolder) -> None:
     """Return never; EtcdNotStarted when etcd has ended: without it a run can only wait."""
     await server.ended()
     raise EtcdNotStarted(f"etcd ended in the middle of the run; its last words are in {folder.etcd / 'etcd.log'}")

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from elasticjob_etcd.auth import ROOT
-from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.permissions import Permission, of_folder
 
 
-class MemoryAccounts:
+class InMemoryAuth:
     """`accounts.Accounts` of one process; `prefixes` are the roles' and `of` the users' roles."""
 
     def __init__(self) -> None:
@@ -33,19 +33,19 @@ class MemoryAccounts:
         """See `Accounts`."""
         return frozenset(self.prefixes)
 
-    async def add(self, user: str, *, role: str, prefix: str) -> None:
+    async def add_user(self, user: str, *, role: str, prefix: str) -> None:
         """See `Accounts`."""
         self.prefixes[role] = prefix
         self.of.setdefault(user, set())
-        await self.give(user, role=role)
+        await self.grant_role(user, role=role)
 
-    async def give(self, user: str, *, role: str) -> None:
+    async def grant_role(self, user: str, *, role: str) -> None:
         """See `Accounts`."""
         if user not in self.of or role not in self.prefixes:
-            raise Refused(f"UserGrantRole: user name or role name not found: {user}, {role}")
+            raise RequestRejected(f"UserGrantRole: user name or role name not found: {user}, {role}")
         self.of[user].add(role)
 
-    async def remove(self, user: str, *, role: str) -> None:
+    async def remove_user(self, user: str, *, role: str) -> None:
         """See `Accounts`."""
         await self.delete_user(user)
         await self.delete_role(role)

@@ -1,6 +1,6 @@
 """The in-memory `Etcd`, for tests and models: shipped, and held to the same contract tests as the real one.
 
-A `MemoryEtcd` is one client of a shared `MemoryStore`. Leases run out by the event loop's clock unless they are
+A `InMemoryEtcd` is one client of a shared `InMemoryStore`. Leases run out by the event loop's clock unless they are
 kept alive, whether or not the client that made them is still there. Nothing is ever lost on the way, so every
 outcome is known; `disconnect` cuts one client off, as a partition would.
 """
@@ -8,22 +8,22 @@ outcome is known; `disconnect` cuts one client off, as a partition would.
 import asyncio
 from collections.abc import AsyncGenerator
 
-from elasticjob_etcd.errors import Unavailable, Wiped
+from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
-from elasticjob_etcd.memory.store import MemoryStore
-from elasticjob_etcd.store_epoch import Mark, StoreIdentity
+from elasticjob_etcd.memory.store import InMemoryStore
+from elasticjob_etcd.store_epoch import Epoch, StoreEpochTracker
 
 _PAGE = 100
 
-__all__ = ["MemoryEtcd", "MemoryStore"]
+__all__ = ["InMemoryEtcd", "InMemoryStore"]
 
 
-class MemoryEtcd:
+class InMemoryEtcd:
     """One client of `store`; everything of the protocol, in the running event loop."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: InMemoryStore) -> None:
         self.store = store
-        self._identity = StoreIdentity()
+        self._identity = StoreEpochTracker()
         self._closed = False
         self._connected = True
         self._wakers: set[asyncio.Event] = set()  # of the watches that wait
@@ -32,14 +32,14 @@ class MemoryEtcd:
         """Read one key."""
         sent = await self._send()
         kv = self.store.get(key)
-        self._judge(sent)
+        self._check_epoch(sent)
         return kv
 
     async def range(self, prefix: str) -> Range:
         """Read all keys that start with `prefix`."""
         sent = await self._send()
         found = self.store.range(prefix)
-        self._judge(sent)
+        self._check_epoch(sent)
         return found
 
     async def pages(self, prefix: str) -> AsyncGenerator[Range, None]:
@@ -52,15 +52,15 @@ class MemoryEtcd:
         """Run one transaction."""
         sent = await self._send()
         result = self.store.txn(txn)
-        self._judge(sent)
+        self._check_epoch(sent)
         return result
 
     async def lease_grant(self, ttl_s: float) -> Lease:
         """Make a lease; it runs out by the loop's clock."""
         sent = await self._send()
         lease = self.store.grant(ttl_s)
-        self._run_out_later(lease.id, lease.ttl_s)
-        self._judge(sent)
+        self._expire_later(lease.id, lease.ttl_s)
+        self._check_epoch(sent)
         return lease
 
     async def lease_keep_alive(self, lease_id: int) -> float:
@@ -68,7 +68,7 @@ class MemoryEtcd:
         sent = await self._send()
         granted_s = self.store.keep_alive(lease_id)
         if granted_s:
-            self._run_out_later(lease_id, granted_s)
+            self._expire_later(lease_id, granted_s)
         self._identity.check_cluster(self.store.cluster_id, sent)
         return granted_s
 
@@ -76,14 +76,14 @@ class MemoryEtcd:
         """End a lease and delete its keys in one revision."""
         sent = await self._send()
         revoked = self.store.revoke(lease_id)
-        self._judge(sent)
+        self._check_epoch(sent)
         return revoked
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change under `prefix` from `start_revision` on; see the protocol."""
-        return self._watch(prefix, start_revision, self._identity.mark())
+        return self._watch(prefix, start_revision, self._identity.epoch())
 
-    async def _watch(self, prefix: str, next_revision: int, since: Mark) -> AsyncGenerator[WatchBatch, None]:
+    async def _watch(self, prefix: str, next_revision: int, since: Epoch) -> AsyncGenerator[WatchBatch, None]:
         changed = asyncio.Event()
         self.store.listeners.add(changed.set)
         self._wakers.add(changed)
@@ -91,7 +91,7 @@ class MemoryEtcd:
             while True:
                 changed.clear()
                 if self._is_reachable():
-                    self._judge(since)
+                    self._check_epoch(since)
                     if not next_revision:
                         next_revision = self.store.revision + 1
                         yield WatchBatch((), next_revision - 1)
@@ -109,7 +109,7 @@ class MemoryEtcd:
     def _require_reached(self, revision: int) -> None:
         if self.store.revision < revision:
             message = f"the in-memory etcd is at revision {self.store.revision}, a watch already knows {revision}"
-            raise Wiped(message)
+            raise StoreReset(message)
 
     async def close(self) -> None:
         """End watches; leases are left to themselves. Idempotent."""
@@ -129,8 +129,8 @@ class MemoryEtcd:
         for changed in self._wakers:
             changed.set()
 
-    async def _send(self) -> Mark:
-        sent = self._identity.mark()
+    async def _send(self) -> Epoch:
+        sent = self._identity.epoch()
         await asyncio.sleep(0)  # others have their turn, as they would while a request travels
         if not self._is_reachable():
             raise Unavailable("the in-memory etcd is disconnected")
@@ -141,13 +141,13 @@ class MemoryEtcd:
             raise Unavailable("the client of the in-memory etcd is closed")
         return self._connected
 
-    def _judge(self, sent: Mark) -> None:
+    def _check_epoch(self, sent: Epoch) -> None:
         self._identity.check(self.store.cluster_id, self.store.revision, sent)
 
-    def _run_out_later(self, lease_id: int, ttl_s: float) -> None:
+    def _expire_later(self, lease_id: int, ttl_s: float) -> None:
         refreshes = self.store.refreshes(lease_id)
-        asyncio.get_running_loop().call_later(ttl_s, self._run_out, lease_id, refreshes)
+        asyncio.get_running_loop().call_later(ttl_s, self._expire, lease_id, refreshes)
 
-    def _run_out(self, lease_id: int, refreshes: int | None) -> None:
+    def _expire(self, lease_id: int, refreshes: int | None) -> None:
         if self.store.refreshes(lease_id) == refreshes:  # nobody refreshed it since
             self.store.expire(lease_id)

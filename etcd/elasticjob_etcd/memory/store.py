@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from elasticjob_etcd.errors import Compacted, LeaseNotFound, Refused
+from elasticjob_etcd.errors import Compacted, LeaseNotFound, RequestRejected
 from elasticjob_etcd.interface import (
     Delete,
     Get,
@@ -24,9 +24,9 @@ from elasticjob_etcd.interface import (
     TxnResult,
     WatchEvent,
 )
-from elasticjob_etcd.memory.validation import check_request, holds
+from elasticjob_etcd.memory.validation import check_request, compare_holds
 
-_MOST_TTL_S = 9_000_000_000
+_MAX_TTL_S = 9_000_000_000
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _LeaseState:
     keys: set[str] = field(default_factory=set)
 
 
-class MemoryStore:
+class InMemoryStore:
     """One etcd's worth of data; any number of `MemoryEtcd` clients share it. Use it from one thread.
 
     `listeners` are called after each change that a watch may have to tell of, and must not raise.
@@ -78,9 +78,9 @@ class MemoryStore:
     # Writing.
 
     def txn(self, txn: Txn) -> TxnResult:
-        """Run one transaction; raises `Refused` or `LeaseNotFound` and then has changed nothing."""
+        """Run one transaction; raises `RequestRejected` or `LeaseNotFound` and then has changed nothing."""
         check_request(txn)
-        succeeded = all(holds(compare, self._items.get(compare.key)) for compare in txn.compares)
+        succeeded = all(compare_holds(compare, self._items.get(compare.key)) for compare in txn.compares)
         branch = txn.success if succeeded else txn.failure
         self._require_leases(branch)
         revision = self.revision + 1
@@ -143,9 +143,9 @@ class MemoryStore:
         self.revision += 1
         self._revisions.append(self.revision)
         self._history.append(tuple(events))
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in tuple(self.listeners):
             listener()
 
@@ -153,8 +153,8 @@ class MemoryStore:
 
     def grant(self, ttl_s: float) -> Lease:
         """A new lease; its id is the next of a fixed sequence."""
-        if ttl_s > _MOST_TTL_S:
-            raise Refused("grant of a lease: too large lease TTL")
+        if ttl_s > _MAX_TTL_S:
+            raise RequestRejected("grant of a lease: too large lease TTL")
         lease = Lease(id=next(self._lease_ids), ttl_s=max(float(math.ceil(ttl_s)), self._min_ttl_s))
         self._leases[lease.id] = _LeaseState(lease.ttl_s)
         return lease
@@ -194,15 +194,15 @@ class MemoryStore:
         if revision <= self.compact_revision:
             raise Compacted(self.compact_revision)
         if revision > self.revision:
-            raise Refused("compaction: required revision is a future revision")
+            raise RequestRejected("compaction: required revision is a future revision")
         self.compact_revision = revision
         first = bisect.bisect_left(self._revisions, revision)
         del self._revisions[:first], self._history[:first]
-        self._tell()
+        self._notify()
 
     def wipe(self) -> None:
         """Lose everything, and be another cluster from now on."""
         self.cluster_id += 1
         self.revision, self.compact_revision = 1, 0
         self._reset()
-        self._tell()
+        self._notify()

@@ -6,15 +6,15 @@ key; no key written twice in a branch; 1.5 MiB for the whole request.
 
 from collections.abc import Iterable
 
-from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Compare, Delete, KeyValue, Op, Put, Target, Txn
 
-_MOST_OPERATIONS = 128
-_MOST_BYTES = 1536 * 1024
+_MAX_OPERATIONS = 128
+_MAX_BYTES = 1536 * 1024
 _MISSING = KeyValue(key="", value=b"", create_revision=0, mod_revision=0, version=0)
 
 
-def holds(compare: Compare, kv: KeyValue | None) -> bool:
+def compare_holds(compare: Compare, kv: KeyValue | None) -> bool:
     """True if `kv`, None for a missing key, is as `compare` wants it; a missing key has no value to equal."""
     if kv is None and compare.target is Target.VALUE:
         return False
@@ -23,15 +23,15 @@ def holds(compare: Compare, kv: KeyValue | None) -> bool:
 
 
 def check_request(txn: Txn) -> None:
-    """Raise `Refused` for what etcd would not even look at."""
-    if max(len(txn.compares), len(txn.success), len(txn.failure)) > _MOST_OPERATIONS:
-        raise Refused("transaction: too many operations in txn request")
+    """Raise `RequestRejected` for what etcd would not even look at."""
+    if max(len(txn.compares), len(txn.success), len(txn.failure)) > _MAX_OPERATIONS:
+        raise RequestRejected("transaction: too many operations in txn request")
     if any(not part.key and not getattr(part, "prefix", False) for part in (*txn.compares, *txn.success, *txn.failure)):
-        raise Refused("transaction: key is not provided")
+        raise RequestRejected("transaction: key is not provided")
     for branch in (txn.success, txn.failure):
         _check_written_once(branch)
-    if _size(txn) > _MOST_BYTES:
-        raise Refused("transaction: request is too large")
+    if _size(txn) > _MAX_BYTES:
+        raise RequestRejected("transaction: request is too large")
 
 
 def _check_written_once(branch: tuple[Op, ...]) -> None:
@@ -39,7 +39,7 @@ def _check_written_once(branch: tuple[Op, ...]) -> None:
     deletions = [op for op in branch if isinstance(op, Delete)]
     twice = len(set(puts)) < len(puts)
     if twice or any(_covers(deletion, key) for deletion in deletions for key in puts):
-        raise Refused("transaction: duplicate key given in txn request")
+        raise RequestRejected("transaction: duplicate key given in txn request")
 
 
 def _covers(deletion: Delete, key: str) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from elasticjob_etcd.watch import Pause
+from elasticjob_etcd.watch import BatchDelay
 
 PAUSE_S = 0.15
 """Etcd looks after a watch that is behind every 100 ms: so what is gathered comes at most 0.25 s late."""
@@ -45,7 +45,7 @@ class Gathering:
         self._hurried.set()
 
     @property
-    def pause(self) -> Pause | None:
+    def pause(self) -> BatchDelay | None:
         """The pause before the watch goes on; None: it should not pause."""
         calm = self._many and self._clock() - self._heard_s >= CALM_S
         return self._wait if calm else None

@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from elasticjob_etcd.errors import ListAgain
+from elasticjob_etcd.errors import RelistRequired
 from elasticjob_etcd.interface import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
-from elasticjob_etcd.watch import Pause
+from elasticjob_etcd.watch import BatchDelay
 from elasticjob_operator.informers.batching import Gathering
 from elasticjob_operator.informers.etcd_usage import Footprints
 from elasticjob_operator.informers.record_validation import reduced_failure
@@ -58,8 +58,8 @@ class Tap:
         """As `Etcd.watch`; noted before the mirror takes it."""
         watch = self._etcd.watch(prefix, start_revision=start_revision)
         is_first = True
-        pause: Pause | None = None
-        async with contextlib.aclosing(cast("AsyncGenerator[WatchBatch, Pause | None]", watch)) as stream:
+        pause: BatchDelay | None = None
+        async with contextlib.aclosing(cast("AsyncGenerator[WatchBatch, BatchDelay | None]", watch)) as stream:
             while True:
                 try:
                     batch = await stream.asend(pause)
@@ -76,7 +76,7 @@ class Tap:
                 pause = self._gathering.pause
                 if self._footprints.take_must_list():
                     self._must_list = True
-                    raise ListAgain  # what was not kept is allowed now, and only a list has it
+                    raise RelistRequired  # what was not kept is allowed now, and only a list has it
 
     def _passed(self, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
         for event in events:

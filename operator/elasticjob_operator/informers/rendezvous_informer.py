@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from elasticjob_api.keys import ROOT
-from elasticjob_etcd.errors import Wiped
+from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Etcd, PagedEtcd
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_operator.informers.batching import Gathering
@@ -55,7 +55,7 @@ class Rendezvous:
         self._footprints = Footprints(time.monotonic, allowed, budget=memory)
         self._gathering = Gathering(time.monotonic)
         self._tap = Tap(etcd, self._footprints, self._gathering)
-        self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", empty_is_wipe=True, on_change=self._changed)
+        self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", empty_is_reset=True, on_change=self._changed)
         self._jobs: dict[JobKey, JobRecords] = {}
 
     @property
@@ -75,7 +75,7 @@ class Rendezvous:
     @property
     def store(self) -> int:
         """Which store this is: it counts the wipes."""
-        return self._mirror.wiped
+        return self._mirror.store_reset
 
     @property
     def revision(self) -> int:
@@ -88,7 +88,7 @@ class Rendezvous:
             while True:
                 try:
                     await mirror.wait_change(mirror.revision)
-                except Wiped as error:
+                except StoreReset as error:
                     log.warning("%s; maps are written again from the jobs' status and the pods", error)
 
     def view(self, key: JobKey) -> View:

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from elasticjob_etcd.errors import EtcdError, Refused
-from elasticjob_etcd.maintenance import Membership
+from elasticjob_etcd.errors import EtcdError, RequestRejected
+from elasticjob_etcd.maintenance import MemberAdmin
 from elasticjob_etcd.members import Member
 from elasticjob_operator.maintenance.volumes import EtcdVolumes
 from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
@@ -20,7 +20,7 @@ from elasticjob_operator.policy.etcd.volumes import only_silent
 LOOK_S = 5.0
 LOOK_SOON_S = 0.5
 
-Connect = Callable[[], AbstractAsyncContextManager[Membership]]
+Connect = Callable[[], AbstractAsyncContextManager[MemberAdmin]]
 IsEmpty = Callable[[str], bool]
 """Whether the member with this peer URL has answered that it has no data; may block for seconds."""
 
@@ -78,7 +78,7 @@ class EtcdMembership:
             await self._volumes.look(out)
         return step is not None
 
-    async def _silent(self, membership: Membership, members: Sequence[Member]) -> list[str]:
+    async def _silent(self, membership: MemberAdmin, members: Sequence[Member]) -> list[str]:
         """Names of pods in which no etcd answers: only there a question on the peer port makes sense."""
         answering: set[str] = set()
         for member in members:
@@ -92,7 +92,7 @@ class EtcdMembership:
         answers = await asyncio.gather(*asked)
         return frozenset(name for name, is_empty in zip(names, answers, strict=True) if is_empty)
 
-    async def _perform(self, membership: Membership, step: Step) -> None:
+    async def _perform(self, membership: MemberAdmin, step: Step) -> None:
         match step:
             case Remove(member):
                 self._say(f"etcd's member {member.name} has lost its data: removing it")
@@ -106,7 +106,7 @@ class EtcdMembership:
             case Promote(member):
                 try:
                     await membership.promote(member.id)
-                except Refused as error:  # it is behind the leader
+                except RequestRejected as error:  # it is behind the leader
                     log.debug("%s is not promoted yet: %s", member.name, error)
                 else:
                     self._say(f"etcd's member {member.name} has a vote")

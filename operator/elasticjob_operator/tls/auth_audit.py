@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections.abc import Callable
 
-from elasticjob_etcd.auth import Accounts
+from elasticjob_etcd.auth import EtcdAuth
 from elasticjob_operator.policy.etcd.auth import (
     ChangePassword,
     Correction,
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class AuthAudit:
     """Audits one etcd; `on_correction` is called after each."""
 
-    def __init__(self, accounts: Accounts, owner: Owner, on_correction: Callable[[], None]) -> None:
+    def __init__(self, accounts: EtcdAuth, owner: Owner, on_correction: Callable[[], None]) -> None:
         self._accounts = accounts
         self._owner = owner
         self._on_correction = on_correction

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_etcd.auth import ROOT, Accounts
+from elasticjob_etcd.auth import ROOT, EtcdAuth
 from elasticjob_etcd.backoff import Backoff
-from elasticjob_etcd.errors import EtcdError, Refused
+from elasticjob_etcd.errors import EtcdError, RequestRejected
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.model.cluster_interface import Resource, Vault
 from elasticjob_operator.model.job_key import JobKey
@@ -67,7 +67,7 @@ class JobCredentials:
     def __init__(
         self,
         vault: Vault,
-        accounts: Accounts,
+        accounts: EtcdAuth,
         held: Held,
         *,
         terms: Terms,
@@ -98,7 +98,7 @@ class JobCredentials:
         """Remove the job's user: a client that still has its certificate may do nothing."""
         self._users.discard(key.uid)
         self._whole.discard(key.uid)
-        await self._accounts.remove(key.uid, role=self._role(key))
+        await self._accounts.remove_user(key.uid, role=self._role(key))
 
     async def guard(self, store: int) -> None:
         """From now on this etcd asks everybody for a user; nothing if it does already."""
@@ -125,7 +125,7 @@ class JobCredentials:
         is_there: Callable[[JobKey], Awaitable[bool]],
         purge: Callable[[JobKey], Awaitable[None]],
     ) -> None:
-        """Guard and audit every etcd that comes, and collect leftovers, until cancelled; raises `Refused`.
+        """Guard and audit every etcd that comes, and collect leftovers, until cancelled; raises `RequestRejected`.
 
         What is left of a job is its user, and then by `purge` its keys, whatever they say.
         """
@@ -140,7 +140,7 @@ class JobCredentials:
                 await self._audit.run()
                 if is_suspicious or not looks % _LOOKS_PER_SWEEP:
                     await self._sweep(is_there, purge)
-            except Refused:
+            except RequestRejected:
                 raise
             except (EtcdError, ClusterError) as error:
                 if str(error) != said:
@@ -171,9 +171,9 @@ class JobCredentials:
         if key.uid in self._whole:
             return
         if key.uid in self._users:  # this process, or one before it, may have ended between the user and its role
-            await self._accounts.give(key.uid, role=role)
+            await self._accounts.grant_role(key.uid, role=role)
         else:
-            await self._accounts.add(key.uid, role=role, prefix=key.keys(self._terms.cluster_id).all)
+            await self._accounts.add_user(key.uid, role=role, prefix=key.keys(self._terms.cluster_id).all)
         self._users.add(key.uid)
         self._whole.add(key.uid)
 

@@ -67,9 +67,7 @@ class Security:
             own_etcd=options.etcd_quota_bytes is not None,
         )
         on_correction = meter.etcd_auth_corrected
-        return JobCredentials(
-            vault, etcd.accounts, self.held, terms=terms, clock=time.time, on_correction=on_correction
-        )
+        return JobCredentials(vault, etcd.auth, self.held, terms=terms, clock=time.time, on_correction=on_correction)
 
 
 @contextlib.asynccontextmanager

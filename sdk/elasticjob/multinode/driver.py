@@ -25,7 +25,7 @@ from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.interface import Endpoint, Get, Lease, Put, Txn, absent, reads_of
 from elasticjob_etcd.leases import LeaseKeeper
@@ -90,14 +90,14 @@ def _place(call: Call) -> Hosted | None:
     return None if call.terms.max_nodes == 1 and is_loopback(place.host) else place
 
 
-def _host(place: Hosted | None, server: EtcdServer | None) -> str:
+def _host(place: Hosted | None, server: EmbeddedEtcd | None) -> str:
     """Where the others find this node."""
     if place is None:
         return LOOPBACK
     return place.host if server else own_address(place.target)
 
 
-async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: EtcdServer | None) -> Outcome:
+async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: EmbeddedEtcd | None) -> Outcome:
     """The end of this node; guests are told that the call is over only if it is."""
     try:
         if server is None:
@@ -136,10 +136,10 @@ def fail(outcome: Outcome, desk: Desk | None) -> NoReturn:
 
 
 @contextlib.asynccontextmanager
-async def _etcd(place: Hosted | None, life: Life) -> AsyncIterator[tuple[Endpoint, EtcdServer | None]]:
+async def _etcd(place: Hosted | None, life: Life) -> AsyncIterator[tuple[Endpoint, EmbeddedEtcd | None]]:
     """Where this process finds etcd, and the server if this process has started it."""
     if place is None:
-        server = await EtcdServer.start(life.folder / "etcd")
+        server = await EmbeddedEtcd.start(life.folder / "etcd")
         try:
             yield server.socket, server
         finally:

@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import drill
 from testing.waiting import eventually
 
@@ -29,7 +29,7 @@ server = socket.create_server(("127.0.0.1", int(port)))
 
 
 @pytest.fixture
-def endpoint(etcd_server: EtcdServer) -> str:
+def endpoint(etcd_server: EmbeddedEtcd) -> str:
     """The shared etcd."""
     return etcd_server.endpoint.targets[0]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.clocks.jumping_wall_clock import SteppedClock
 from testing.processes.scripted_fleet import Drill, drill
 from testing.waiting import eventually
@@ -34,7 +34,7 @@ def clock(tmp_path: Path) -> SteppedClock:
 
 
 @pytest.fixture
-def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
     """Two nodes of one worker."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2", 1, keep_alive_s=KEEP_ALIVE_S) as made:
         yield made
@@ -91,7 +91,9 @@ def test_a_jump_while_the_first_round_forms_ends_no_patience(job: Drill, clock: 
     assert job.rounds() == {1}
 
 
-def test_a_jump_while_workers_save_evicts_nobody(etcd_server: EtcdServer, clock: SteppedClock, tmp_path: Path) -> None:
+def test_a_jump_while_workers_save_evicts_nobody(
+    etcd_server: EmbeddedEtcd, clock: SteppedClock, tmp_path: Path
+) -> None:
     options = ("--progress", "--save", "SIGTERM")
     endpoint = etcd_server.endpoint.targets[0]
     with drill(endpoint, tmp_path, "2", 1, max_restarts=0, keep_alive_s=KEEP_ALIVE_S, options=options) as job:

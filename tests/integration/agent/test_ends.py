@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import fleet
 
 pytestmark = pytest.mark.etcd
 
 
 @pytest.fixture
-def endpoint(etcd_server: EtcdServer) -> str:
+def endpoint(etcd_server: EmbeddedEtcd) -> str:
     """The shared etcd."""
     return etcd_server.endpoint.targets[0]
 

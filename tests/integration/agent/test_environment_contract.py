@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import fleet
 
 pytestmark = pytest.mark.etcd
 
 
-def test_every_worker_sees_torchruns_contract_consistently(etcd_server: EtcdServer, tmp_path: Path) -> None:
+def test_every_worker_sees_torchruns_contract_consistently(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     with fleet(etcd_server.endpoint.targets[0], tmp_path, "2", 2) as job:
         job.start_agents(2)
         envs = sorted((p["env"] for p in job.running(1)), key=lambda env: int(env["RANK"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import Drill, drill
 
 pytestmark = pytest.mark.etcd
@@ -16,7 +16,7 @@ SAVES = ("--progress", "--save", "SIGUSR1")
 
 
 @pytest.fixture
-def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
     """Two to three nodes whose workers save on SIGUSR1 for as long as the test wants."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=SAVES) as made:
         made.want(stop_signal="SIGUSR1", stop_grace_s=60.0, failure_grace_s=0.2)

@@ -9,7 +9,7 @@ from elasticjob_api import records
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Report
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import fleet
 from testing.waiting import aeventually
 
@@ -29,7 +29,7 @@ HELPER = Path(__file__).parents[3] / "agent/elasticjob_agent/user_python/worker"
 
 
 async def test_a_hang_is_told_with_stacks_and_nothing_is_stopped(
-    etcd_server: EtcdServer, etcd: EtcdClient, tmp_path: Path
+    etcd_server: EmbeddedEtcd, etcd: EtcdClient, tmp_path: Path
 ) -> None:
     with fleet(etcd_server.endpoint.targets[0], tmp_path, "1", 1, conf="progress_deadline=1") as job:
         agent = job.start_agent(sys.executable, "-c", HANGS, str(HELPER), str(tmp_path / "go"))

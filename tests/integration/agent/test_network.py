@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.netns import in_own_network
 from testing.network.proxy import Proxy, proxy
 from testing.processes.scripted_fleet import Drill, drill
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.etcd
 
 
 @pytest.fixture
-def way(etcd_server: EtcdServer) -> Iterator[Proxy]:
+def way(etcd_server: EmbeddedEtcd) -> Iterator[Proxy]:
     """The way of one agent to etcd."""
     with proxy("127.0.0.1", etcd_server.port) as made:
         yield made
 
 
 @pytest.fixture
-def endpoint(etcd_server: EtcdServer) -> str:
+def endpoint(etcd_server: EmbeddedEtcd) -> str:
     """The shared etcd."""
     return etcd_server.endpoint.targets[0]
 

@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol.view import View
 from elasticjob_api.rendezvous_state import State
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.proxy import proxy
 from testing.processes.scripted_fleet import Drill, drill
 from testing.waiting import eventually
@@ -22,14 +22,14 @@ SAVES = ("--progress", "--save", "SIGTERM")
 
 
 @pytest.fixture
-def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
     """Two to three nodes of one worker; any failure of a worker would end the job."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0) as made:
         yield made
 
 
 @pytest.fixture
-def saving(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Drill]:
+def saving(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
     """The same; workers take as long to stop as the test wants."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0, options=SAVES) as made:
         made.want(stop_grace_s=60.0)
@@ -63,7 +63,7 @@ def nodes(job: Drill, count: int) -> View:
 # SIGTERM.
 
 
-def test_sigterm_before_joining(etcd_server: EtcdServer, job: Drill) -> None:
+def test_sigterm_before_joining(etcd_server: EmbeddedEtcd, job: Drill) -> None:
     with proxy("127.0.0.1", etcd_server.port) as way:
         way.refuse()
         agent = job.obey(way=way.endpoint)
@@ -221,7 +221,7 @@ def test_closer_killed_while_workers_stop(saving: Drill) -> None:
 
 
 def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
-    etcd_server: EtcdServer, tmp_path: Path
+    etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     """The verdict stands in `forming` while the round waits: for a back-off that the test ends."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=()) as job:

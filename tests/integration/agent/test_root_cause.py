@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import Drill, drill
 
 pytestmark = pytest.mark.etcd
@@ -53,17 +53,17 @@ def all_are_named(endpoint: str, folder: Path, agents: int, rounds: int, reason:
 
 
 @pytest.mark.parametrize("agents", [1, 4])
-def test_the_segfault_is_the_root_cause_in_every_run(agents: int, etcd_server: EtcdServer, tmp_path: Path) -> None:
+def test_the_segfault_is_the_root_cause_in_every_run(agents: int, etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, agents, 5)
 
 
-def test_a_full_disk_is_the_root_cause_in_every_run(etcd_server: EtcdServer, tmp_path: Path) -> None:
+def test_a_full_disk_is_the_root_cause_in_every_run(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, 4, 5, FULL_DISK)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_a_full_disk_is_the_root_cause_in_100_of_100_runs(etcd_server: EtcdServer, tmp_path: Path) -> None:
+def test_a_full_disk_is_the_root_cause_in_100_of_100_runs(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, 2, 100, FULL_DISK)
 
 
@@ -71,6 +71,6 @@ def test_a_full_disk_is_the_root_cause_in_100_of_100_runs(etcd_server: EtcdServe
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("agents", [1, 2, 4])
 def test_the_segfault_is_the_root_cause_in_100_of_100_runs(
-    agents: int, etcd_server: EtcdServer, tmp_path: Path
+    agents: int, etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, agents, 100)

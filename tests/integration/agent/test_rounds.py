@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import Fleet, fleet
 from testing.waiting import eventually
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.etcd
 
 
 @pytest.fixture
-def endpoint(etcd_server: EtcdServer) -> str:
+def endpoint(etcd_server: EmbeddedEtcd) -> str:
     """The shared etcd."""
     return etcd_server.endpoint.targets[0]
 

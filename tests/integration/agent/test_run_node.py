@@ -17,7 +17,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Expected, SlotOwner, Slots
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Put, Txn
 from testing.newer_version import newer_record
 
@@ -42,7 +42,7 @@ def own_marks() -> set[str]:
     return {row[7] for row in rows if row[-1].startswith("@elasticjob-port-") and f"socket:[{row[6]}]" in own}
 
 
-def one_node(endpoint: EtcdServer, folder: Path) -> NodeSettings:
+def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
     run_id = secrets.token_hex(8)
     profile = Profile(
         keys=Keys(keys.cli_prefix(run_id)),
@@ -67,7 +67,7 @@ def one_node(endpoint: EtcdServer, folder: Path) -> NodeSettings:
 
 @pytest.mark.usefixtures("unswept")
 async def test_the_port_of_rank_0_is_free_for_others_when_the_node_has_ended(
-    etcd_server: EtcdServer, tmp_path: Path
+    etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     outcome = await run_node(one_node(etcd_server, tmp_path))
     assert outcome.code == ExitCode.OK
@@ -75,7 +75,7 @@ async def test_the_port_of_rank_0_is_free_for_others_when_the_node_has_ended(
 
 
 async def test_a_node_runs_to_its_end_under_the_records_of_a_newer_operator(
-    etcd_server: EtcdServer, tmp_path: Path
+    etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     node = one_node(etcd_server, tmp_path)
     profile = replace(node.profile, own_spec=None, slot=0)

@@ -10,7 +10,7 @@ from elasticjob_agent.supervisor.background_loop import background
 from elasticjob_agent.torchrun.rdzv_handler import AgentStore
 from elasticjob_agent.torchrun.round_store import RoundOver, RoundStore
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint
 from testing.waiting import eventually
 
@@ -53,7 +53,7 @@ async def _client(endpoint: Endpoint) -> EtcdClient:
 
 
 @pytest.fixture
-def round_(etcd_server: EtcdServer, prefix: str) -> Iterator[Round]:
+def round_(etcd_server: EmbeddedEtcd, prefix: str) -> Iterator[Round]:
     made = Round(etcd_server.endpoint, prefix)
     yield made
     made.background.submit(made.etcd.close()).result()

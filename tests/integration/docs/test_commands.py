@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.launch._port import free_port
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from tests.integration.docs.typed import said, typed
 from tests.unit.docs.commands import ROOT
 
@@ -100,7 +100,7 @@ def test_one_node_without_a_manifest(folder: Path) -> None:
     assert sorted(ranks(text)) == [0, 1, 2, 3]
 
 
-def test_two_nodes_over_etcd(folder: Path, etcd_server: EtcdServer) -> None:
+def test_two_nodes_over_etcd(folder: Path, etcd_server: EmbeddedEtcd) -> None:
     command = (
         ".venv/bin/elasticjob-agent --nnodes 2:4 --nproc-per-node 2 --rdzv-backend etcd --rdzv-endpoint HOST:2379 "
         "--rdzv-id job1 --max-restarts 3 train.py"

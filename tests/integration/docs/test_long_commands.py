@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.launch._port import free_port
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from tests.integration.docs.typed import said, typed
 from tests.unit.docs.commands import ROOT
 
@@ -62,7 +62,7 @@ def test_torchrun_itself(tmp_path: Path, torch_environ: dict[str, str]) -> None:
     assert ranks(two_nodes("c10d", "node0:29400", here, tmp_path, torch_environ)) == list(range(16))
 
 
-def test_torchrun_with_our_rendezvous(tmp_path: Path, torch_environ: dict[str, str], etcd_server: EtcdServer) -> None:
+def test_torchrun_with_our_rendezvous(tmp_path: Path, torch_environ: dict[str, str], etcd_server: EmbeddedEtcd) -> None:
     here = etcd_server.endpoint.targets[0]
     assert ranks(two_nodes("elasticjob", "etcd:2379", here, tmp_path, torch_environ)) == list(range(16))
 

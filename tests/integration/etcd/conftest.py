@@ -11,9 +11,9 @@ import grpc.aio
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint, Etcd
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_etcd.messages import rpc
 from tests.integration.etcd.site import Site
 
@@ -56,26 +56,28 @@ def newer_binary() -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def newer_etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+def newer_etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
     """A real etcd of 3.6 or later, shared."""
     binary = newer_binary()
     if binary is None:
         pytest.skip("no etcd >= 3.6 in ${ELASTICJOB_CACHE:-~/.cache/elasticjob}/bin")
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0, binary=binary, timeout_s=60))
+    server = asyncio.run(
+        EmbeddedEtcd.start(tmp_path_factory.mktemp("etcd"), client_port=0, binary=binary, timeout_s=60)
+    )
     yield server
     asyncio.run(server.stop())
 
 
 def _memory_backend() -> Backend:
-    store = MemoryStore(min_ttl_s=1.0)
+    store = InMemoryStore(min_ttl_s=1.0)
 
     async def compact_memory(revision: int) -> None:
         store.compact(revision)
 
-    return Backend(lambda: MemoryEtcd(store), compact_memory)
+    return Backend(lambda: InMemoryEtcd(store), compact_memory)
 
 
-def _real_backend(server: EtcdServer) -> Backend:
+def _real_backend(server: EmbeddedEtcd) -> Backend:
     return Backend(lambda: EtcdClient(server.endpoint), lambda revision: compact(server.endpoint, revision))
 
 
@@ -83,15 +85,15 @@ REAL = {"3.5": "etcd_server", "3.6": "newer_etcd_server"}
 
 
 @pytest.fixture(params=["memory", *(pytest.param(version, marks=pytest.mark.etcd) for version in REAL)])
-def server_under_test(request: pytest.FixtureRequest) -> EtcdServer | None:
+def server_under_test(request: pytest.FixtureRequest) -> EmbeddedEtcd | None:
     """The server of each real store in turn; None for the in-memory one."""
     name = REAL.get(request.param)
-    server: EtcdServer | None = request.getfixturevalue(name) if name else None
+    server: EmbeddedEtcd | None = request.getfixturevalue(name) if name else None
     return server
 
 
 @pytest.fixture
-async def backend(server_under_test: EtcdServer | None) -> AsyncIterator[Backend]:
+async def backend(server_under_test: EmbeddedEtcd | None) -> AsyncIterator[Backend]:
     """Each store in turn."""
     backend = _real_backend(server_under_test) if server_under_test else _memory_backend()
     yield backend

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Etcd, Put, Txn
 from testing.servers.secured_etcd import program
@@ -25,11 +25,11 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.server: EtcdServer
+        self.server: EmbeddedEtcd
 
-    async def start(self, data: str = "one", *, port: int | None = None) -> EtcdServer:
+    async def start(self, data: str = "one", *, port: int | None = None) -> EmbeddedEtcd:
         port = self.server.port if port is None else port
-        self.server = await EtcdServer.start(self.folder / data, client_port=port, binary=program())
+        self.server = await EmbeddedEtcd.start(self.folder / data, client_port=port, binary=program())
         return self.server
 
     def client(self, timeout_s: float = 1.0) -> EtcdClient:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
 from testing.waiting import aeventually
@@ -26,13 +26,13 @@ def _no_collection() -> Iterator[None]:
     gc.enable()
 
 
-def connections(server: EtcdServer) -> set[int]:
+def connections(server: EmbeddedEtcd) -> set[int]:
     """Ports of this process from which it is connected to the server."""
     found = psutil.Process().net_connections("tcp")
     return {each.laddr.port for each in found if each.status == psutil.CONN_ESTABLISHED and is_to(each, server)}
 
 
-def is_to(connection: psutil._ntuples.pconn, server: EtcdServer) -> bool:
+def is_to(connection: psutil._ntuples.pconn, server: EmbeddedEtcd) -> bool:
     return bool(connection.raddr) and connection.raddr.port == server.port
 
 
@@ -55,7 +55,7 @@ async def keep_a_lease(etcd: EtcdClient, _prefix: str) -> LeaseKeeper:
 async def follow(etcd: EtcdClient, prefix: str) -> Mirror:
     mirror = Mirror(etcd, prefix)
     async with mirror:
-        await mirror.stands()
+        await mirror.wait_watching()
     return mirror
 
 
@@ -85,7 +85,7 @@ async def closed_later() -> AsyncIterator[list[object]]:
 
 @pytest.mark.parametrize("use", [ask, refresh_once, keep_a_lease, follow, begin_to_follow, watch])
 async def test_no_connection_is_left(
-    use: Use, etcd_server: EtcdServer, prefix: str, closed_later: list[object]
+    use: Use, etcd_server: EmbeddedEtcd, prefix: str, closed_later: list[object]
 ) -> None:
     before = connections(etcd_server)
     client = EtcdClient(etcd_server.endpoint)

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from elasticjob_etcd.errors import LeaseNotFound, Refused
+from elasticjob_etcd.errors import LeaseNotFound, RequestRejected
 from elasticjob_etcd.interface import (
     Compare,
     Delete,
@@ -211,7 +211,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("txn", MALFORMED)
 async def test_a_malformed_transaction_is_refused(store: Etcd, txn: Txn) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRejected):
         await store.txn(txn)
 
 

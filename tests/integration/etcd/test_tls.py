@@ -15,7 +15,7 @@ import pytest
 
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import EtcdError, Refused, Unavailable
+from elasticjob_etcd.errors import EtcdError, RequestRejected, Unavailable
 from elasticjob_etcd.interface import Endpoint
 from testing.waiting import eventually
 
@@ -106,26 +106,26 @@ async def test_etcd_is_trusted_by_its_certificate_at_one_address_and_at_several(
 
 async def test_a_certificate_of_another_authority_is_refused_by_us(secure: Endpoint) -> None:
     error = await settled(replace(secure, ca_cert=peer_certificate(secure)))
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "we do not trust the certificate of etcd (see ca_cert)" in str(error)
 
 
 async def test_a_certificate_for_another_host_name_is_refused_by_us(secure: Endpoint) -> None:
     error = await settled(replace(secure, targets=(secure.targets[0].replace(ADDRESS, "localhost"),)))
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "the certificate of etcd is for another host name" in str(error)
 
 
 async def test_a_client_without_a_certificate_is_refused_by_etcd(demanding: Endpoint) -> None:
     error = await settled(demanding)
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "etcd refused our certificate, or misses one" in str(error)
 
 
 async def test_a_key_of_another_certificate_is_refused_before_anything_is_sent(secure: Endpoint) -> None:
     own_key = str(secure.ca_cert).replace("cert.pem", "key.pem")
     error = await settled(replace(secure, cert=peer_certificate(secure), key=own_key))
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "key is not that of cert" in str(error)
 
 

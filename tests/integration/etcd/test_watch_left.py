@@ -7,9 +7,9 @@ from typing import Self, cast
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import Compacted, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, WatchBatch
-from elasticjob_etcd.watch import Pause
+from elasticjob_etcd.watch import BatchDelay
 from tests.integration.etcd.conftest import Backend, compact
 from tests.integration.etcd.site import Site, answers, put
 
@@ -26,7 +26,7 @@ class Left:
     async def __aenter__(self) -> Self:
         start = await put(self._store, f"{self._prefix}first")
         watch = self._store.watch(self._prefix, start_revision=start)
-        self._watch = cast("AsyncGenerator[WatchBatch, Pause | None]", watch)
+        self._watch = cast("AsyncGenerator[WatchBatch, BatchDelay | None]", watch)
         await anext(self._watch)
         self.next = asyncio.create_task(self._watch.asend(self._wait))
         return self
@@ -88,12 +88,12 @@ async def test_another_store_is_told_even_if_it_is_known_already_and_has_come_fu
         await watch.is_left.wait()
         await site.server.stop()
         await site.start("another")
-        with pytest.raises(Wiped):
+        with pytest.raises(StoreReset):
             await answers(client)
         for number in range(10):
             await put(client, f"p/{number}")
         watch.back.set()
-        with pytest.raises(Wiped):
+        with pytest.raises(StoreReset):
             await watch.told(1)
 
 

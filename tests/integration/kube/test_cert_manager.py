@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.tls.ca import Authority
 from testing.doc_snippets import manifests
@@ -96,7 +96,7 @@ async def opens(endpoint: Endpoint) -> str:
     client = EtcdClient(endpoint)
     try:
         await client.get("health")
-    except Refused as error:
+    except RequestRejected as error:
         return str(error)
     finally:
         await client.close()

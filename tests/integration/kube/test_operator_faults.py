@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import changed
 from testing.kube.namespace import Namespace
@@ -188,14 +188,14 @@ def _is_refused(rig: Rig, pod: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def own_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
+def own_etcd(tmp_path: Path) -> Iterator[EmbeddedEtcd]:
     """An etcd that the test may stop; the one that follows it is not this fixture's."""
-    server = asyncio.run(EtcdServer.start(tmp_path / "etcd", client_port=0))
+    server = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd", client_port=0))
     yield server
     server.kill()
 
 
-def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: EtcdServer, tmp_path: Path) -> None:
+def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: EmbeddedEtcd, tmp_path: Path) -> None:
     rig.etcd = own_etcd.endpoint
     rig.start_node()
     rig.start_operator()
@@ -208,7 +208,7 @@ def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: EtcdSe
     says(rig, "RendezvousUnavailable", "True", "etcd does not answer")
     assert "etcd does not answer" in described(rig)
     assert rig.namespace.row("j")["PHASE"] == "Running"
-    again = asyncio.run(EtcdServer.start(tmp_path / "etcd", client_port=own_etcd.port))
+    again = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd", client_port=own_etcd.port))
     try:
         says(rig, "RendezvousUnavailable", "False", "")
         rig.until("the same workers", lambda: rig.pids(rig.keys()) == before)
@@ -217,7 +217,7 @@ def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: EtcdSe
         again.kill()
 
 
-def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: Rig, own_etcd: EtcdServer) -> None:
+def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: Rig, own_etcd: EmbeddedEtcd) -> None:
     own_etcd.kill()
     rig.etcd = own_etcd.endpoint
     rig.start_operator()

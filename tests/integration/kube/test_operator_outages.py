@@ -12,7 +12,7 @@ import grpc
 import pytest
 import yaml
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.messages import rpc
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterError
@@ -48,7 +48,7 @@ def install_crd(server: ApiServer, crd: dict[str, Any] | None = None) -> None:
 
 
 @pytest.fixture
-def own_rig(own_server: ApiServer, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+def own_rig(own_server: ApiServer, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Rig]:
     rig = Rig(
         Namespace(own_server, NAME),
         etcd=etcd_server.endpoint,
@@ -266,7 +266,7 @@ def require_a_password(port: int) -> None:
 
 def test_an_operator_that_etcd_refuses_ends_and_says_so(own_rig: Rig, own_server: ApiServer, tmp_path: Path) -> None:
     install_crd(own_server)
-    server = asyncio.run(EtcdServer.start(tmp_path / "etcd", client_port=0))
+    server = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd", client_port=0))
     try:
         require_a_password(server.port)
         operator = own_rig.start_operator(etcd=server.endpoint.targets[0])

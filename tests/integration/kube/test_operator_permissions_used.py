@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.audit import Audit, granted
 from testing.kube.jobs import waiting_job
 from testing.kube.namespace import Namespace
@@ -31,7 +31,7 @@ def audit(tmp_path: Path) -> Audit:
 
 
 @pytest.fixture
-def rig(programs: Programs, audit: Audit, etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Rig]:
+def rig(programs: Programs, audit: Audit, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Rig]:
     """A rig on an API server of its own, which writes the log."""
     plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
     folder = tmp_path / "server"

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp.test_utils import unused_port
 
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.handlers import Running
@@ -50,7 +50,7 @@ def probe(url: str) -> int:
 @contextlib.asynccontextmanager
 async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[Running]:
     """An operator that answers probes, and whose watches nobody feeds."""
-    etcd, meter = MemoryEtcd(MemoryStore()), PrometheusMeter()
+    etcd, meter = InMemoryEtcd(InMemoryStore()), PrometheusMeter()
     operator = Operator(cluster, etcd, SETTINGS, meter=meter)
     running = Running(operator.run, cluster.credentials)
     vitals = Vitals(

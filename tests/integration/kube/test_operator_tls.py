@@ -53,7 +53,7 @@ def as_administrator(release: Release, ask: Callable[[EtcdClient], Awaitable[T]]
 
 
 def users(release: Release) -> set[str]:
-    return set(as_administrator(release, lambda client: client.accounts.users())) - {"root"}
+    return set(as_administrator(release, lambda client: client.auth.users())) - {"root"}
 
 
 def certificate(release: Release, uid: str) -> bytes:
@@ -241,8 +241,8 @@ def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_no
 
     async def leave(client: EtcdClient) -> None:
         mine, theirs = f"elasticjob/{rig.cluster_id}", "elasticjob/another"
-        await client.accounts.add(lost, role=f"{mine}/{rig.namespace.name}/lost/{lost}", prefix="/l/")
-        await client.accounts.add(other, role=f"{theirs}/{rig.namespace.name}/lost/{other}", prefix="/o/")
+        await client.auth.add_user(lost, role=f"{mine}/{rig.namespace.name}/lost/{lost}", prefix="/l/")
+        await client.auth.add_user(other, role=f"{theirs}/{rig.namespace.name}/lost/{other}", prefix="/o/")
 
     as_administrator(release, leave)
     release.start_operator()

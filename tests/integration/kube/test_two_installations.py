@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import DEPLOY, SYSTEM, Rig
@@ -25,7 +25,7 @@ CONFIG = "elasticjob-installation"
 
 @pytest.fixture
 def other_etcd(tmp_path: Path) -> Iterator[Endpoint]:
-    server = asyncio.run(EtcdServer.start(tmp_path / "etcd-other", client_port=0, timeout_s=60))
+    server = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd-other", client_port=0, timeout_s=60))
     yield server.endpoint
     asyncio.run(server.stop())
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -57,7 +57,7 @@ async def two_installations(stage: Stage) -> AsyncIterator[list[tuple[str, str]]
                 replace(SETTINGS, installation=installation, operator_id=installation),
             ).run()
         )
-        for installation, etcd in ((HERE, stage.etcd), (THERE, MemoryEtcd(MemoryStore())))
+        for installation, etcd in ((HERE, stage.etcd), (THERE, InMemoryEtcd(InMemoryStore())))
     ]
     try:
         yield written

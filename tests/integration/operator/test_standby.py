@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.interface import Range, Txn, TxnResult
-from elasticjob_etcd.memory.client import MemoryEtcd
+from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.cluster.lease_lock import LeaseLock
 from elasticjob_operator.controller.controller import Operator
@@ -66,7 +66,7 @@ class Wire:
         await self._cluster.delete(resource, namespace, name, **options)
 
 
-class Etcd(MemoryEtcd):
+class Etcd(InMemoryEtcd):
     """One operator's way to etcd: notes what it writes."""
 
     written: list[str]

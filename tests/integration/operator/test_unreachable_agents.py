@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd
+from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of, uid_of
 from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
@@ -158,7 +158,7 @@ async def test_pods_that_are_newer_than_a_restored_map_are_kept() -> None:
         pods = stage.pod_names()
 
         stage.etcd.store.wipe()  # another cluster id, as a restore makes it; no lease is left
-        await MemoryEtcd(stage.etcd.store).txn(Txn((), tuple(Put(kv.key, kv.value) for kv in snapshot)))
+        await InMemoryEtcd(stage.etcd.store).txn(Txn((), tuple(Put(kv.key, kv.value) for kv in snapshot)))
         await stage.until("a map of the pods", lambda: stage.owners() == pods)
         await asyncio.gather(*(stage.join(pod) for pod in stage.pods()))
         await stage.close_round(Cause.NODE_LOST)

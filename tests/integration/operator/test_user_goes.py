@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.memory.auth import MemoryAccounts
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.auth import InMemoryAuth
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.controller.controller import Operator
 from elasticjob_operator.model.cluster_interface import Resource
@@ -28,7 +28,7 @@ from tests.integration.operator.conftest import NOW_S
 class SlowCredentials(JobCredentials):
     """Those of a job are made and then held back, until `go_on`."""
 
-    def __init__(self, cluster: MemoryCluster, accounts: MemoryAccounts, *, answer_lost: bool) -> None:
+    def __init__(self, cluster: MemoryCluster, accounts: InMemoryAuth, *, answer_lost: bool) -> None:
         terms = Terms(cluster_id=SETTINGS.cluster_id, operator_id=SETTINGS.operator_id)
         held = Held(Authority.make(now_s=NOW_S))
         super().__init__(cluster, accounts, held, terms=terms, clock=lambda: NOW_S)
@@ -46,7 +46,7 @@ class SlowCredentials(JobCredentials):
 @contextlib.asynccontextmanager
 async def operating(cluster: MemoryCluster, credentials: JobCredentials) -> AsyncIterator[None]:
     settings = replace(SETTINGS, etcd_tls=True)
-    operator = Operator(cluster, MemoryEtcd(MemoryStore()), settings, credentials=credentials)
+    operator = Operator(cluster, InMemoryEtcd(InMemoryStore()), settings, credentials=credentials)
     running = asyncio.create_task(operator.run())
     yield
     running.cancel()
@@ -57,7 +57,7 @@ async def operating(cluster: MemoryCluster, credentials: JobCredentials) -> Asyn
 async def test_the_user_of_a_job_that_was_deleted_while_it_was_made_goes(
     cluster: MemoryCluster, *, answer_lost: bool
 ) -> None:
-    accounts = MemoryAccounts()
+    accounts = InMemoryAuth()
     credentials = SlowCredentials(cluster, accounts, answer_lost=answer_lost)
     async with operating(cluster, credentials):
         job = await cluster.create(Resource.JOB, manifest())

@@ -14,7 +14,7 @@ from elasticjob_api import constants
 from elasticjob_api.records import WorkerState
 from elasticjob_api.rendezvous_state import Cause, State, encode_world
 from elasticjob_etcd.interface import Op, Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
 from testing.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op
@@ -122,7 +122,7 @@ async def _lose_everything_but_the_status(stage: Stage) -> None:
     await stage.stop_operator()
     for pod in stage.cluster.objects(Resource.POD):
         await stage.cluster.remove_pod(NAMESPACE, name_of(pod), pod["metadata"]["uid"])
-    stage.etcd = MemoryEtcd(MemoryStore())
+    stage.etcd = InMemoryEtcd(InMemoryStore())
 
 
 async def test_of_a_running_job_the_start_the_counters_and_what_is_not_known_are_kept() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing import containers
 from testing.containers import AGENT, Payload
 
@@ -27,7 +27,7 @@ def payload() -> Iterator[Payload]:
 
 
 @pytest.fixture
-def run_job(payload: Payload, etcd_server: EtcdServer) -> Run:
+def run_job(payload: Payload, etcd_server: EmbeddedEtcd) -> Run:
     """Run a worker's command under the payload's agent; what was printed. etcd is found by a name."""
     port = etcd_server.endpoint.targets[0].rpartition(":")[2]
 

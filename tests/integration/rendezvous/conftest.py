@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.records import Slots
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Etcd
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from tests.integration.rendezvous.member_group import Crew
 
 Recruit = Callable[..., Crew]
@@ -17,8 +17,8 @@ Recruit = Callable[..., Crew]
 def connect(request: pytest.FixtureRequest) -> Callable[[], Etcd]:
     """Makes a client of the store under test; one store a test."""
     if request.param == "memory":
-        store = MemoryStore(min_ttl_s=1.0)
-        return lambda: MemoryEtcd(store)
+        store = InMemoryStore(min_ttl_s=1.0)
+        return lambda: InMemoryEtcd(store)
     endpoint = request.getfixturevalue("etcd_server").endpoint
     return lambda: EtcdClient(endpoint)
 

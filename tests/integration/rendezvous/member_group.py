@@ -20,7 +20,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, SlotOwner, Slots
 from elasticjob_api.rendezvous_state import State, World
 from elasticjob_api.runtime_config import Terms
-from elasticjob_etcd.errors import Unavailable, Wiped
+from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, Put, Txn
 from testing.waiting import aeventually, slowness
 
@@ -170,7 +170,7 @@ class Crew:
             self._raise_faults()
             try:
                 world = (await self.view()).world
-            except (Unavailable, Wiped):
+            except (Unavailable, StoreReset):
                 return None  # the observer has the members' trouble
             return world if world is not None and (world.state, world.round) == (state, round_) else None
 

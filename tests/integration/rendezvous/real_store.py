@@ -95,7 +95,7 @@ class RealStore(SimStore):
         """All that has changed has been shown: tell it, as the in-memory store does."""
         if self._life.revision > self.revision:
             self.revision = self._life.revision
-            self._tell()
+            self._notify()
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class RealStore(SimStore):
         self._await(self._write_until(beyond))
         self.cluster_id += 1
         self.revision = self._life.revision
-        self._tell()
+        self._notify()
 
     async def _write_until(self, revision: int) -> None:
         filler = Txn((), (Put("filler", b""),))

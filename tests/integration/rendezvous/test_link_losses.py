@@ -8,7 +8,7 @@ import pytest
 from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.rendezvous_state import Cause, decode_world
 from elasticjob_etcd.interface import Etcd, WatchBatch
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
 from tests.integration.rendezvous.member_group import Crew, Mate
 
@@ -87,10 +87,10 @@ def _has_asked(mate: Mate) -> bool:
     return asking is not None and asking.done()
 
 
-class _HearsTheEndLast(MemoryEtcd):
+class _HearsTheEndLast(InMemoryEtcd):
     """Whoever closes rounds, and so watches everything, is told of the end last of all, as may be under load."""
 
-    def __init__(self, store: MemoryStore, told: asyncio.Event) -> None:
+    def __init__(self, store: InMemoryStore, told: asyncio.Event) -> None:
         super().__init__(store)
         self._told = told
         self._closes = False
@@ -107,7 +107,7 @@ class _HearsTheEndLast(MemoryEtcd):
 async def test_a_closer_that_has_ended_the_job_takes_nobody_who_goes_for_lost(
     prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, told = MemoryStore(min_ttl_s=1.0), asyncio.Event()
+    store, told = InMemoryStore(min_ttl_s=1.0), asyncio.Event()
     crew = Crew(lambda: _HearsTheEndLast(store, told), prefix, Slots(min=3, max=3, desired=3), lease_ttl_s=3600.0)
     crew.join(3)
     await crew.running(1)

@@ -11,7 +11,7 @@ import pytest
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.rendezvous_state import decode_closer
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import Fleet, fleet
 from testing.waiting import eventually
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.etcd
 
 
 @pytest.fixture
-def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Fleet]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Fleet]:
     """Three agents, two needed, whose leases live for an hour."""
     with fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, conf="keep_alive=3600") as made:
         made.start_agents(3)
         yield made
 
 
-async def closer_of(job: Fleet, server: EtcdServer) -> "subprocess.Popen[bytes]":
+async def closer_of(job: Fleet, server: EmbeddedEtcd) -> "subprocess.Popen[bytes]":
     """The agent that closes rounds."""
     etcd, keys = EtcdClient(server.endpoint), Keys(cli_prefix(job.run_id))
     try:
@@ -58,7 +58,7 @@ def tcp_of(pid: int, status: str) -> list[int]:
     return [c.laddr.port for c in found if c.status == status and c.laddr.ip == "127.0.0.1"]
 
 
-async def test_no_child_of_an_agent_holds_its_listener_or_a_link(job: Fleet, etcd_server: EtcdServer) -> None:
+async def test_no_child_of_an_agent_holds_its_listener_or_a_link(job: Fleet, etcd_server: EmbeddedEtcd) -> None:
     closer = await closer_of(job, etcd_server)
     for agent in job.agents:
         if agent is not closer:
@@ -69,7 +69,7 @@ async def test_no_child_of_an_agent_holds_its_listener_or_a_link(job: Fleet, etc
             assert not sockets_of(child.pid) & sockets_of(agent.pid), f"{child} holds a socket of its agent"
 
 
-async def test_an_agent_that_is_killed_is_missed_at_once(job: Fleet, etcd_server: EtcdServer) -> None:
+async def test_an_agent_that_is_killed_is_missed_at_once(job: Fleet, etcd_server: EmbeddedEtcd) -> None:
     closer = await closer_of(job, etcd_server)
     victim = next(agent for agent in job.agents if agent is not closer)
     await_link(victim)
@@ -78,7 +78,7 @@ async def test_an_agent_that_is_killed_is_missed_at_once(job: Fleet, etcd_server
     assert set(job.ranks(2)) == {i for i, agent in enumerate(job.agents) if agent is not victim}
 
 
-async def test_a_closer_that_is_killed_is_missed_at_once(job: Fleet, etcd_server: EtcdServer) -> None:
+async def test_a_closer_that_is_killed_is_missed_at_once(job: Fleet, etcd_server: EmbeddedEtcd) -> None:
     closer = await closer_of(job, etcd_server)
     for agent in job.agents:
         if agent is not closer:
@@ -89,7 +89,7 @@ async def test_a_closer_that_is_killed_is_missed_at_once(job: Fleet, etcd_server
 
 
 async def test_a_closer_and_another_that_are_killed_together_are_both_missed_at_once(
-    etcd_server: EtcdServer, tmp_path: Path
+    etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     with fleet(etcd_server.endpoint.targets[0], tmp_path, "1:3", 1, conf="keep_alive=3600") as job:
         job.start_agents(3)

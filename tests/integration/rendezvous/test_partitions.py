@@ -8,9 +8,9 @@ from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Put, Txn, TxnResult
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
 from tests.integration.rendezvous.member_group import Crew, Mate
 
@@ -18,21 +18,21 @@ from tests.integration.rendezvous.member_group import Crew, Mate
 @pytest.fixture
 async def patient() -> AsyncIterator[Crew]:
     """A crew that gives its lease up after 1 s, over a store that keeps it for a minute: as after its own outage."""
-    store = MemoryStore(min_ttl_s=60.0)
-    crew = Crew(lambda: MemoryEtcd(store), "/test/patient/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    store = InMemoryStore(min_ttl_s=60.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/patient/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
     yield crew
     await crew.close()
 
 
 def cut_off(*mates: Mate) -> None:
     for mate in mates:
-        assert isinstance(mate.etcd, MemoryEtcd)
+        assert isinstance(mate.etcd, InMemoryEtcd)
         mate.etcd.disconnect()
 
 
 def connect(*mates: Mate) -> None:
     for mate in mates:
-        assert isinstance(mate.etcd, MemoryEtcd)
+        assert isinstance(mate.etcd, InMemoryEtcd)
         mate.etcd.reconnect()
 
 
@@ -54,8 +54,8 @@ async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_out
 
 async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_nothing() -> None:
     """Leases are refreshed at different moments: a stall a little shorter than a lease ends some and not others."""
-    store = MemoryStore(min_ttl_s=60.0)
-    crew = Crew(lambda: MemoryEtcd(store), "/test/stalled/", Slots(min=1, max=2, desired=2), lease_ttl_s=4.0)
+    store = InMemoryStore(min_ttl_s=60.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/stalled/", Slots(min=1, max=2, desired=2), lease_ttl_s=4.0)
     mates = crew.join(2)
     await crew.running(1)
     closer = await crew.closer()
@@ -87,8 +87,8 @@ async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> 
 
 
 async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_while_it_still_stops() -> None:
-    store = MemoryStore()
-    crew = Crew(lambda: MemoryEtcd(store), "/test/leaving/", Slots(min=1, max=2, desired=2), lease_ttl_s=60.0)
+    store = InMemoryStore()
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/leaving/", Slots(min=1, max=2, desired=2), lease_ttl_s=60.0)
     crew.join(2)
     stayer, leaver = crew.by_rank(await crew.running(1))
     cut_off(leaver)
@@ -107,8 +107,8 @@ async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_wh
 
 
 async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
-    store = MemoryStore(min_ttl_s=1.0)
-    crew = Crew(lambda: MemoryEtcd(store), "/test/late/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    store = InMemoryStore(min_ttl_s=1.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/late/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
     mates = crew.join(2)
     await crew.running(1)
     closer = await crew.closer()
@@ -123,21 +123,21 @@ async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> No
     await crew.close()
 
 
-class FullEtcd(MemoryEtcd):
+class FullEtcd(InMemoryEtcd):
     """A store that takes no world after the first."""
 
     async def txn(self, txn: Txn) -> TxnResult:
         world = next((op.key for op in txn.success if isinstance(op, Put) and op.key.endswith("/ctl/world")), None)
         if world is not None and await self.get(world) is not None:
-            raise Refused("transaction: mvcc: database space exceeded")
+            raise RequestRejected("transaction: mvcc: database space exceeded")
         return await super().txn(txn)
 
 
 async def test_a_closer_that_cannot_go_on_says_why_and_is_not_silent() -> None:
-    store = MemoryStore(min_ttl_s=1.0)
+    store = InMemoryStore(min_ttl_s=1.0)
     crew = Crew(lambda: FullEtcd(store), "/test/full/", Slots(min=1, max=1, desired=1), lease_ttl_s=1.0)
     (mate,) = crew.join()
     await aeventually(mate.task.done, within_s=5)
-    with pytest.raises(Refused, match="space exceeded"):
+    with pytest.raises(RequestRejected, match="space exceeded"):
         mate.task.result()
     await crew.close()

@@ -15,7 +15,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import Gone, GoneReason, Slots
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.messages import rpc
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.etcd
 class Site:
     """A folder, the etcd that runs in it now, always at the same port, and two members of a job."""
 
-    def __init__(self, folder: Path, server: EtcdServer) -> None:
+    def __init__(self, folder: Path, server: EmbeddedEtcd) -> None:
         self.folder = folder
         self.server = server
         self.port = int(server.endpoint.targets[0].rpartition(":")[2])
@@ -41,13 +41,13 @@ class Site:
     async def start(self, data: str) -> None:
         """Etcd in another folder: empty, or what was saved there."""
         await self.server.stop()
-        self.server = await EtcdServer.start(self.folder / data, client_port=self.port)
+        self.server = await EmbeddedEtcd.start(self.folder / data, client_port=self.port)
 
     async def save(self, data: str) -> None:
         """Etcd goes on as it was; what it holds now is saved."""
         await self.server.stop()
         shutil.copytree(self.folder / "one", self.folder / data)
-        self.server = await EtcdServer.start(self.folder / "one", client_port=self.port)
+        self.server = await EmbeddedEtcd.start(self.folder / "one", client_port=self.port)
 
     async def start_bumped(self, data: str) -> None:
         """Etcd on what was saved, at a higher revision: `etcdutl snapshot restore --bump-revision --mark-compacted`.
@@ -55,14 +55,14 @@ class Site:
         Saved data keep the id of their cluster, so nothing in a header tells that it is another store.
         """
         await self.server.stop()
-        aside = await EtcdServer.start(self.folder / data, client_port=0)
+        aside = await EmbeddedEtcd.start(self.folder / data, client_port=0)
         client = EtcdClient(aside.endpoint)
         for _ in range(200):
             revision = (await client.txn(Txn((), (Put("/other", b""),)))).revision
         await client.close()
         compact(aside.endpoint.targets[0], revision)
         await aside.stop()
-        self.server = await EtcdServer.start(self.folder / data, client_port=self.port)
+        self.server = await EmbeddedEtcd.start(self.folder / data, client_port=self.port)
 
     async def all_back(self, round_: int, *mates: Mate) -> None:
         """Wait until etcd holds this round, and a key of each of these."""
@@ -88,7 +88,7 @@ def compact(endpoint: str, revision: int) -> None:
 
 @contextlib.asynccontextmanager
 async def running(folder: Path, *, is_operated: bool) -> AsyncIterator[Site]:
-    made = Site(folder, await EtcdServer.start(folder / "one", client_port=0))
+    made = Site(folder, await EmbeddedEtcd.start(folder / "one", client_port=0))
     await made.save("before")
     if is_operated:
         await made.crew.operate()
@@ -221,7 +221,7 @@ async def test_a_finished_run_without_an_operator_is_not_begun_again_by_a_node_t
     tmp_path: Path,
 ) -> None:
     """The others deleted its keys, and etcd has lost history since."""
-    server = await EtcdServer.start(tmp_path / "other", client_port=0)
+    server = await EmbeddedEtcd.start(tmp_path / "other", client_port=0)
     port = int(server.endpoint.targets[0].rpartition(":")[2])
     with proxy("127.0.0.1", port) as way:
         endpoints = iter((server.endpoint, server.endpoint, replace(server.endpoint, targets=(way.endpoint,))))

@@ -29,7 +29,7 @@ from elasticjob_agent.node.run_node import run_node
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.supervisor.function_worker import VALUE
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from testing.processes import other_user
 from testing.waiting import eventually
@@ -76,7 +76,7 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Nodes]:
+def nodes(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Nodes]:
     made = Nodes(etcd_server.endpoint.targets[0], tmp_path)
     yield made
     made.close()

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from elasticjob_etcd.auth import ROOT, Accounts
-from elasticjob_etcd.errors import Refused
-from elasticjob_etcd.memory.auth import MemoryAccounts
+from elasticjob_etcd.auth import ROOT, EtcdAuth
+from elasticjob_etcd.errors import RequestRejected
+from elasticjob_etcd.memory.auth import InMemoryAuth
 from elasticjob_etcd.permissions import of_folder
 from testing.servers.secured_etcd import SecuredEtcd, administrator
 
@@ -20,14 +20,14 @@ def server(request: pytest.FixtureRequest) -> SecuredEtcd | None:
 
 
 @pytest.fixture
-async def accounts(server: SecuredEtcd | None) -> AsyncIterator[Accounts]:
+async def accounts(server: SecuredEtcd | None) -> AsyncIterator[EtcdAuth]:
     if server is None:
-        made = MemoryAccounts()
+        made = InMemoryAuth()
         await made.enable([])
         yield made
         return
     async with administrator(server) as client:
-        yield client.accounts
+        yield client.auth
 
 
 @pytest.fixture
@@ -35,37 +35,37 @@ def user() -> str:
     return str(uuid.uuid4())
 
 
-async def test_a_user_and_its_role_come_and_go_together(accounts: Accounts, user: str) -> None:
-    await accounts.add(user, role=f"r/{user}", prefix="/p/")
+async def test_a_user_and_its_role_come_and_go_together(accounts: EtcdAuth, user: str) -> None:
+    await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
     assert user in await accounts.users()
     assert f"r/{user}" in await accounts.roles()
-    await accounts.remove(user, role=f"r/{user}")
+    await accounts.remove_user(user, role=f"r/{user}")
     assert user not in await accounts.users()
     assert f"r/{user}" not in await accounts.roles()
 
 
-async def test_everything_may_be_repeated(accounts: Accounts, user: str) -> None:
+async def test_everything_may_be_repeated(accounts: EtcdAuth, user: str) -> None:
     for _ in range(2):
         await accounts.enable([ROOT])
-        await accounts.add(user, role=f"r/{user}", prefix="/p/")
-        await accounts.give(user, role=f"r/{user}")
+        await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
+        await accounts.grant_role(user, role=f"r/{user}")
     for _ in range(2):
-        await accounts.remove(user, role=f"r/{user}")
+        await accounts.remove_user(user, role=f"r/{user}")
 
 
-async def test_a_role_is_given_to_who_is_there(accounts: Accounts, user: str) -> None:
-    with pytest.raises(Refused, match="not found"):
-        await accounts.give(user, role="nothing")
+async def test_a_role_is_given_to_who_is_there(accounts: EtcdAuth, user: str) -> None:
+    with pytest.raises(RequestRejected, match="not found"):
+        await accounts.grant_role(user, role="nothing")
 
 
-async def test_the_administrator_is_one_of_the_users(accounts: Accounts) -> None:
+async def test_the_administrator_is_one_of_the_users(accounts: EtcdAuth) -> None:
     assert ROOT in await accounts.users()
     assert ROOT in await accounts.roles()
 
 
-async def test_what_a_user_has_and_a_role_permits_can_be_read_and_taken(accounts: Accounts, user: str) -> None:
+async def test_what_a_user_has_and_a_role_permits_can_be_read_and_taken(accounts: EtcdAuth, user: str) -> None:
     role = f"r/{user}"
-    await accounts.add(user, role=role, prefix="/p/")
+    await accounts.add_user(user, role=role, prefix="/p/")
     assert await accounts.roles_of(user) == {role}
     assert await accounts.permissions_of(role) == {of_folder("/p/")}
     for _ in range(2):
@@ -75,8 +75,8 @@ async def test_what_a_user_has_and_a_role_permits_can_be_read_and_taken(accounts
     assert await accounts.roles_of(user) == frozenset()
 
 
-async def test_a_role_that_is_deleted_is_nobodys(accounts: Accounts, user: str) -> None:
-    await accounts.add(user, role=f"r/{user}", prefix="/p/")
+async def test_a_role_that_is_deleted_is_nobodys(accounts: EtcdAuth, user: str) -> None:
+    await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
     for _ in range(2):
         await accounts.delete_role(f"r/{user}")
     assert await accounts.roles_of(user) == frozenset()
@@ -84,15 +84,15 @@ async def test_a_role_that_is_deleted_is_nobodys(accounts: Accounts, user: str) 
         await accounts.delete_user(user)
 
 
-async def test_who_is_not_there_has_nothing(accounts: Accounts, user: str) -> None:
+async def test_who_is_not_there_has_nothing(accounts: EtcdAuth, user: str) -> None:
     assert await accounts.roles_of(user) == frozenset()
     assert await accounts.permissions_of(user) == frozenset()
     assert not await accounts.has_password(user)
     await accounts.change_password(user, "secret")
 
 
-async def test_our_users_have_no_password(accounts: Accounts, user: str) -> None:
-    await accounts.add(user, role=f"r/{user}", prefix="/p/")
+async def test_our_users_have_no_password(accounts: EtcdAuth, user: str) -> None:
+    await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
     assert not await accounts.has_password(user)
     await accounts.change_password(user, "secret")
     assert not await accounts.has_password(user)

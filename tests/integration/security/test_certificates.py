@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import EtcdError, Refused, Unavailable
+from elasticjob_etcd.errors import EtcdError, RequestRejected, Unavailable
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.tls.ca import Authority
 from testing.servers.secured_etcd import SecuredEtcd, write
@@ -31,7 +31,7 @@ async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
     secured: SecuredEtcd, attacker: Job
 ) -> None:
     error = await verdict(secured.certify(attacker.uid, life_s=-60))
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
     await aeventually(lambda: "certificate has expired or is not yet valid" in secured.log, what="etcd's sentence")
 
@@ -40,7 +40,7 @@ async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_
     secured: SecuredEtcd, attacker: Job
 ) -> None:
     error = await verdict(secured.certify(attacker.uid, authority=Authority.make(now_s=time.time())))
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
     await aeventually(lambda: "certificate signed by unknown authority" in secured.log, what="etcd's sentence")
 
@@ -51,7 +51,7 @@ async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
     stranger = Authority.make(now_s=time.time())
     write(tmp_path, secured.authority.client(attacker.uid, now_s=time.time(), life_s=60), stranger.trusted)
     error = await verdict(secured.endpoint(tmp_path))
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert "we do not trust the certificate of etcd (see ca_cert)" in str(error)
 
 

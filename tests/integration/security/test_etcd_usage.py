@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import KeyValue
 from testing.processes.fleet import Fleet, fleet
 from testing.waiting import aeventually
@@ -56,7 +56,7 @@ def most_writes(rounds: int, nodes: int, ranks: int) -> int:
 
 
 @pytest.fixture
-def job(etcd_server: EtcdServer, tmp_path: Path) -> Iterator[Fleet]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Fleet]:
     """Two agents whose workers do their worst."""
     with fleet(etcd_server.endpoint.targets[0], tmp_path, str(NODES), NPROC, max_restarts=10**6) as made:
         yield made

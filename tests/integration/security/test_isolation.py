@@ -177,8 +177,8 @@ async def test_a_job_cannot_keep_the_lease_of_another_alive(attacker: Job, victi
 
 async def test_a_job_whose_user_is_gone_can_do_nothing(attacker: Job, root: EtcdClient) -> None:
     await attacker.etcd.txn(Txn((), (Put(attacker.keys.spec, b""),)))
-    [role] = [role for role in await root.accounts.roles() if role.endswith(attacker.uid)]
-    await root.accounts.remove(attacker.uid, role=role)
+    [role] = [role for role in await root.auth.roles() if role.endswith(attacker.uid)]
+    await root.auth.remove_user(attacker.uid, role=role)
     answer = await call(attacker, "KV", "Range", rpc.RangeRequest(key=attacker.keys.spec.encode()))
     assert isinstance(answer, grpc.RpcError)
     assert answer.code() in REFUSALS

@@ -73,7 +73,7 @@ async def test_which_leases_have_keys_is_asked_without_a_read_of_any_value(
     tied, gone = ids[:3], ids[4]
     for number, lease_id in enumerate(tied):
         await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}{number}", b"", lease=lease_id),)))
-    monkeypatch.setattr("elasticjob_etcd.lease_admin._AT_ONCE", 2)
+    monkeypatch.setattr("elasticjob_etcd.lease_admin._MAX_CONCURRENT", 2)
     sent: list[Any] = []
     call = Connection.call
 

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import Refused, Unavailable
+from elasticjob_etcd.errors import RequestRejected, Unavailable
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.messages import prefix_range, rpc
@@ -132,7 +132,7 @@ async def test_a_lease_that_is_revoked_makes_room(attacker: Job, root: EtcdClien
 
 
 async def test_a_lease_of_a_century_is_refused(attacker: Job) -> None:
-    with pytest.raises(Refused, match="a lease of 3000000000 seconds is refused: a job's may have 3600"):
+    with pytest.raises(RequestRejected, match="a lease of 3000000000 seconds is refused: a job's may have 3600"):
         await attacker.etcd.lease_grant(3_000_000_000)
 
 
@@ -220,7 +220,7 @@ async def test_services_that_open_leases_and_watches_of_their_own_are_refused(at
 
 async def test_what_is_refused_is_in_etcds_log_once_a_minute(attacker: Job, secured: SecuredEtcd) -> None:
     for _ in range(10):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRejected):
             await attacker.etcd.lease_grant(3_000_000_000)
     lines = [line for line in secured.log.splitlines() if attacker.uid in line and "refused a request" in line]
     assert len(lines) == 1

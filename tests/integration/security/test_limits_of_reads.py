@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from elasticjob_etcd.client import EtcdClient
-from elasticjob_etcd.errors import Refused
+from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Get, Put, Txn
 from elasticjob_etcd.messages import prefix_range, rpc
 from testing.servers.secured_etcd import SecuredEtcd, bare_channel
@@ -191,7 +191,7 @@ async def test_a_transaction_that_reads_the_same_keys_again_and_again_is_refused
 ) -> None:
     again = Txn((), tuple(Get(attacker.keys.all, prefix=True) for _ in range(reads)))
     async with peak_of(secured) as peak:
-        with pytest.raises(Refused, match=f"reads a key {reads} times"):
+        with pytest.raises(RequestRejected, match=f"reads a key {reads} times"):
             await attacker.etcd.txn(again)
     assert peak.bytes < MOST
 

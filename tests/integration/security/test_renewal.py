@@ -69,7 +69,7 @@ async def fleet(secured: SecuredEtcd, root: EtcdClient, tmp_path: Path) -> Async
     """Two real agents whose job has a certificate of its own."""
     made = Fleet(endpoint=f"127.0.0.1:{secured.port}", folder=tmp_path, nnodes="2", nproc=1)
     prefix = keys.cli_prefix(made.run_id)
-    await root.accounts.add(made.run_id, role=f"elasticjob/op/n/f/{made.run_id}", prefix=f"{prefix}/")
+    await root.auth.add_user(made.run_id, role=f"elasticjob/op/n/f/{made.run_id}", prefix=f"{prefix}/")
     files = secured.certify(made.run_id, life_s=3600)
     made.conf = f"keep_alive=2,cacert={files.ca_cert},cert={files.cert},key={files.key}"
     yield made

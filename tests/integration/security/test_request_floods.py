@@ -174,7 +174,7 @@ async def test_no_write_is_missing_from_a_mirror_in_a_storm_of_compactions(victi
         await aeventually(lambda: len(mirror.items) == 30, what="all keys in the mirror")
         newest = {kv.key: kv.value for kv in (await victim.etcd.range(victim.keys.all)).kvs}
         await aeventually(lambda: {k: kv.value for k, kv in mirror.items.items()} == newest, what="the last values")
-        assert mirror.wiped == 0
+        assert mirror.store_reset == 0
 
 
 async def test_the_operators_view_comes_through_a_storm_of_compactions(

@@ -75,17 +75,17 @@ async def test_a_job_that_waits_for_an_empty_etcd_is_refused_from_the_first_answ
             await aeventually(lambda: len(answers) > 100, within_s=30, what="answers of the new etcd")
         assert set(answers) <= {"etcdserver: permission denied", "etcdserver: user name not found"}
     async with administrator(own) as root:
-        assert await root.accounts.roles() == {"root"}
+        assert await root.auth.roles() == {"root"}
 
 
 async def tamper(root: EtcdClient, attacker: Job) -> None:
     """What a job does that was an administrator: for itself, and to come back."""
     auth = rpc.AuthStub(root._connection.channel)
-    await root.accounts.give(attacker.uid, role="root")
-    await root.accounts.add("me", role="mine", prefix="/elasticjob/")
-    await root.accounts.add(attacker.uid, role=f"elasticjob/op/n/a/{attacker.uid}", prefix="/elasticjob/c/")
+    await root.auth.grant_role(attacker.uid, role="root")
+    await root.auth.add_user("me", role="mine", prefix="/elasticjob/")
+    await root.auth.add_user(attacker.uid, role=f"elasticjob/op/n/a/{attacker.uid}", prefix="/elasticjob/c/")
     await auth.UserAdd(rpc.AuthUserAddRequest(name="door", password="open"))
-    await root.accounts.give("door", role="root")
+    await root.auth.grant_role("door", role="root")
 
 
 async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_look(
@@ -99,7 +99,7 @@ async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_
         held = Held(secured.authority)
         vault = MemoryCluster(clock=time.time)
         guard = JobCredentials(
-            vault, root.accounts, held, terms=terms, clock=time.time, on_correction=lambda: corrected.append(None)
+            vault, root.auth, held, terms=terms, clock=time.time, on_correction=lambda: corrected.append(None)
         )
         task = asyncio.create_task(guard.run(lambda: 0, is_there, purge))
         mended: bool = await aeventually(lambda: is_as_made(root, attacker), within_s=30, what="every correction")
@@ -115,10 +115,10 @@ async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_
 async def is_as_made(root: EtcdClient, attacker: Job) -> bool:
     own = f"elasticjob/op/n/a/{attacker.uid}"
     return (
-        await root.accounts.roles_of(attacker.uid) == {own}
-        and await root.accounts.permissions_of(own) == {of_folder(attacker.keys.all)}
-        and not {"me", "door"} & await root.accounts.users()
-        and "mine" not in await root.accounts.roles()
+        await root.auth.roles_of(attacker.uid) == {own}
+        and await root.auth.permissions_of(own) == {of_folder(attacker.keys.all)}
+        and not {"me", "door"} & await root.auth.users()
+        and "mine" not in await root.auth.roles()
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from elasticjob_etcd.embedded import EtcdServer
+from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.waiting import eventually
 from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, alive, fleet
 
@@ -35,7 +35,7 @@ def run_id() -> str:
 
 def start(
     agents: Fleet,
-    server: EtcdServer,
+    server: EmbeddedEtcd,
     run_id: str,
     *,
     low: int = 2,
@@ -57,7 +57,7 @@ def start(
 
 
 def test_b_004_06_agents_of_two_roles_have_contiguous_ranks_and_end_together(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     made = [start(agents, etcd_server, run_id, role=role, nproc=n) for role, n in (("ps", 1), ("trainer", 2))]
     told = agents.await_running(3)
@@ -93,7 +93,7 @@ print(child.exitcode)
 
 
 def test_an_agent_in_a_fork_of_a_process_that_ran_one_ends_at_once_with_the_cure(
-    etcd_server: EtcdServer, run_id: str
+    etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     command = [sys.executable, "-c", FORK, etcd_server.endpoint.targets[0], run_id]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
@@ -103,7 +103,7 @@ def test_an_agent_in_a_fork_of_a_process_that_ran_one_ends_at_once_with_the_cure
 
 
 def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     made = [start(agents, etcd_server, run_id, nproc=2) for _ in range(2)]
     agents.await_running(4)
@@ -113,7 +113,7 @@ def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(
     assert [(r["state"], r["restarts"]) for r in (agent.result() for agent in made)] == [("SUCCEEDED", 1)] * 2
 
 
-def test_b_004_38_spent_budget_ends_both_agents(agents: Fleet, etcd_server: EtcdServer, run_id: str) -> None:
+def test_b_004_38_spent_budget_ends_both_agents(agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str) -> None:
     made = [start(agents, etcd_server, run_id, spec={"max_restarts": 0}) for _ in range(2)]
     agents.await_running(2)
     (agents.said / "fail.1").touch()
@@ -124,7 +124,7 @@ def test_b_004_38_spent_budget_ends_both_agents(agents: Fleet, etcd_server: Etcd
 
 
 def test_k_004_02_killed_agent_costs_the_survivor_one_round_and_nothing_of_the_budget(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     victim, survivor = (start(agents, etcd_server, run_id, low=1) for _ in range(2))
     agents.await_running(2)
@@ -146,7 +146,7 @@ def sockets(pid: int) -> set[str]:
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_functions_hold_no_socket_of_their_agent_whatever_starts_them(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str, method: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str, method: str
 ) -> None:
     """Its link would be: a dead agent would look alive until its lease ends."""
     agent = start(agents, etcd_server, run_id, low=1, high=1, agent={"start_method": method})
@@ -159,7 +159,7 @@ def test_functions_hold_no_socket_of_their_agent_whatever_starts_them(
 
 
 def test_functions_are_not_forked_beside_a_connection_to_etcd(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     agent = start(agents, etcd_server, run_id, low=1, high=1, agent={"start_method": "fork"})
     assert agent.process.wait(30) == 1
@@ -167,7 +167,7 @@ def test_functions_are_not_forked_beside_a_connection_to_etcd(
 
 
 def test_k_004_03_agent_told_by_sigterm_leaves_and_another_joins(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     leaver, survivor = (start(agents, etcd_server, run_id, low=1) for _ in range(2))
     agents.await_running(2)
@@ -181,7 +181,7 @@ def test_k_004_03_agent_told_by_sigterm_leaves_and_another_joins(
 
 
 def test_b_004_24_command_missing_on_one_node_fails_the_job_with_that_reason(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     good = start(agents, etcd_server, run_id, spec={"max_restarts": 0})
     bad = start(agents, etcd_server, run_id, spec={"max_restarts": 0}, entrypoint="no-such-trainer")
@@ -195,7 +195,7 @@ ROLES = {0: "ps", 1: "trainer"}
 
 
 def kill_and_replace_one(
-    agents: Fleet, server: EtcdServer, run_id: str, living: dict[int, AgentProcess], draw: random.Random
+    agents: Fleet, server: EmbeddedEtcd, run_id: str, living: dict[int, AgentProcess], draw: random.Random
 ) -> None:
     """One of the two dies, or leaves, and comes back; afterwards ranks are contiguous, and nobody of before lives."""
     at = draw.randrange(2)
@@ -215,7 +215,7 @@ def kill_and_replace_one(
     "seconds", [0, pytest.param(60, marks=(pytest.mark.nightly, pytest.mark.timeout(600)))], ids=["thrice", "a minute"]
 )
 def test_b_004_46_agents_that_are_killed_and_come_back_never_leave_a_stale_worker(
-    agents: Fleet, etcd_server: EtcdServer, run_id: str, seconds: float
+    agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str, seconds: float
 ) -> None:
     draw, until_s = random.Random(46), time.monotonic() + seconds
     living = {at: start(agents, etcd_server, run_id, low=1, role=role) for at, role in ROLES.items()}

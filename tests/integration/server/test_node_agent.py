@@ -24,7 +24,7 @@ from elasticjob_agent.workers.node_workers import Job, NodeWorkers
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
 
 
@@ -48,7 +48,7 @@ class Node:
 @contextlib.asynccontextmanager
 async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIterator[Node]:
     """A node whose workers say that they run, and then run `script`."""
-    supervisor, store, loop = await Supervisor.create(), MemoryStore(), LoopBeside()
+    supervisor, store, loop = await Supervisor.create(), InMemoryStore(), LoopBeside()
     said = tmp_path / "said"
     said.mkdir()
     begin = f"import os, pathlib, sys, time; pathlib.Path({str(said)!r}, str(os.getpid())).touch(); "
@@ -79,7 +79,7 @@ async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIt
 
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Etcd]:
-        etcd = MemoryEtcd(store)
+        etcd = InMemoryEtcd(store)
         yield etcd
         await etcd.close()
 

@@ -28,7 +28,7 @@ def test_a_success_begins_anew() -> None:
 
 
 def test_the_longest_pause_may_be_shorter() -> None:
-    assert pauses(Backoff(lambda: 1.0, most_s=0.3), 4) == [0.1, 0.2, 0.3, 0.3]
+    assert pauses(Backoff(lambda: 1.0, max_s=0.3), 4) == [0.1, 0.2, 0.3, 0.3]
 
 
 def test_it_never_overflows() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.cert_reloader import certificate_files, follow
+from elasticjob_etcd.cert_reloader import certificate_files, watch_files
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
 from testing.waiting import aeventually
@@ -50,7 +50,7 @@ def file(tmp_path: Path) -> File:
 @pytest.fixture
 async def dialer(file: File) -> AsyncIterator[Dialer]:
     made = Dialer()
-    task = asyncio.create_task(follow([str(file.path)], made.redial, look_s=0.01))
+    task = asyncio.create_task(watch_files([str(file.path)], made.redial, check_s=0.01))
     await asyncio.sleep(0)  # it has looked once
     yield made
     task.cancel()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_etcd.channel import open_channel, target_of, turned
+from elasticjob_etcd.channel import open_channel, rotated, target_of
 from elasticjob_etcd.errors import BadEndpoint
 from elasticjob_etcd.interface import Endpoint
 
@@ -52,5 +52,5 @@ async def test_a_certificate_file_that_is_missing_is_named() -> None:
 
 def test_a_turn_begins_with_another_address_and_has_them_all() -> None:
     targets = ("10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3")
-    assert [turned(targets, turn)[0] for turn in range(5)] == [*targets, *targets[:2]]
-    assert turned(targets, 1) == ("10.0.0.2:2", "10.0.0.3:3", "10.0.0.1:1")
+    assert [rotated(targets, turn)[0] for turn in range(5)] == [*targets, *targets[:2]]
+    assert rotated(targets, 1) == ("10.0.0.2:2", "10.0.0.3:3", "10.0.0.1:1")

@@ -6,12 +6,12 @@ import pytest
 from grpc import StatusCode
 from grpc.aio import AioRpcError, Metadata
 
-from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, Refused, Unavailable
-from elasticjob_etcd.grpc_errors import translate, translate_cancel
+from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, RequestRejected, Unavailable
+from elasticjob_etcd.grpc_errors import from_rpc_error, from_watch_cancel
 
 
 def translated(code: StatusCode, details: str) -> EtcdError:
-    return translate(AioRpcError(code, Metadata(), Metadata(), details, None), tried="read of /a", where="h:1")
+    return from_rpc_error(AioRpcError(code, Metadata(), Metadata(), details, None), tried="read of /a", where="h:1")
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def translated(code: StatusCode, details: str) -> EtcdError:
         (StatusCode.RESOURCE_EXHAUSTED, "the limit of one job of 60 leases is reached", Unavailable),
         (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", NoSpace),
         (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Unavailable),
-        (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", Refused),
-        (StatusCode.INVALID_ARGUMENT, "etcdserver: key is not provided", Refused),
-        (StatusCode.UNIMPLEMENTED, "unknown service etcdserverpb.KV", Refused),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", RequestRejected),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: key is not provided", RequestRejected),
+        (StatusCode.UNIMPLEMENTED, "unknown service etcdserverpb.KV", RequestRejected),
         (StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404", Unavailable),
         (StatusCode.NOT_FOUND, "etcdserver: requested lease not found", LeaseNotFound),
         (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", Compacted),
-        (StatusCode.OUT_OF_RANGE, "etcdserver: too large lease TTL", Refused),
+        (StatusCode.OUT_OF_RANGE, "etcdserver: too large lease TTL", RequestRejected),
     ],
 )
 def test_each_error_says_whether_asking_again_can_help(
@@ -60,7 +60,7 @@ def test_a_sentence_names_where_what_and_why() -> None:
 )
 def test_a_failed_tls_handshake_names_the_side_that_refused(details: str, said: str) -> None:
     error = translated(StatusCode.UNAVAILABLE, f"failed to connect to all addresses; last error: {details}")
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     assert said in str(error)
     assert details in str(error)
 
@@ -68,7 +68,7 @@ def test_a_failed_tls_handshake_names_the_side_that_refused(details: str, said: 
 def test_a_certificate_that_was_good_is_waited_for() -> None:
     details = "last error: SSL routines:OPENSSL_internal:SSLV3_ALERT_CERTIFICATE_EXPIRED"
     error = AioRpcError(StatusCode.UNAVAILABLE, Metadata(), Metadata(), details, None)
-    known = translate(error, tried="read of /a", where="h:1", known=True)
+    known = from_rpc_error(error, tried="read of /a", where="h:1", known=True)
     assert isinstance(known, Unavailable)
     assert "etcd refused our certificate" in str(known)
 
@@ -78,7 +78,7 @@ def test_a_deadline_is_put_into_words() -> None:
 
 
 def test_a_watch_that_was_compacted_names_the_oldest_revision_left() -> None:
-    error = translate_cancel(SimpleNamespace(compact_revision=7, cancel_reason=""), tried="watch", where="h:1")
+    error = from_watch_cancel(SimpleNamespace(compact_revision=7, cancel_reason=""), tried="watch", where="h:1")
     assert isinstance(error, Compacted)
     assert error.compact_revision == 7
 
@@ -87,10 +87,10 @@ def test_a_watch_that_was_compacted_names_the_oldest_revision_left() -> None:
     ("reason", "expected"),
     [
         ("rpc error: permission denied", Unavailable),
-        ("", Refused),
+        ("", RequestRejected),
         ("auth: revision in header is old", Unavailable),
     ],
 )
 def test_a_watch_that_was_canceled_is_over_unless_users_changed(reason: str, expected: type[EtcdError]) -> None:
     response = SimpleNamespace(compact_revision=0, cancel_reason=reason)
-    assert type(translate_cancel(response, tried="watch", where="h:1")) is expected
+    assert type(from_watch_cancel(response, tried="watch", where="h:1")) is expected

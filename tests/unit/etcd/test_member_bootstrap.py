@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_etcd import auth_bootstrap, member_bootstrap
 from elasticjob_etcd.member_bootstrap import Address, Member, Tls
-from elasticjob_etcd.member_policy import Answer, Away, Empty, ListedMember, Running
+from elasticjob_etcd.member_policy import Answer, Empty, ListedMember, Running, Unreachable
 
 URLS = [f"http://h{i}:2380" for i in range(3)]
 VOTERS = (ListedMember("m1", URLS[1], is_learner=False), ListedMember("m2", URLS[2], is_learner=False))
@@ -27,7 +27,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "etcd"
         self.mark = folder / "auth-enabled"
-        self.answer: Answer | list[Answer] = Away()
+        self.answer: Answer | list[Answer] = Unreachable()
         self.code = 0
         self.enabled: list[list[str]] = []
 
@@ -57,8 +57,8 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path)
-    monkeypatch.setattr(member_bootstrap, "ask", made.ask)
-    monkeypatch.setattr(member_bootstrap, "_become", _become)
+    monkeypatch.setattr(member_bootstrap, "query_member", made.ask)
+    monkeypatch.setattr(member_bootstrap, "_exec", _become)
     monkeypatch.setattr(member_bootstrap, "_answering", _answering)
     monkeypatch.setattr(auth_bootstrap, "main", made.enable)
     return made
@@ -99,7 +99,7 @@ def test_authentication_that_was_not_enabled_to_the_end_is_enabled_at_the_next_s
     site.start()
     if not received:
         site.receive_data()
-    site.answer, site.code = Away(), 0
+    site.answer, site.code = Unreachable(), 0
     assert has(site.start(), TIMEOUT)
 
 
@@ -130,7 +130,7 @@ def test_a_member_that_joined_starts_without_a_majority(site: Site) -> None:
     site.answer = JOINS
     site.start()
     site.receive_data()
-    site.answer = Away()
+    site.answer = Unreachable()
     assert not site.start()
 
 

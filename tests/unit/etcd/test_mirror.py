@@ -5,17 +5,17 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from elasticjob_etcd.errors import ListAgain, Refused, Wiped
+from elasticjob_etcd.errors import RelistRequired, RequestRejected, StoreReset
 from elasticjob_etcd.interface import Delete, Put, Range, Txn, WatchBatch
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_etcd.mirror import Mirror
 
 
-def put(store: MemoryStore, *keys: str) -> int:
+def put(store: InMemoryStore, *keys: str) -> int:
     return store.txn(Txn((), tuple(Put(key, b"") for key in keys))).revision
 
 
-def delete(store: MemoryStore, key: str) -> int:
+def delete(store: InMemoryStore, key: str) -> int:
     return store.txn(Txn((), (Delete(key),))).revision
 
 
@@ -27,23 +27,23 @@ async def reach(mirror: Mirror, revision: int) -> list[str]:
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> InMemoryStore:
+    return InMemoryStore()
 
 
-async def test_entering_lists_and_then_it_follows(store: MemoryStore) -> None:
+async def test_entering_lists_and_then_it_follows(store: InMemoryStore) -> None:
     put(store, "p/a", "q")
-    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+    async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         assert (sorted(mirror.items), mirror.revision) == (["p/a"], 2)
         assert await reach(mirror, put(store, "p/b", "p/c")) == ["p/a", "p/b", "p/c"]
         assert await reach(mirror, delete(store, "p/a")) == ["p/b", "p/c"]
 
 
-async def test_a_list_that_is_given_is_not_asked_for(store: MemoryStore) -> None:
+async def test_a_list_that_is_given_is_not_asked_for(store: InMemoryStore) -> None:
     put(store, "p/a")
     given = store.range("p/")
     put(store, "p/b")
-    etcd = MemoryEtcd(store)
+    etcd = InMemoryEtcd(store)
     etcd.disconnect()
     async with Mirror(etcd, "p/", given) as mirror:
         assert sorted(mirror.items) == ["p/a"]
@@ -51,16 +51,16 @@ async def test_a_list_that_is_given_is_not_asked_for(store: MemoryStore) -> None
         assert await reach(mirror, 3) == ["p/a", "p/b"]
 
 
-async def test_a_change_elsewhere_wakes_nobody(store: MemoryStore) -> None:
-    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+async def test_a_change_elsewhere_wakes_nobody(store: InMemoryStore) -> None:
+    async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         waiting = asyncio.create_task(mirror.wait_change(mirror.revision))
         put(store, "q/a")
         revision = put(store, "p/a")
         assert await waiting == revision
 
 
-async def test_changes_before_anybody_waits_are_not_missed(store: MemoryStore) -> None:
-    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+async def test_changes_before_anybody_waits_are_not_missed(store: InMemoryStore) -> None:
+    async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         seen = mirror.revision
         put(store, "p/a")
         last = put(store, "p/b")
@@ -68,18 +68,18 @@ async def test_changes_before_anybody_waits_are_not_missed(store: MemoryStore) -
         assert await mirror.wait_change(seen) == last
 
 
-async def test_the_hook_is_called_after_each_change(store: MemoryStore) -> None:
+async def test_the_hook_is_called_after_each_change(store: InMemoryStore) -> None:
     seen: list[list[str]] = []
-    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+    async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         mirror.on_change = lambda: seen.append(sorted(mirror.items))
         await reach(mirror, put(store, "p/a"))
         await reach(mirror, delete(store, "p/a"))
     assert seen == [["p/a"], []]
 
 
-async def test_after_a_compaction_deletions_are_seen_as_missing_keys(store: MemoryStore) -> None:
+async def test_after_a_compaction_deletions_are_seen_as_missing_keys(store: InMemoryStore) -> None:
     put(store, "p/a", "p/b")
-    etcd = MemoryEtcd(store)
+    etcd = InMemoryEtcd(store)
     async with Mirror(etcd, "p/") as mirror:
         etcd.disconnect()
         delete(store, "p/a")
@@ -87,56 +87,56 @@ async def test_after_a_compaction_deletions_are_seen_as_missing_keys(store: Memo
         store.compact(put(store, "q"))
         etcd.reconnect()
         assert await reach(mirror, 5) == ["p/b", "p/c"]
-        assert mirror.wiped == 0
+        assert mirror.store_reset == 0
         assert await reach(mirror, put(store, "p/d")) == ["p/b", "p/c", "p/d"]
 
 
-async def test_a_wipe_is_told_once_when_the_new_store_is_listed(store: MemoryStore) -> None:
+async def test_a_wipe_is_told_once_when_the_new_store_is_listed(store: InMemoryStore) -> None:
     put(store, "p/a")
-    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+    async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         seen = mirror.revision
         store.wipe()
         put(store, "p/new")
-        with pytest.raises(Wiped, match="p/ was listed again at revision 2"):
+        with pytest.raises(StoreReset, match="p/ was listed again at revision 2"):
             await mirror.wait_change(seen)
-        assert (sorted(mirror.items), mirror.wiped) == (["p/new"], 1)
+        assert (sorted(mirror.items), mirror.store_reset) == (["p/new"], 1)
         assert await reach(mirror, put(store, "p/later")) == ["p/later", "p/new"]
 
 
-async def test_nothing_that_is_left_after_a_compaction_is_a_deletion(store: MemoryStore) -> None:
+async def test_nothing_that_is_left_after_a_compaction_is_a_deletion(store: InMemoryStore) -> None:
     put(store, "p/a")
-    etcd = MemoryEtcd(store)
+    etcd = InMemoryEtcd(store)
     async with Mirror(etcd, "p/") as mirror:
         etcd.disconnect()
         delete(store, "p/a")
         store.compact(put(store, "q"))
         etcd.reconnect()
         assert await reach(mirror, 4) == []
-        assert mirror.wiped == 0
+        assert mirror.store_reset == 0
 
 
 async def test_where_it_is_asked_for_nothing_that_is_left_after_a_compaction_is_taken_for_a_wipe(
-    store: MemoryStore,
+    store: InMemoryStore,
 ) -> None:
     put(store, "p/a")
-    etcd = MemoryEtcd(store)
-    async with Mirror(etcd, "p/", empty_is_wipe=True) as mirror:
+    etcd = InMemoryEtcd(store)
+    async with Mirror(etcd, "p/", empty_is_reset=True) as mirror:
         etcd.disconnect()
         delete(store, "p/a")
         store.compact(put(store, "q"))
         etcd.reconnect()
-        with pytest.raises(Wiped):
+        with pytest.raises(StoreReset):
             await mirror.wait_change(mirror.revision)
         put(store, "p/a")
         delete(store, "p/a")
         assert await reach(mirror, 6) == []
-        assert mirror.wiped == 1, "a deletion that was watched is one"
+        assert mirror.store_reset == 1, "a deletion that was watched is one"
 
 
-class Incomplete(MemoryEtcd):
+class Incomplete(InMemoryEtcd):
     """An etcd whose first watch lacks something; before that is listed, all is deleted."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: InMemoryStore) -> None:
         super().__init__(store)
         self.all_of = store
         self.lacks = True
@@ -147,18 +147,18 @@ class Incomplete(MemoryEtcd):
             if self.lacks and batch.events:
                 self.lacks = False
                 delete(self.all_of, "p/a")
-                raise ListAgain
+                raise RelistRequired
 
 
-async def test_nothing_that_is_left_after_a_list_for_another_reason_is_a_deletion(store: MemoryStore) -> None:
-    async with Mirror(Incomplete(store), "p/", empty_is_wipe=True) as mirror:
+async def test_nothing_that_is_left_after_a_list_for_another_reason_is_a_deletion(store: InMemoryStore) -> None:
+    async with Mirror(Incomplete(store), "p/", empty_is_reset=True) as mirror:
         put(store, "p/a")
         assert await reach(mirror, 3) == []
-        assert mirror.wiped == 0
+        assert mirror.store_reset == 0
 
 
-async def test_entering_waits_for_etcd_however_long_it_takes(store: MemoryStore) -> None:
-    etcd = MemoryEtcd(store)
+async def test_entering_waits_for_etcd_however_long_it_takes(store: InMemoryStore) -> None:
+    etcd = InMemoryEtcd(store)
     etcd.disconnect()
     mirror = Mirror(etcd, "p/", rng=lambda: 0.0)
     entering = asyncio.create_task(mirror.__aenter__())
@@ -170,28 +170,28 @@ async def test_entering_waits_for_etcd_however_long_it_takes(store: MemoryStore)
     await mirror.close()
 
 
-class Forbidden(MemoryEtcd):
+class Forbidden(InMemoryEtcd):
     """An etcd that lets nobody read."""
 
     async def range(self, prefix: str) -> Range:
-        raise Refused(f"list of {prefix}: permission denied")
+        raise RequestRejected(f"list of {prefix}: permission denied")
 
 
-async def test_what_cannot_heal_reaches_the_owner(store: MemoryStore) -> None:
-    with pytest.raises(Refused, match="permission denied"):
+async def test_what_cannot_heal_reaches_the_owner(store: InMemoryStore) -> None:
+    with pytest.raises(RequestRejected, match="permission denied"):
         async with Mirror(Forbidden(store), "p/"):
             pass
     put(store, "p/a")
     async with Mirror(Forbidden(store), "p/", store.range("p/")) as mirror:
         store.wipe()  # makes it list
         for _ in range(2):
-            with pytest.raises(Refused):
+            with pytest.raises(RequestRejected):
                 await mirror.wait_change(mirror.revision)
-    assert isinstance(mirror.failure, Refused)
+    assert isinstance(mirror.failure, RequestRejected)
 
 
-async def test_a_cancelled_waiter_leaves_the_mirror_alone(store: MemoryStore) -> None:
-    async with Mirror(MemoryEtcd(store), "p/") as mirror:
+async def test_a_cancelled_waiter_leaves_the_mirror_alone(store: InMemoryStore) -> None:
+    async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(mirror.wait_change(mirror.revision), 0.01)
         assert await reach(mirror, put(store, "p/a")) == ["p/a"]

@@ -7,15 +7,15 @@ import pytest
 
 from elasticjob_etcd import mirror as mirror_module
 from elasticjob_etcd.interface import Delete, Put, Range, Txn, WatchBatch
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_etcd.mirror import Mirror
 from testing.waiting import aeventually
 
 
-class LateWatch(MemoryEtcd):
+class LateWatch(InMemoryEtcd):
     """Its watches begin, and tell nothing before `go` is set; it counts the lists."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: InMemoryStore) -> None:
         super().__init__(store)
         self.go = asyncio.Event()
         self.stands = asyncio.Event()
@@ -40,8 +40,8 @@ class LateWatch(MemoryEtcd):
 
 
 async def test_a_change_between_the_given_list_and_the_watch_is_seen_at_once() -> None:
-    store = MemoryStore()
-    etcd, other = LateWatch(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = LateWatch(store), InMemoryEtcd(store)
     initial = await other.range("/p/")
     await other.txn(Txn((), (Put("/p/a", b"1"),)))
     async with Mirror(etcd, "/p/", initial) as mirror:
@@ -49,7 +49,7 @@ async def test_a_change_between_the_given_list_and_the_watch_is_seen_at_once() -
 
 
 async def test_what_was_given_is_not_listed_again_if_nothing_has_happened_since() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     etcd = LateWatch(store)
     async with Mirror(etcd, "/p/", store.range("/p/")):
         await aeventually(etcd.began.is_set, what="the watch's beginning")
@@ -57,8 +57,8 @@ async def test_what_was_given_is_not_listed_again_if_nothing_has_happened_since(
 
 
 async def test_what_the_watch_brings_of_the_past_never_undoes_the_list() -> None:
-    store = MemoryStore()
-    etcd, other = LateWatch(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = LateWatch(store), InMemoryEtcd(store)
 
     async def meanwhile(prefix: str) -> Range:
         """Between the watch's beginning and the list."""
@@ -78,14 +78,14 @@ async def test_what_the_watch_brings_of_the_past_never_undoes_the_list() -> None
 
 
 async def test_what_is_read_after_the_watch_began_spares_a_list_and_nothing_is_missed_in_between() -> None:
-    store = MemoryStore()
-    etcd, other = LateWatch(store), MemoryEtcd(store)
-    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+    store = InMemoryStore()
+    etcd, other = LateWatch(store), InMemoryEtcd(store)
+    async with Mirror(etcd, "/p/", seed_later=True) as mirror:
         await aeventually(etcd.stands.is_set, what="the watch's beginning")
         await other.txn(Txn((), (Put("/p/a", b"1"),)))
         first = await other.range("/p/")
         await other.txn(Txn((), (Put("/p/b", b"2"),)))
-        mirror.begin(first)
+        mirror.seed(first)
         assert sorted(mirror.items) == ["/p/a"]
         etcd.go.set()
         await aeventually(lambda: "/p/b" in mirror.items, what="what happened after the reading")
@@ -93,48 +93,48 @@ async def test_what_is_read_after_the_watch_began_spares_a_list_and_nothing_is_m
 
 
 async def test_what_is_read_when_the_watch_stands_spares_a_list_however_late_that_is() -> None:
-    store = MemoryStore()
-    etcd, other = LateWatch(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = LateWatch(store), InMemoryEtcd(store)
     etcd.may_begin.clear()
-    async with Mirror(etcd, "/p/", given_later=True) as mirror:
-        waiting = asyncio.create_task(mirror.stands())
+    async with Mirror(etcd, "/p/", seed_later=True) as mirror:
+        waiting = asyncio.create_task(mirror.wait_watching())
         await asyncio.sleep(0)  # it has begun to wait
         await other.txn(Txn((), (Put("/p/a", b"1"),)))
         assert not waiting.done()
         etcd.may_begin.set()
         await waiting
-        mirror.begin(await other.range("/p/"))
+        mirror.seed(await other.range("/p/"))
         await aeventually(etcd.began.is_set, what="the watch's beginning")
     assert (etcd.lists, sorted(mirror.items)) == (0, ["/p/a"])
 
 
 async def test_a_watch_that_does_not_come_to_stand_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror_module, "_STANDS_WITHIN_S", 0.01)
-    etcd = LateWatch(MemoryStore())
+    monkeypatch.setattr(mirror_module, "_WATCH_TIMEOUT_S", 0.01)
+    etcd = LateWatch(InMemoryStore())
     etcd.may_begin.clear()
-    async with Mirror(etcd, "/p/", given_later=True) as mirror:
-        await mirror.stands()
+    async with Mirror(etcd, "/p/", seed_later=True) as mirror:
+        await mirror.wait_watching()
 
 
 async def test_what_was_read_before_the_watch_began_is_listed_again() -> None:
-    store = MemoryStore()
-    etcd, other = LateWatch(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = LateWatch(store), InMemoryEtcd(store)
     first = await other.range("/p/")
     await other.txn(Txn((), (Put("/p/a", b"1"),)))
-    async with Mirror(etcd, "/p/", given_later=True) as mirror:
-        mirror.begin(first)
+    async with Mirror(etcd, "/p/", seed_later=True) as mirror:
+        mirror.seed(first)
         await aeventually(lambda: "/p/a" in mirror.items, what="the change in between")
     assert etcd.lists == 1
 
 
 async def test_a_wipe_before_the_first_list_is_given_does_not_leave_the_old_one_in_place() -> None:
-    store = MemoryStore()
-    etcd, other = LateWatch(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = LateWatch(store), InMemoryEtcd(store)
     await other.txn(Txn((), (Put("/p/old", b"1"),)))
-    async with Mirror(etcd, "/p/", given_later=True) as mirror:
+    async with Mirror(etcd, "/p/", seed_later=True) as mirror:
         await aeventually(etcd.stands.is_set, what="the watch's beginning")
         first = await other.range("/p/")
         store.wipe()
-        mirror.begin(first)
+        mirror.seed(first)
         etcd.go.set()
         await aeventually(lambda: not mirror.items, what="the list of the new store")

@@ -26,7 +26,7 @@ from elasticjob_api.rendezvous_state import (
 )
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Delete, Op, Put, Target, Txn, TxnResult
-from elasticjob_etcd.memory.client import MemoryStore
+from elasticjob_etcd.memory.client import InMemoryStore
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model import job_key
@@ -64,7 +64,7 @@ class CountingCluster(MemoryCluster):
         return made
 
 
-class ChainedStore(MemoryStore):
+class ChainedStore(InMemoryStore):
     """Remembers which writes of a spec were not compared with all that they were planned from."""
 
     def __init__(self) -> None:

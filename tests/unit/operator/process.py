@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from elasticjob_etcd.memory.client import MemoryEtcd
+from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.reconciler import Reconciler, Sources
@@ -30,9 +30,9 @@ class Process:
     def __init__(self, model: "Model") -> None:
         self.model = model
         self.gate = Gate()
-        self.etcd = MemoryEtcd(model.store)
+        self.etcd = InMemoryEtcd(model.store)
         self.jobs, self.pods = JobCache(_ignore), PodCache(_ignore, self._pod_deleted)
-        self.mirror_etcd = MemoryEtcd(model.store)
+        self.mirror_etcd = InMemoryEtcd(model.store)
         self.rendezvous = model.loop.run_until_complete(self._follow())  # as in life: within the loop that it is of
         self.health = EtcdHealth(self.etcd, lambda: None)
         sources = Sources(jobs=self.jobs, pods=self.pods, rendezvous=self.rendezvous, health=self.health)

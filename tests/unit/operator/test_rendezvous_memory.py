@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_api.records import Failure, encode
 from elasticjob_etcd.interface import Delete, Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.informers.rendezvous_informer import Rendezvous
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed
@@ -24,12 +24,12 @@ class Rig:
     """A rendezvous that follows a store, and the turns it asks for."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = InMemoryStore()
         self.allowed: dict[JobKey, Allowance] = {KEY: TINY}
         self.told: list[JobKey] = []
         self.lists = 0
         self.rendezvous = Rendezvous(
-            MemoryEtcd(self.store),
+            InMemoryEtcd(self.store),
             "c",
             on_change=self.told.append,
             on_listed=self._listed,

@@ -18,7 +18,7 @@ from elasticjob_agent.tracing import Trace
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
 
 T = TypeVar("T")
@@ -80,8 +80,8 @@ class Job:
         self.handlers: list[EtcdRendezvousHandler] = []
         self.pool = concurrent.futures.ThreadPoolExecutor(8)
 
-    async def _make_store(self) -> MemoryStore:
-        return MemoryStore()
+    async def _make_store(self) -> InMemoryStore:
+        return InMemoryStore()
 
     def handler(self, *, nproc: int = 2, role: str = "default", join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
         """One more node."""
@@ -125,7 +125,7 @@ class Job:
 
     @contextlib.asynccontextmanager
     async def _connect(self) -> AsyncIterator[Etcd]:
-        client = MemoryEtcd(self.store)
+        client = InMemoryEtcd(self.store)
         try:
             yield client
         finally:

@@ -22,7 +22,7 @@ from elasticjob_agent.tracing import Trace
 from elasticjob_api.link_secret import new_link_key
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
-from elasticjob_etcd.errors import Unavailable, Wiped
+from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
 
@@ -109,7 +109,7 @@ class ClosingLoop:
                 await self._etcd.txn(transactions.tell(self._me, view.spec_revision, self._news(decision)))
             else:
                 await self._write(view, decision)
-        except (Unavailable, Wiped) as error:
+        except (Unavailable, StoreReset) as error:
             # Whether the write took place is unknown; the watch will show it. Nothing is decided from here.
             log.warning("closer could not write, trying again from what the watch shows: %s", error)
         return self._clock() + _RETRY_S

@@ -21,7 +21,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import Gone, GoneReason, Node, Slots
 from elasticjob_api.rendezvous_state import Member, State, World, decode_world
-from elasticjob_etcd.errors import Wiped
+from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
 Watching = Callable[[], Awaitable[None]]
@@ -233,7 +233,7 @@ async def come_back(
     found = await etcd.get(me.keys.world)
     world = None if found is None else decode_world(found.value)
     if outranks(remembered, world):
-        raise Wiped(f"{me.keys.world} is not what it was; either etcd was wiped or the job was deleted")
+        raise StoreReset(f"{me.keys.world} is not what it was; either etcd was wiped or the job was deleted")
     if found is None or world is None or proof is not None or not is_still_named(world, me.member, started):
         return None
     return await _put_back(

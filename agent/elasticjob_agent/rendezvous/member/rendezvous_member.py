@@ -82,19 +82,19 @@ class RendezvousMember:
     def lost(self) -> None:
         """A report was refused: the own key is gone."""
         if self.stay is not None:
-            self.stay.keeper.lose(_KEY_IS_GONE)
+            self.stay.keeper.mark_lost(_KEY_IS_GONE)
 
     async def run(self) -> Outcome:
         """Take part until the job ends or this node leaves; raises RendezvousError, EtcdError."""
         self._listener = LinkListener(self._profile.address, draw=self._draw, on_end=self._closer_mind.link_ended)
         try:
             await self._open_link()
-            async with Mirror(self._etcd, self._keys.ctl, given_later=True, on_change=self._wake.set) as mirror:
+            async with Mirror(self._etcd, self._keys.ctl, seed_later=True, on_change=self._wake.set) as mirror:
                 self._mirror = mirror
                 stay = await self._enter()
                 if stay is None:
                     return Outcome(ExitCode.LEFT, "left before joining")
-                mirror.begin(stay.ctl, empty_is_wipe=stay.wanted.is_operated)
+                mirror.seed(stay.ctl, empty_is_reset=stay.wanted.is_operated)
                 try:
                     return await self._live()
                 finally:
@@ -127,7 +127,7 @@ class RendezvousMember:
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
             give_up=lambda: self._leave_requested,
-            watching=self._mirror.stands,
+            watching=self._mirror.wait_watching,
             profile=profile,
             is_over=None if profile is None else lambda: self._recall.deleted,
         )
@@ -194,9 +194,9 @@ class RendezvousMember:
 
     def _note_wipe(self, stay: Stay) -> None:
         """After a wipe everybody first comes back: nothing is opened or closed for one lease period."""
-        if self._mirror.wiped == self._wipes:
+        if self._mirror.store_reset == self._wipes:
             return
-        self._wipes = self._mirror.wiped
+        self._wipes = self._mirror.store_reset
         self._recall.wiped()
         self._stale_revision = None
         self._quiet_until_s = self._election.quiet_until_s = self._clock() + stay.keep_alive_s
@@ -204,7 +204,7 @@ class RendezvousMember:
         log.warning("etcd was wiped or restored; writing back what this node knows")
         self._trace.point("wiped", self._recall.world.round if self._recall.world else 0)
         self._wiped = True
-        stay.keeper.lose("etcd was wiped or restored")
+        stay.keeper.mark_lost("etcd was wiped or restored")
 
     def _shaken_until(self) -> float:
         """Until when a silence of others may be etcd's: it has left this node without an answer, too."""
@@ -241,7 +241,7 @@ class RendezvousMember:
             self._wake.set()
             return
         if result is Result.KEY_LOST:
-            stay.keeper.lose(_KEY_IS_GONE)
+            stay.keeper.mark_lost(_KEY_IS_GONE)
         if result is Result.WORLD_MOVED:
             self._stale_revision = self._recall.revision  # nothing is decided again before the watch shows the new one
 
@@ -282,11 +282,11 @@ class RendezvousMember:
     def _returning(self, own_spec: Slots | None) -> Profile:
         """Etcd may have been wiped, or the job deleted, while the workers stopped, or since the last attempt."""
         self._look_in_the_same_store()
-        return returning(self._profile, self._recall, own_spec, wipes=self._mirror.wiped, noted=self._wipes)
+        return returning(self._profile, self._recall, own_spec, wipes=self._mirror.store_reset, noted=self._wipes)
 
     def _look_in_the_same_store(self) -> None:
         """Take in the newest world, unless there was a wipe: the next stay notes it, and writes back."""
-        if self._mirror.wiped == self._wipes:
+        if self._mirror.store_reset == self._wipes:
             self._look()
 
     async def _stop_workers(self, *, soon: bool) -> None:

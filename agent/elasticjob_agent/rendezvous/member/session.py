@@ -18,11 +18,11 @@ from elasticjob_agent.rendezvous.protocol.transactions import Identity, NodeAt
 from elasticjob_api.records import Node, Slots
 from elasticjob_api.rendezvous_state import World
 from elasticjob_api.runtime_config import Terms, decode_terms
-from elasticjob_etcd.errors import EtcdError, LeaseNotFound, Unavailable, Wiped
+from elasticjob_etcd.errors import EtcdError, LeaseNotFound, StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range
 from elasticjob_etcd.leases import LeaseKeeper
 
-PASSING = (Unavailable, LeaseNotFound, Wiped)
+PASSING = (Unavailable, LeaseNotFound, StoreReset)
 """Trouble with etcd after which an act is tried again, from what the watch shows then."""
 RETRY_S = 0.25
 SAY_AGAIN_S = 10.0

@@ -14,11 +14,11 @@ from elasticjob_api.records import Slots
 from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
 
 
-class Asked(MemoryEtcd):
+class Asked(InMemoryEtcd):
     """Counts how often somebody has looked whether it answers."""
 
     asked = 0
@@ -32,7 +32,7 @@ class Node:
     """What `Isolation` sees of a member, which has lost its lease."""
 
     def __init__(self, grace_s: float | None) -> None:
-        self.etcd = Asked(MemoryStore())
+        self.etcd = Asked(InMemoryStore())
         self.left = False
         self._grace_s = grace_s
         self.stay: Any = None
@@ -41,7 +41,7 @@ class Node:
         keeper = LeaseKeeper(self.etcd, await self.etcd.lease_grant(6.0))
         keeper.lost.set()
         terms = terms_of(Slots(min=1, max=1, desired=1, isolation_grace_s=self._grace_s))
-        self.stay = SimpleNamespace(keeper=keeper, terms=terms, me=SimpleNamespace(keys=Keys("/p")))
+        self.stay = SimpleNamespace(keeper=keeper, runtime_config=terms, me=SimpleNamespace(keys=Keys("/p")))
 
     def request_leave(self) -> None:
         self.left = True

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from elasticjob_etcd.errors import Compacted, Refused, Unavailable, Wiped
+from elasticjob_etcd.errors import Compacted, RequestRejected, StoreReset, Unavailable
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 
 def put(key: str, lease: int = 0) -> Txn:
@@ -14,41 +14,41 @@ def put(key: str, lease: int = 0) -> Txn:
 
 
 async def test_a_wipe_is_told_once_to_each_client() -> None:
-    store = MemoryStore()
-    clients = MemoryEtcd(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    clients = InMemoryEtcd(store), InMemoryEtcd(store)
     for client in clients:
         await client.txn(put("a"))
     store.wipe()
     for client in clients:
-        with pytest.raises(Wiped):
+        with pytest.raises(StoreReset):
             await client.get("a")
         assert await client.get("a") is None
 
 
 async def test_a_write_over_a_wipe_takes_place_in_the_new_store() -> None:
-    store = MemoryStore()
-    etcd = MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd = InMemoryEtcd(store)
     await etcd.txn(put("a"))
     store.wipe()
-    with pytest.raises(Wiped):
+    with pytest.raises(StoreReset):
         await etcd.txn(put("b"))
     assert [kv.key for kv in store.range("").kvs] == ["b"]
 
 
 async def test_a_wipe_ends_every_watch() -> None:
-    store = MemoryStore()
-    etcd = MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd = InMemoryEtcd(store)
     await etcd.txn(put("a"))
     waiting = asyncio.create_task(anext(etcd.watch("", start_revision=3)))
     await asyncio.sleep(0)
     store.wipe()
-    with pytest.raises(Wiped):
+    with pytest.raises(StoreReset):
         await waiting
 
 
 async def test_a_disconnected_client_gets_nothing_and_catches_up_later() -> None:
-    store = MemoryStore()
-    etcd, other = MemoryEtcd(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = InMemoryEtcd(store), InMemoryEtcd(store)
     watch = etcd.watch("", start_revision=2)
     waiting = asyncio.create_task(anext(watch))
     etcd.disconnect()
@@ -61,7 +61,7 @@ async def test_a_disconnected_client_gets_nothing_and_catches_up_later() -> None
 
 
 def test_an_expired_lease_takes_its_keys_in_one_revision() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     lease = store.grant(5)
     for key in ("b", "a"):
         store.txn(put(key, lease.id))
@@ -76,7 +76,7 @@ def test_an_expired_lease_takes_its_keys_in_one_revision() -> None:
 
 
 def test_listeners_hear_of_every_change_and_of_nothing_else() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     heard: list[int] = []
     store.listeners.add(lambda: heard.append(store.revision))
     store.txn(put("a"))
@@ -88,13 +88,13 @@ def test_listeners_hear_of_every_change_and_of_nothing_else() -> None:
 
 
 def test_a_compaction_is_refused_as_etcd_refuses_it() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     for _ in range(3):
         store.txn(put("a"))
     store.compact(3)
     with pytest.raises(Compacted):
         store.compact(3)
-    with pytest.raises(Refused, match="future"):
+    with pytest.raises(RequestRejected, match="future"):
         store.compact(5)
     with pytest.raises(Compacted) as raised:
         store.events_since(2, "")

@@ -11,7 +11,7 @@ from elasticjob_api import constants
 from elasticjob_api.job import Metadata
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import MemoryCluster, counted_ids
 from elasticjob_operator.controller.executor import Actor, Turn
 from elasticjob_operator.errors import ClusterUnavailable, Forbidden, InvalidObject, RetryLater
@@ -53,8 +53,8 @@ def creation(slot: int, job: str = "j", namespace: str = "default") -> CreatePod
     return CreatePod(f"{job}-{slot}-a", slot, PodSource(made, builders.SETTINGS))
 
 
-def actor(cluster: MemoryCluster, store: MemoryStore | None = None) -> Actor:
-    return Actor(cluster=cluster, etcd=MemoryEtcd(store or MemoryStore()), clock=lambda: NOW_S)
+def actor(cluster: MemoryCluster, store: InMemoryStore | None = None) -> Actor:
+    return Actor(cluster=cluster, etcd=InMemoryEtcd(store or InMemoryStore()), clock=lambda: NOW_S)
 
 
 def body(name: str, uid: str = "u1") -> Object:
@@ -73,7 +73,7 @@ async def with_jobs() -> MemoryCluster:
 
 
 async def test_pods_are_not_deleted_when_the_spec_has_changed_since() -> None:
-    cluster, store = await with_jobs(), MemoryStore()
+    cluster, store = await with_jobs(), InMemoryStore()
     pod = await cluster.create(Resource.POD, body("j-0-a"))
     seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
     store.txn(Txn((), (Put("/p/c/spec", b"2"),)))
@@ -82,7 +82,7 @@ async def test_pods_are_not_deleted_when_the_spec_has_changed_since() -> None:
 
 
 async def test_pods_are_deleted_when_the_spec_is_still_the_one_planned_from() -> None:
-    cluster, store = await with_jobs(), MemoryStore()
+    cluster, store = await with_jobs(), InMemoryStore()
     pod = await cluster.create(Resource.POD, body("j-0-a"))
     seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
     await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])

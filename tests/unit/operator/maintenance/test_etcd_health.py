@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.maintenance.etcd_health import EtcdHealth
 from testing.waiting import aeventually
 
 
-class Flaky(MemoryEtcd):
+class Flaky(InMemoryEtcd):
     """Does not answer so many of the next reads."""
 
     def __init__(self) -> None:
-        super().__init__(MemoryStore())
+        super().__init__(InMemoryStore())
         self.failing = 0
         self.reads = 0
 

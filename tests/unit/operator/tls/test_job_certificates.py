@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from elasticjob_etcd.memory.auth import MemoryAccounts
+from elasticjob_etcd.memory.auth import InMemoryAuth
 from elasticjob_operator.cluster.in_memory import MemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
@@ -21,7 +21,7 @@ ROLE = "elasticjob/op/n/j/uid-1"
 SECRET: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-etcd-uid-1", "namespace": "n"}}
 
 
-class Accounts(MemoryAccounts):
+class Accounts(InMemoryAuth):
     """Counts what is added."""
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class Accounts(MemoryAccounts):
         self.guarded += 1
         await super().enable(admins)
 
-    async def add(self, user: str, *, role: str, prefix: str) -> None:
+    async def add_user(self, user: str, *, role: str, prefix: str) -> None:
         assert self.enabled, "a user is worth nothing before authentication is on"
         self.added.append(user)
-        await super().add(user, role=role, prefix=prefix)
+        await super().add_user(user, role=role, prefix=prefix)
 
 
 @pytest.fixture
@@ -122,9 +122,11 @@ async def test_leftovers_are_collected_and_what_is_others_is_not(
     credentials: JobCredentials, accounts: Accounts
 ) -> None:
     for role in ("elasticjob/op/n/gone/uid-2", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine"):
-        await accounts.add(f"user of {role}", role=role, prefix="/") if accounts.enabled else await accounts.enable([])
-    await accounts.add("uid-2", role="elasticjob/op/n/gone/uid-2", prefix="/")
-    await accounts.add("uid-1", role=ROLE, prefix="/")
+        await accounts.add_user(
+            f"user of {role}", role=role, prefix="/"
+        ) if accounts.enabled else await accounts.enable([])
+    await accounts.add_user("uid-2", role="elasticjob/op/n/gone/uid-2", prefix="/")
+    await accounts.add_user("uid-1", role=ROLE, prefix="/")
 
     async def is_there(key: JobKey) -> bool:
         return key == KEY

@@ -14,8 +14,8 @@ from elasticjob_api.records import Expected, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, State, World
 from elasticjob_api.runtime_config import encode_terms, terms_of
 from elasticjob_etcd.interface import Delete, Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd
-from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd
+from elasticjob_etcd.memory.store import InMemoryStore
 from tests.unit.rendezvous.views import KEYS, a_node
 
 SPEC = Slots(min=1, max=2, desired=2, restart_id="r7", first_restarts=2)
@@ -26,7 +26,7 @@ class Scene:
     """A store in which one node has joined, and nobody stood yet."""
 
     def __init__(self, spec: Slots = SPEC) -> None:
-        self.store = MemoryStore()
+        self.store = InMemoryStore()
         self.me = Identity(KEYS, ME, self.store.grant(6.0).id)
         self.put(KEYS.spec, records.encode(spec))
         self.put(self.me.node_key, records.encode(a_node(0, lease=self.me.lease)), self.me.lease)
@@ -39,7 +39,7 @@ class Scene:
 
     async def stand(self, *, is_new: bool = True) -> World | None:
         digits = itertools.count(1)
-        standing = Standing(MemoryEtcd(self.store), self.me, "10.0.0.1:7", lambda: f"{next(digits):08x}")
+        standing = Standing(InMemoryEtcd(self.store), self.me, "10.0.0.1:7", lambda: f"{next(digits):08x}")
         return await standing.stand(is_new=is_new)
 
     @property

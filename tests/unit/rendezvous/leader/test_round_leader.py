@@ -11,15 +11,15 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots, encode
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 
 
 @pytest.mark.parametrize("ticks", range(12))
 async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment(ticks: int) -> None:
-    store = MemoryStore()
-    etcd, other = MemoryEtcd(store), MemoryEtcd(store)
+    store = InMemoryStore()
+    etcd, other = InMemoryEtcd(store), InMemoryEtcd(store)
     me = Identity(KEYS, Member(0, "00000000"), 1)
     loop = ClosingLoop(
         etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Trace(None, "")

@@ -22,7 +22,7 @@ from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
 from elasticjob_etcd.leases import LeaseKeeper
-from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.memory.store import InMemoryStore
 from tests.unit.rendezvous.sim.wire import Fault, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
 from tests.unit.rendezvous.views import KEYS, a_node
@@ -53,7 +53,7 @@ class Node:
     """One node that has joined a store, and its acts."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = InMemoryStore()
         self.etcd = SlowEtcd(self.store)
         self.workers = SimWorkers(_forget)
         me = Identity(KEYS, ME, self.store.grant(6.0).id)

@@ -12,7 +12,7 @@ from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_etcd.interface import KeyValue, Lease, Put, Range, Txn, TxnResult
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2)
@@ -20,19 +20,19 @@ PROFILE = Profile(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0
 PORTS = Ports(master=1, link=4321)
 
 
-async def join(store: MemoryStore, profile: Profile) -> Joined:
-    return await joining.join(MemoryEtcd(store), profile, ports=PORTS, draw=lambda: "0000000a")
+async def join(store: InMemoryStore, profile: Profile) -> Joined:
+    return await joining.join(InMemoryEtcd(store), profile, ports=PORTS, draw=lambda: "0000000a")
 
 
 async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     joined = await join(store, replace(PROFILE, lease_ttl_s=9.0, own_spec=SPEC))
     assert (joined.lease.ttl_s, joined.wanted.brief.keep_alive_s) == (9.0, 9.0)
     assert store.keep_alive(joined.me.lease) == 9.0
 
 
 async def test_who_comes_later_keeps_its_lease_as_the_spec_says() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     written = replace(SPEC, keep_alive_s=20.0, operator="op", slots={"0001": SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),)))
     joined = await join(store, replace(PROFILE, slot=1))
@@ -40,13 +40,13 @@ async def test_who_comes_later_keeps_its_lease_as_the_spec_says() -> None:
 
 
 async def test_the_record_of_a_node_tells_where_its_link_is() -> None:
-    joined = await join(MemoryStore(), replace(PROFILE, own_spec=SPEC))
+    joined = await join(InMemoryStore(), replace(PROFILE, own_spec=SPEC))
     assert joined.last.node.link_port == 4321
 
 
 @pytest.mark.parametrize("spec", [b"", b"nonsense", b'{"v":1}'])
 async def test_an_unreadable_spec_is_told_and_leaves_no_lease_behind(spec: bytes) -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     store.txn(Txn((), (Put(KEYS.spec, spec),)))
     with pytest.raises(Superseded):
         await join(store, replace(PROFILE, slot=1))
@@ -54,7 +54,7 @@ async def test_an_unreadable_spec_is_told_and_leaves_no_lease_behind(spec: bytes
 
 
 async def test_one_whose_slot_is_anothers_writes_nothing_at_all() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     written = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-9")})
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),))).revision
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
@@ -62,10 +62,10 @@ async def test_one_whose_slot_is_anothers_writes_nothing_at_all() -> None:
     assert store.range(KEYS.all).revision == at
 
 
-class ChangesItsMind(MemoryEtcd):
+class ChangesItsMind(InMemoryEtcd):
     """What is wanted changes once, between its reading and the join."""
 
-    def __init__(self, store: MemoryStore, wanted: Slots) -> None:
+    def __init__(self, store: InMemoryStore, wanted: Slots) -> None:
         super().__init__(store)
         self._store, self._wanted = store, [wanted]
 
@@ -76,7 +76,7 @@ class ChangesItsMind(MemoryEtcd):
 
 
 async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={"0001": SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangesItsMind(store, replace(before, keep_alive_s=20.0))
@@ -86,7 +86,7 @@ async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
 
 
 async def test_a_slot_that_was_taken_away_while_a_node_joined_is_not_entered() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     before = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangesItsMind(store, replace(before, slots={"0001": SlotOwner("pod-9")}))
@@ -95,10 +95,10 @@ async def test_a_slot_that_was_taken_away_while_a_node_joined_is_not_entered() -
     assert store.range(KEYS.nodes).kvs == ()
 
 
-class Counted(MemoryEtcd):
+class Counted(InMemoryEtcd):
     """Writes down what it is asked."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: InMemoryStore) -> None:
         super().__init__(store)
         self.asked: list[str] = []
 
@@ -123,7 +123,7 @@ class Counted(MemoryEtcd):
         return await super().txn(txn)
 
 
-def briefed(store: MemoryStore, spec: Slots) -> Profile:
+def briefed(store: InMemoryStore, spec: Slots) -> Profile:
     """A pod that the operator made from this spec."""
     revision = store.txn(Txn((), (Put(KEYS.spec, records.encode(spec)),))).revision
     return replace(PROFILE, slot=1, brief=brief_of(spec, revision))
@@ -133,7 +133,7 @@ OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_al
 
 
 async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     etcd, profile = Counted(store), briefed(store, OWNED)
     joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
     assert etcd.asked == ["grant 20.0", "txn"]
@@ -142,7 +142,7 @@ async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
 
 
 async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     etcd, profile = Counted(store), briefed(store, OWNED)
 
     async def watching() -> None:
@@ -153,7 +153,7 @@ async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands
 
 
 async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     etcd, profile = Counted(store), briefed(store, OWNED)
     briefed(store, replace(OWNED, keep_alive_s=9.0, stop_grace_s=1.0))
     joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
@@ -163,7 +163,7 @@ async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
 
 
 async def test_who_was_replaced_since_its_brief_never_shows_its_key_and_leaves_no_lease() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     etcd, profile = Counted(store), briefed(store, OWNED)
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={"0001": SlotOwner("pod-9")}))),)))
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
@@ -174,4 +174,4 @@ async def test_who_was_replaced_since_its_brief_never_shows_its_key_and_leaves_n
 
 async def test_with_a_brief_too_a_pod_whose_job_has_no_spec_is_not_wanted() -> None:
     with pytest.raises(NothingWanted):
-        await join(MemoryStore(), briefed(MemoryStore(), OWNED))
+        await join(InMemoryStore(), briefed(InMemoryStore(), OWNED))

@@ -15,19 +15,19 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
 from elasticjob_api.rendezvous_state import State, World
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_etcd.memory.client import MemoryEtcd, MemoryStore
+from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2, operator="op", slots={"0001": SlotOwner("pod-0")})
 GIVEN = Profile(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, slot=1)
 
 
-def entrance(store: MemoryStore, profile: Profile, *, second_s: float) -> Entrance:
+def entrance(store: InMemoryStore, profile: Profile, *, second_s: float) -> Entrance:
     clock = itertools.count(0.0, second_s)
-    return Entrance(etcd=MemoryEtcd(store), profile=profile, clock=lambda: next(clock), draw=lambda: "0000000a")
+    return Entrance(etcd=InMemoryEtcd(store), profile=profile, clock=lambda: next(clock), draw=lambda: "0000000a")
 
 
-async def enter(store: MemoryStore, profile: Profile, *, second_s: float) -> Stay | None:
+async def enter(store: InMemoryStore, profile: Profile, *, second_s: float) -> Stay | None:
     """Enter with a clock that goes on by `second_s` at each look."""
     return await entrance(store, profile, second_s=second_s).enter(
         master_port=1, timeout_s=600.0, give_up=lambda: False
@@ -35,7 +35,7 @@ async def enter(store: MemoryStore, profile: Profile, *, second_s: float) -> Sta
 
 
 async def test_who_comes_into_a_wiped_etcd_before_the_operator_has_told_it_the_job_waits_and_enters() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     entering = asyncio.create_task(enter(store, GIVEN, second_s=0.01))
     await asyncio.sleep(0)  # it has looked once
     assert store.range(KEYS.nodes).kvs == ()
@@ -47,7 +47,7 @@ async def test_who_comes_into_a_wiped_etcd_before_the_operator_has_told_it_the_j
 
 
 async def test_who_returns_before_the_watch_has_told_of_a_wipe_waits_and_writes_what_was_wanted() -> None:
-    store, wanted = MemoryStore(), Slots(min=1, max=1, desired=1)
+    store, wanted = InMemoryStore(), Slots(min=1, max=1, desired=1)
     unknown = replace(GIVEN, slot=None, clears=False)
     asked = iter((unknown, replace(unknown, own_spec=wanted)))  # the watch shows the wipe between two attempts
     stay = await entrance(store, unknown, second_s=0.01).enter(
@@ -60,7 +60,7 @@ async def test_who_returns_before_the_watch_has_told_of_a_wipe_waits_and_writes_
 
 async def test_who_returns_to_a_job_that_the_watch_shows_deleted_does_not_wait() -> None:
     with pytest.raises(NothingWanted):
-        await entrance(MemoryStore(), replace(GIVEN, slot=None), second_s=0.0).enter(
+        await entrance(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0).enter(
             master_port=1, timeout_s=600.0, give_up=lambda: False, is_over=lambda: True
         )
 
@@ -92,11 +92,11 @@ def test_who_returns_begins_a_job_only_where_none_can_have_ended(
 
 async def test_who_comes_first_and_may_not_begin_the_job_does_not_wait_where_no_operator_writes_it() -> None:
     with pytest.raises(NothingWanted):
-        await enter(MemoryStore(), replace(GIVEN, slot=None), second_s=0.0)
+        await enter(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0)
 
 
 async def test_a_job_that_stays_without_a_spec_was_deleted_and_nothing_of_this_node_was_written() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     with pytest.raises(NothingWanted, match="nothing is wanted under /elasticjob/test"):
         await enter(store, GIVEN, second_s=SPEC_S)
     assert store.range(KEYS.all).kvs == ()

@@ -13,7 +13,7 @@ from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
 from elasticjob_api.runtime_config import terms_of
 from elasticjob_etcd.interface import Delete, Put, Txn, reads_of
-from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.memory.store import InMemoryStore
 from tests.unit.rendezvous.views import KEYS, a_node
 
 ME = Member(1, "0000000a")
@@ -26,12 +26,12 @@ SPEC = Slots(min=1, max=2, desired=2)
 class Scene:
     """A store in which one node has joined, is the closer, and runs round 1."""
 
-    store: MemoryStore
+    store: InMemoryStore
     me: Identity
 
     @classmethod
     def make(cls) -> "Scene":
-        store = MemoryStore()
+        store = InMemoryStore()
         scene = cls(store, Identity(KEYS, ME, store.grant(6.0).id))
         store.txn(transactions.create_spec(KEYS, SPEC))
         store.txn(transactions.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))

@@ -14,14 +14,14 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import IDLE, GoneReason, Node
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.memory.store import InMemoryStore
 
 
 @dataclass
 class Ledger:
     """Everything that ever happened in one job, as far as the invariants ask."""
 
-    store: MemoryStore
+    store: InMemoryStore
     keys: Keys
     revision: int = 1
     worlds: list[World] = field(default_factory=list)

@@ -8,12 +8,12 @@ pods of an earlier life were told. The integration tests put a real etcd here.
 import copy
 from typing import Any
 
-from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.memory.store import InMemoryStore
 
 _JUMP = 10_000
 
 
-class SimStore(MemoryStore):
+class SimStore(InMemoryStore):
     """All keys and leases, and those of the last snapshot."""
 
     def __init__(self, *, revision: int = 1) -> None:
@@ -38,4 +38,4 @@ class SimStore(MemoryStore):
         self._reset()
         self._items, self._leases = dict(items), copy.deepcopy(leases)
         self.revision = self.compact_revision = revision + _JUMP * self.cluster_id
-        self._tell()
+        self._notify()

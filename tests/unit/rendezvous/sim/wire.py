@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from elasticjob_etcd.errors import EtcdError, Unavailable, Wiped
+from elasticjob_etcd.errors import EtcdError, StoreReset, Unavailable
 from elasticjob_etcd.interface import KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
-from elasticjob_etcd.memory.store import MemoryStore
+from elasticjob_etcd.memory.store import InMemoryStore
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
 class SimEtcd:
     """`Etcd` for one process; `faults` befall its next calls, one each."""
 
-    store: MemoryStore
+    store: InMemoryStore
     faults: list[Fault | None] = field(default_factory=list)
     late: list[Callable[[], object]] = field(default_factory=list)
     granted: list[int] = field(default_factory=list)
@@ -64,7 +64,7 @@ class SimEtcd:
         result = act()
         if self.cluster_id != self.store.cluster_id:
             self.cluster_id = self.store.cluster_id
-            raise Wiped("simulated: it took place in another store")
+            raise StoreReset("simulated: it took place in another store")
         if fault is Fault.ANSWER_LOST:
             raise Unavailable("simulated")
         return result
@@ -109,7 +109,7 @@ class LateMirror:
 
     failure = None
 
-    def __init__(self, store: MemoryStore, prefix: str, initial: Range) -> None:
+    def __init__(self, store: InMemoryStore, prefix: str, initial: Range) -> None:
         self.wiped = 0
         self._cluster_id = store.cluster_id
         self._store = store

@@ -11,13 +11,13 @@ from hypothesis.strategies import booleans, integers
 from elasticjob_etcd.member_policy import (
     Action,
     Answer,
-    Away,
     Decision,
     Empty,
     Learner,
     ListedMember,
     Own,
     Running,
+    Unreachable,
     decide,
 )
 from elasticjob_etcd.members import Member
@@ -110,12 +110,12 @@ class World:
 
     def _answer(self, asks: Pod, pod: Pod) -> Answer:
         if asks.is_cut or pod.is_cut or not pod.is_up:
-            return Away()
+            return Unreachable()
         if pod.runs and pod.data in [(pod.data[0], m.id) for m in pod.knows if m.is_learner and pod.data]:
             return Learner()
         if pod.runs:
             return Running(tuple(ListedMember(m.name, m.peer_urls[0], m.is_learner) for m in pod.knows))
-        return Empty() if pod.is_empty else Away()
+        return Empty() if pod.is_empty else Unreachable()
 
 
 class Members(RuleBasedStateMachine):
