@@ -9,16 +9,16 @@ import os
 import signal
 import sys
 
-_NOT_PASSED = {signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP}
+_NOT_FORWARDED = {signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP}
 
 
-def become_init_if_first() -> None:
+def run_as_init_if_pid1() -> None:
     """Return in the process that is to be the agent; if this one is PID 1, in a child of it."""
     if os.getpid() == 1:
-        fork_under_init()
+        fork_as_init_child()
 
 
-def fork_under_init() -> None:
+def fork_as_init_child() -> None:
     """Return in a child only; this process waits for its end and ends the same way."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     agent = os.fork()
@@ -34,15 +34,15 @@ def _wait_for(agent: int) -> int:
     """Until the agent ends: reap, and pass on what comes. Its exit code, 128 + number for a signal."""
     while True:
         number = signal.sigwait(signal.valid_signals())
-        if number not in _NOT_PASSED:
+        if number not in _NOT_FORWARDED:
             os.kill(agent, number)  # it was not reaped yet, so the number is its own
-        status = _reap(agent)
+        status = _reap_until_exit(agent)
         if status is not None:
             code = os.waitstatus_to_exitcode(status)
             return 128 - code if code < 0 else code
 
 
-def _reap(agent: int) -> int | None:
+def _reap_until_exit(agent: int) -> int | None:
     """Everything that has ended; the agent's status if it is among them."""
     found = None
     while True:

@@ -13,31 +13,31 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TracedPoint:
     """When a point was reached first in its round; without a round (0), last."""
 
     round: int
     at_ns: int
 
 
-class Trace:
+class Tracer:
     """Where trace points go."""
 
     def __init__(self, path: str | None, agent: str) -> None:
-        """`path` None: nowhere but into `marks`."""
+        """`path` None: nowhere but into `points`."""
         self._fd = None if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._agent = agent
-        self.marks: dict[str, Mark] = {}
+        self.points: dict[str, TracedPoint] = {}
 
     def point(self, name: str, round_: int) -> None:
         """Note that `name` happened now, in `round_`."""
-        self.note(name, round_, time.time_ns())
+        self.record(name, round_, time.time_ns())
 
-    def note(self, name: str, round_: int, at_ns: int) -> None:
+    def record(self, name: str, round_: int, at_ns: int) -> None:
         """The same for a moment that has passed: lines of a file are not always in order of time."""
-        known = self.marks.get(name)
+        known = self.points.get(name)
         if round_ == 0 or known is None or known.round != round_:
-            self.marks[name] = Mark(round_, at_ns)
+            self.points[name] = TracedPoint(round_, at_ns)
         if self._fd is not None:
             line = {"t_us": at_ns // 1000, "agent": self._agent, "round": round_, "point": name}
             os.write(self._fd, json.dumps(line).encode() + b"\n")

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.counts.record import Count
-from elasticjob_agent.rendezvous.leader.observations import Sightings
+from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.leader_plan import plan
-from elasticjob_agent.rendezvous.protocol.member_plan import Situation, next_step
-from elasticjob_agent.rendezvous.protocol.membership import Seen
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, parse_view
+from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, next_step
+from elasticjob_agent.rendezvous.protocol.membership import Observations
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
@@ -77,8 +77,8 @@ def _calls(run: Callable[[], Any]) -> int:
 def closer_plans(nodes: int) -> Callable[[], Any]:
     """A round closes: everything is parsed, the failure judged, the world written."""
     items = _items(members_of(nodes), State.FORMING)
-    seen = Seen(now_s=100.0, forming_since_s=99.0, newest_key_s=90.0, enough_since_s=99.0)
-    return lambda: plan(parse_view(_KEYS, items), seen, "0" * 8)
+    observed = Observations(now_s=100.0, forming_since_s=99.0, newest_key_s=90.0, enough_since_s=99.0)
+    return lambda: plan(parse_view(_KEYS, items), observed, "0" * 8)
 
 
 def closer_looks(nodes: int) -> Callable[[], Any]:
@@ -87,7 +87,7 @@ def closer_looks(nodes: int) -> Callable[[], Any]:
 
     def run() -> Any:
         view = parse_view(_KEYS, items)
-        return plan(view, Sightings().update(view, 100.0), "0" * 8)
+        return plan(view, ObservationClock().update(view, 100.0), "0" * 8)
 
     return run
 
@@ -100,7 +100,7 @@ def member_places(nodes: int) -> Callable[[], Any]:
     def run() -> Any:
         rendezvous_state.decode_world.cache_clear()
         now = rendezvous_state.decode_world(data)
-        step = next_step(Situation(me=members[-1], world=now))
+        step = next_step(MemberState(me=members[-1], world=now))
         return ranks.assignment(now, step.group_rank)
 
     return run
@@ -148,7 +148,7 @@ def members_of(count: int) -> tuple[Member, ...]:
 
 def active(members: tuple[Member, ...]) -> World:
     """A round of them that runs."""
-    nprocs, roles = ranks.code_shape([LiveNode(member, _node(member), 1) for member in members])
+    nprocs, roles = ranks.encode_layout([NodeEntry(member, _node(member), 1) for member in members])
     return World(
         state=State.ACTIVE, round=1, nonce="1" * 8, members=members, nprocs=nprocs, roles=roles, master="10.0.0.1:29500"
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 from benchmarks.counts.calls import active, closer_plans, member_places, members_of
 from elasticjob_agent.rendezvous.protocol import ranks
-from elasticjob_agent.rendezvous.protocol.restart_budget import Tally
-from elasticjob_agent.rendezvous.protocol.verdict import judge
-from elasticjob_agent.rendezvous.protocol.view import FailureAt, LiveNode, View
+from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
+from elasticjob_agent.rendezvous.protocol.verdict import decide_verdict
+from elasticjob_agent.rendezvous.protocol.view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Member, Membership, World
@@ -56,10 +56,10 @@ def ranks_assigned(nodes: int) -> Work:
 def failure_judged(nodes: int) -> Work:
     """One worker of every node has failed: the first by itself, the others because their peer was gone."""
     alive = _alive(nodes)
-    failures = [FailureAt(_failure(each), 1, each.slot, 0, nodes - each.slot) for each in alive]
-    view = View(nodes=alive, membership=Membership(1, tuple(alive)), failures=failures)
+    failures = [FailureEntry(_failure(each), 1, each.slot, 0, nodes - each.slot) for each in alive]
+    view = RendezvousView(nodes=alive, membership=Membership(1, tuple(alive)), failures=failures)
     spec = Slots(min=nodes, max=nodes, desired=nodes)
-    return lambda: judge(view, spec, Tally(round=2))
+    return lambda: decide_verdict(view, spec, RestartCounts(round=2))
 
 
 def _failure(member: Member) -> Failure:
@@ -109,6 +109,6 @@ def pod_rendered() -> Work:
     return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS, revision=revision)
 
 
-def _alive(nodes: int) -> dict[Member, LiveNode]:
+def _alive(nodes: int) -> dict[Member, NodeEntry]:
     node = Node(pod="p", pod_uid="u", lease=1, host="h", address="10.0.0.1", nproc=LOCAL)
-    return {each: LiveNode(each, node, 1) for each in members_of(nodes)}
+    return {each: NodeEntry(each, node, 1) for each in members_of(nodes)}

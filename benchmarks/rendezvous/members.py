@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import decode_brief
 from elasticjob_api.keys import Keys
@@ -48,18 +48,18 @@ class QuickWorkers:
 
     def __init__(self, on_start: Callable[[int], None]) -> None:
         self.phase = Workers.NONE
-        self.failures: list[FailureIn] = []
+        self.failures: list[FailureRecord] = []
         self.on_change: Callable[[], None] = lambda: None
         self._on_start = on_start
         self._place: Assignment | None = None
         self._port = 20000
 
-    async def start(self, place: Assignment, terms: Terms) -> None:
+    async def start(self, assignment: Assignment, config: Terms) -> None:
         """They run."""
-        if not terms.stop_signal:
+        if not config.stop_signal:
             raise AssertionError("workers are started by terms")
-        self.phase, self.failures, self._place = Workers.RUNNING, [], place
-        self._on_start(place.round)
+        self.phase, self.failures, self._place = Workers.RUNNING, [], assignment
+        self._on_start(assignment.round)
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
         """They are gone."""
@@ -78,7 +78,7 @@ class QuickWorkers:
         if self._place is None:
             raise AssertionError("a worker that never ran cannot fail")
         failure = Failure(incarnation="", rank=self._place.base_rank, exit_code=1)
-        self.failures = [FailureIn(self._place.round, 0, failure)]
+        self.failures = [FailureRecord(self._place.round, 0, failure)]
         self.phase = Workers.FAILED
         self.on_change()
 
@@ -105,7 +105,7 @@ class Members:
             self._tasks[-1].add_done_callback(say_ended)
 
     def _member(self, slot: int, workers: QuickWorkers) -> RendezvousMember:
-        profile = Profile(
+        identity = NodeIdentity(
             keys=self._keys,
             pod=pod_name(slot),
             pod_uid=f"uid-{slot}",
@@ -114,15 +114,15 @@ class Members:
             nproc=8,
             lease_ttl_s=LEASE_TTL_S,
             slot=slot,
-            brief=self._brief,
+            bootstrap=self._brief,
         )
         return RendezvousMember(
             etcd=EtcdClient(self._endpoint),
-            profile=profile,
+            identity=identity,
             workers=workers,
             clock=time.monotonic,
             draw=lambda: secrets.token_hex(4),
-            trace=Trace(None, ""),
+            trace=Tracer(None, ""),
         )
 
     def fail(self) -> None:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_SIGNS = ("exits", "failed", "detected", "link ended", "closer proved gone", "link proved", "lost", "joined")
+_SYMBOLS = ("exits", "failed", "detected", "link ended", "closer proved gone", "link proved", "lost", "joined")
 """What can be the reason of a round, and is not of that round itself."""
 _STEPS = (
     ("detect", ("detected", "link proved", "closer proved gone"), min),
@@ -28,7 +28,7 @@ _WHOLE_SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Point:
+class TracePoint:
     """One line of a trace; `round` is 0 for what belongs to none."""
 
     at_us: int
@@ -55,23 +55,23 @@ class Recovery:
     begin_us: int
     took_us: int
     steps: tuple[Step, ...]
-    points: tuple[Point, ...]
+    points: tuple[TracePoint, ...]
 
 
-def read(lines: Iterable[str]) -> list[Point]:
+def read(lines: Iterable[str]) -> list[TracePoint]:
     """The points in these lines, in order of time."""
     return sorted(point for line in lines if (point := _point(line)) is not None)
 
 
-def _point(line: str) -> Point | None:
+def _point(line: str) -> TracePoint | None:
     try:
         said = json.loads(line)
-        return Point(int(said["t_us"]), str(said["agent"]), int(said["round"]), str(said["point"]))
+        return TracePoint(int(said["t_us"]), str(said["agent"]), int(said["round"]), str(said["point"]))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def recoveries(points: Sequence[Point]) -> list[Recovery]:
+def recoveries(points: Sequence[TracePoint]) -> list[Recovery]:
     """One for each round that workers were started in, in order; the first round is the start of the job."""
     rounds = sorted({point.round for point in points if point.name == "started"})
     found: list[Recovery] = []
@@ -83,11 +83,11 @@ def recoveries(points: Sequence[Point]) -> list[Recovery]:
     return found
 
 
-def _recovery(points: Sequence[Point], round_: int, after_us: int) -> Recovery:
-    own = [point for point in points if point.round == round_ and point.name not in _SIGNS]
+def _recovery(points: Sequence[TracePoint], round_: int, after_us: int) -> Recovery:
+    own = [point for point in points if point.round == round_ and point.name not in _SYMBOLS]
     opened_us = min(point.at_us for point in own)
     signs = [
-        point for point in points if point.name in _SIGNS and after_us < point.at_us <= opened_us and _is_exact(point)
+        point for point in points if point.name in _SYMBOLS and after_us < point.at_us <= opened_us and _is_exact(point)
     ]
     end_us = max(point.at_us for point in own if point.name in {"started", "running"})
     begin_us = min((point.at_us for point in signs), default=opened_us)
@@ -95,12 +95,12 @@ def _recovery(points: Sequence[Point], round_: int, after_us: int) -> Recovery:
     return Recovery(round_, begin_us, end_us - begin_us, tuple(_steps(within, begin_us)), tuple(within))
 
 
-def _is_exact(point: Point) -> bool:
+def _is_exact(point: TracePoint) -> bool:
     """A worker's end may be told by its error file, which many frameworks stamp in whole seconds."""
     return point.name != "failed" or point.at_us % _WHOLE_SECOND_US != 0
 
 
-def _steps(points: Sequence[Point], begin_us: int) -> Iterable[Step]:
+def _steps(points: Sequence[TracePoint], begin_us: int) -> Iterable[Step]:
     at_us = begin_us
     for name, ends, which in _STEPS:
         candidates = [point for point in points if point.name in ends and point.at_us >= at_us]

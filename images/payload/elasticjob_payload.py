@@ -39,9 +39,9 @@ def main() -> None:
 
         sys.exit(member_bootstrap.main(arguments[1:], container_environment(os.environ)))
     # Only now: installing needs nothing of the agent, and the init of a container must not have it in its memory.
-    from elasticjob_agent.container_init import become_init_if_first  # noqa: PLC0415 -- see above
+    from elasticjob_agent.container_init import run_as_init_if_pid1  # noqa: PLC0415 -- see above
 
-    become_init_if_first()
+    run_as_init_if_pid1()
     from elasticjob_agent.cli.run import run  # noqa: PLC0415 -- see above
 
     sys.exit(run(arguments, container_environment(os.environ)))

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536
@@ -73,5 +73,5 @@ async def balancer(*route: str) -> AsyncIterator[Balancer]:
     try:
         yield made
     finally:
-        await stop_serving(server)
+        await close_server(server)
         await made.close()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536
@@ -61,7 +61,7 @@ class _Ways:
             await self.listen()
         elif self._server is not None:
             server, self._server = self._server, None
-            await stop_serving(server)
+            await close_server(server)
 
     async def refuse_some(self, refused: Callable[[int], bool]) -> None:
         """Reset the connections of these clients, and each new one as soon as it is made."""

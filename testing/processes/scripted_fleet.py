@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import constants, keys, records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, Slots
@@ -139,7 +139,7 @@ class Drill(Fleet):
         """Of this job."""
         return Keys(keys.cli_prefix(self.run_id))
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         """Everything that etcd holds of the job."""
         return asyncio.run(_view(self.endpoint, self.keys))
 
@@ -189,7 +189,7 @@ class Drill(Fleet):
             max=int(most or least),
             desired=int(most or least),
             max_restarts=self.max_restarts,
-            last_call_s=LAST_CALL_S,
+            last_call_s=LAST_CALL_TIMEOUT_S,
             scale_up_delay_s=1.0,
             keep_alive_s=self.keep_alive_s,
         )
@@ -200,7 +200,7 @@ class Drill(Fleet):
         asyncio.run(_put(self.endpoint, key, value))
 
 
-async def _view(endpoint: str, of: Keys) -> View:
+async def _view(endpoint: str, of: Keys) -> RendezvousView:
     client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
     try:
         return parse_view(of, (await client.range(of.all)).kvs)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEADERS, _SETTINGS, _PING = 1, 4, 6
@@ -54,4 +54,4 @@ async def stranger() -> AsyncIterator[Stranger]:
     try:
         yield found
     finally:
-        await stop_serving(server)
+        await close_server(server)

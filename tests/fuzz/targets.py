@@ -11,9 +11,9 @@ from pathlib import Path
 
 from elasticjob_agent.monitoring.progress import parse_progress
 from elasticjob_agent.rendezvous.protocol.link_handshake import (
+    Authenticator,
     Hello,
-    Seal,
-    Side,
+    Peer,
     decode,
     decode_challenge,
     encode,
@@ -29,7 +29,7 @@ from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_api.runtime_config import decode_terms
 from elasticjob_operator.informers.record_validation import require_plausible, require_size
 
-_SEAL = Seal(b"k" * 32, Side.DIALS, "f" * 16)
+_SEAL = Authenticator(b"k" * 32, Peer.DIALS, "f" * 16)
 _HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
 _KEYS = Keys("/elasticjob/c/n/j/u")
 _KINDS = (Slots, Expected, Node, Failure, Done, Gone, Report)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from elasticjob_agent.cli import rdzv_conf, values
 from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import Hosted, Meeting, Private, There, meeting_of
+from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedEtcd, StandaloneEtcd, resolve_backend
 from elasticjob_agent.cli.rdzv_conf import RdzvConf
 from elasticjob_agent.net.interface_address import interface_address
 from elasticjob_agent.net.own_address import own_address as address_towards
 from elasticjob_agent.node.run_node import NodeSettings
-from elasticjob_agent.rendezvous.member.join import Profile
-from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants, keys
@@ -28,7 +28,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Endpoint
 
-_LEASE_TTL_S = 6.0
+_KEEP_ALIVE_S = 6.0
 _JOIN_TIMEOUT_S = 600.0
 
 log = logging.getLogger(__name__)
@@ -45,20 +45,20 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
     if not namespace.script:
         raise UsageError("the command is missing: elasticjob-agent --pod -- command…")
     values.check_choice("numa-binding", namespace)
-    profile = Profile(
+    identity = NodeIdentity(
         keys=Keys(need(constants.ENV_PREFIX)),
         pod=need(constants.ENV_POD_NAME),
         pod_uid=need(constants.ENV_POD_UID),
         host=environment.get(constants.ENV_NODE_NAME) or socket.gethostname(),
         address=_pod_address(environment, need(constants.ENV_POD_IP)),
         nproc=int(need(constants.ENV_NPROC)),
-        lease_ttl_s=_LEASE_TTL_S,
+        lease_ttl_s=_KEEP_ALIVE_S,
         slot=int(need(constants.ENV_SLOT)),
-        brief=_brief(environment),
+        bootstrap=_bootstrap(environment),
     )
     return NodeSettings(
         endpoint=_endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS)),
-        profile=profile,
+        profile=identity,
         argv=(namespace.script, *namespace.script_args),
         environment=dict(environment),
         run_id=environment.get(constants.ENV_JOB_UID) or need(constants.ENV_JOB),
@@ -66,7 +66,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         join_timeout_s=_join_timeout_s(environment),
         trace=environment.get(constants.ENV_TRACE),
         termination_log=environment.get(constants.ENV_TERMINATION_LOG),
-        cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
+        cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
     )
 
 
@@ -82,7 +82,7 @@ def _join_timeout_s(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _brief(environment: Mapping[str, str]) -> Brief | None:
+def _bootstrap(environment: Mapping[str, str]) -> Brief | None:
     """None where the operator gave none, or one that this agent cannot read: then it reads the spec."""
     text = environment.get(constants.ENV_SPEC)
     if not text:
@@ -113,16 +113,16 @@ def from_command_line(
     log_dir: Path,
     *,
     targets: tuple[str, ...],
-    meeting: Meeting,
+    backend: RdzvBackend,
 ) -> NodeSettings:
     """Settings of an agent without an operator; `targets` is where etcd is."""
     conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
-    spec = _spec(namespace, environment, conf, static=_is_static(meeting))
-    run_id = _run_id(namespace, meeting)
-    profile = _profile(namespace, environment, conf, spec=spec, targets=targets, meeting=meeting)
+    spec = _spec(namespace, environment, conf, static=_is_static(backend))
+    run_id = _run_id(namespace, backend)
+    identity = _identity(namespace, environment, conf, spec=spec, targets=targets, backend=backend)
     return NodeSettings(
         endpoint=Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key),
-        profile=replace(profile, keys=Keys(keys.cli_prefix(run_id))),
+        profile=replace(identity, keys=Keys(keys.cli_prefix(run_id))),
         argv=values.worker_argv(namespace, environment.get("PYTHON_EXEC") or sys.executable),
         environment=dict(environment),
         run_id=run_id,
@@ -131,10 +131,10 @@ def from_command_line(
         trace=environment.get(constants.ENV_TRACE),
         termination_log=environment.get(constants.ENV_TERMINATION_LOG),
         signals=values.parse_signals(namespace.signals_to_handle),
-        given_port=None if isinstance(meeting, There) else meeting.master_port,
+        fixed_port=None if isinstance(backend, ExternalEtcd) else backend.master_port,
         output=output_of(namespace, environment),
         virtual_local_rank=namespace.virtual_local_rank,
-        cpus=parse_binding(namespace.numa_binding, profile.nproc, environment),
+        cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
     )
 
 
@@ -144,9 +144,9 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
         min=nodes.max if static else nodes.min,
         max=nodes.max,
         desired=nodes.max,
-        max_restarts=values.parse_whole("max-restarts", namespace.max_restarts),
+        max_restarts=values.parse_positive_int("max-restarts", namespace.max_restarts),
         join_timeout_s=conf.join_timeout_s or 600.0,
-        last_call_s=LAST_CALL_S if conf.last_call_s is None else conf.last_call_s,
+        last_call_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
         scale_up_delay_s=1.0,
         stop_grace_s=_stop_grace_s(namespace, environment),
         progress_deadline_s=conf.progress_deadline_s or 0.0,
@@ -156,58 +156,58 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
     )
 
 
-def _profile(
+def _identity(
     namespace: argparse.Namespace,
     environment: Mapping[str, str],
     conf: RdzvConf,
     *,
     spec: Slots,
     targets: tuple[str, ...],
-    meeting: Meeting,
-) -> Profile:
+    backend: RdzvBackend,
+) -> NodeIdentity:
     host = socket.gethostname()
-    return Profile(
+    return NodeIdentity(
         keys=Keys(""),
         pod=f"{host}-{os.getpid()}",
         pod_uid=secrets.token_hex(8),
         host=host,
-        address=_address(namespace, targets, meeting),
+        address=_address(namespace, targets, backend),
         nproc=values.parse_nproc(namespace.nproc_per_node, environment),
         role=namespace.role,
-        lease_ttl_s=conf.lease_ttl_s or _LEASE_TTL_S,
-        slot=_slot(namespace, meeting),
+        lease_ttl_s=conf.keep_alive_s or _KEEP_ALIVE_S,
+        slot=_slot(namespace, backend),
         own_spec=spec,
     )
 
 
-def _is_static(meeting: Meeting) -> bool:
-    return not isinstance(meeting, There) and meeting.master_port is not None
+def _is_static(backend: RdzvBackend) -> bool:
+    return not isinstance(backend, ExternalEtcd) and backend.master_port is not None
 
 
-def _slot(namespace: argparse.Namespace, meeting: Meeting) -> int | None:
+def _slot(namespace: argparse.Namespace, backend: RdzvBackend) -> int | None:
     """With c10d the option is torchrun's no-op: people give every node the same number there."""
-    if isinstance(meeting, There):
-        return values.parse_whole("node-rank", namespace.node_rank) if namespace.node_rank else None
-    return values.parse_whole("node-rank", namespace.node_rank or "0") if _is_static(meeting) else None
+    if isinstance(backend, ExternalEtcd):
+        return values.parse_positive_int("node-rank", namespace.node_rank) if namespace.node_rank else None
+    return values.parse_positive_int("node-rank", namespace.node_rank or "0") if _is_static(backend) else None
 
 
-def _address(namespace: argparse.Namespace, targets: tuple[str, ...], meeting: Meeting) -> str:
+def _address(namespace: argparse.Namespace, targets: tuple[str, ...], backend: RdzvBackend) -> str:
     """Static: node rank 0 is reached by the name that the user gave; its workers open their store there."""
     if namespace.local_addr:
         return str(namespace.local_addr)
-    if not isinstance(meeting, There) and _is_static(meeting) and _slot(namespace, meeting) == 0:
-        return meeting.host
-    return own_address(meeting.target if isinstance(meeting, Hosted) else targets[0])
+    if not isinstance(backend, ExternalEtcd) and _is_static(backend) and _slot(namespace, backend) == 0:
+        return backend.host
+    return own_address(backend.target if isinstance(backend, SharedEtcd) else targets[0])
 
 
 def _stop_grace_s(namespace: argparse.Namespace, environment: Mapping[str, str]) -> float:
     text = namespace.shutdown_timeout or environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT") or "30"
-    return float(values.parse_whole("shutdown-timeout", text))
+    return float(values.parse_positive_int("shutdown-timeout", text))
 
 
-def _run_id(namespace: argparse.Namespace, meeting: Meeting) -> str:
+def _run_id(namespace: argparse.Namespace, backend: RdzvBackend) -> str:
     """A run with an etcd of its own needs no name; it gets one that no other has, as in torchrun."""
-    if isinstance(meeting, Private) and namespace.rdzv_id == "none":
+    if isinstance(backend, StandaloneEtcd) and namespace.rdzv_id == "none":
         return secrets.token_hex(8)
     return values.parse_run_id(namespace.rdzv_id)
 
@@ -217,14 +217,14 @@ def output_of(namespace: argparse.Namespace, environment: Mapping[str, str]) -> 
     return Output(
         redirects=values.parse_streams("redirects", namespace.redirects),
         tee=values.parse_streams("tee", namespace.tee),
-        shown=values.parse_ranks("local-ranks-filter", namespace.local_ranks_filter),
+        console_ranks=values.parse_ranks("local-ranks-filter", namespace.local_ranks_filter),
         prefix_template=environment.get(PREFIX_TEMPLATE),
-        stdout_filters=values.parse_words(namespace.duplicate_stdout_filters),
-        stderr_filters=values.parse_words(namespace.duplicate_stderr_filters),
+        stdout_filters=values.parse_list(namespace.duplicate_stdout_filters),
+        stderr_filters=values.parse_list(namespace.duplicate_stderr_filters),
     )
 
 
-def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Meeting:
+def validate(namespace: argparse.Namespace, environment: Mapping[str, str]) -> RdzvBackend:
     """Raise UsageError for a wrong command line before anything is started; else where to meet."""
     values.check_choices(namespace)
     if namespace.logs_specs is not None:
@@ -232,21 +232,21 @@ def check(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Meet
             f"--logs-specs {namespace.logs_specs}: such classes need torch in the agent; use --log-dir, -r and -t"
         )
     conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
-    _check_devices(namespace, environment)
+    _validate_devices(namespace, environment)
     values.parse_interval("monitor-interval", namespace.monitor_interval)
     values.parse_signals(namespace.signals_to_handle)
     _stop_grace_s(namespace, environment)
     output_of(namespace, environment)
     values.worker_argv(namespace, sys.executable)
     parse_binding(namespace.numa_binding, values.parse_nproc(namespace.nproc_per_node, environment), environment)
-    meeting = meeting_of(namespace, conf)
-    _run_id(namespace, meeting)
-    _slot(namespace, meeting)
+    backend = resolve_backend(namespace, conf)
+    _run_id(namespace, backend)
+    _slot(namespace, backend)
     _spec(namespace, environment, conf, static=False)
-    return meeting
+    return backend
 
 
-def _check_devices(namespace: argparse.Namespace, environment: Mapping[str, str]) -> None:
+def _validate_devices(namespace: argparse.Namespace, environment: Mapping[str, str]) -> None:
     nproc = values.parse_nproc(namespace.nproc_per_node, environment)
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if namespace.virtual_local_rank and visible is not None and len(visible.split(",")) < nproc:

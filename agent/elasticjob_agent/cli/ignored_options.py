@@ -27,7 +27,7 @@ _VARIABLES: dict[str, str] = {
 _OFF = {"", "0", "false"}
 
 
-def remarks(namespace: argparse.Namespace, environment: Mapping[str, str]) -> list[str]:
+def ignored_option_warnings(namespace: argparse.Namespace, environment: Mapping[str, str]) -> list[str]:
     """What to say about this command line, a sentence each."""
     return [
         *(
@@ -35,7 +35,7 @@ def remarks(namespace: argparse.Namespace, environment: Mapping[str, str]) -> li
             for name, why in _OPTIONS.items()
             if _value(namespace, name) != _DEFAULTS[name]
         ),
-        *(say for applies, say in _situations(namespace) if applies()),
+        *(say for applies, say in _ignored_combinations(namespace) if applies()),
         *(
             f"--rdzv-conf {key} has no effect: {rdzv_conf.UNUSED[key]}"
             for key in rdzv_conf.parse_conf(namespace.rdzv_conf).unused
@@ -52,7 +52,7 @@ def _value(namespace: argparse.Namespace, name: str) -> str:
     return str(getattr(namespace, name))
 
 
-def _situations(namespace: argparse.Namespace) -> list[tuple[Callable[[], bool], str]]:
+def _ignored_combinations(namespace: argparse.Namespace) -> list[tuple[Callable[[], bool], str]]:
     """Options that work, only not together with the others that were given."""
     static = namespace.rdzv_backend == "static" and not namespace.standalone
     master = namespace.master_addr != _DEFAULTS["master_addr"] or namespace.master_port is not None

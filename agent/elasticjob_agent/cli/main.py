@@ -8,23 +8,23 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from elasticjob_agent.container_init import become_init_if_first
+from elasticjob_agent.container_init import run_as_init_if_pid1
 
 
 def main() -> None:
     """Run, and exit with the code of the table."""
-    become_init_if_first()
-    run = load()
+    run_as_init_if_pid1()
+    run = load_command()
     sys.exit(run(sys.argv[1:], os.environ))
 
 
-def load() -> Callable[[list[str], Mapping[str, str]], int]:
+def load_command() -> Callable[[list[str], Mapping[str, str]], int]:
     """Import the agent; all of it stays, so it is no garbage to look for, neither meanwhile nor later."""
     gc.disable()
     _import_without_openssl()
-    from elasticjob_agent.lazy_dataclasses import made_quickly  # noqa: PLC0415  # as the next one
+    from elasticjob_agent.lazy_dataclasses import lazy_methods  # noqa: PLC0415  # as the next one
 
-    with made_quickly():
+    with lazy_methods():
         from elasticjob_agent.cli.run import run  # noqa: PLC0415  # after the fork: an init needs none of it in memory
 
     gc.freeze()

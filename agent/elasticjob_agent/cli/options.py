@@ -45,7 +45,7 @@ class Option:
         return f"PET_{self.dest.upper()}"
 
     @property
-    def spellings(self) -> list[str]:
+    def flags(self) -> list[str]:
         """As torchrun takes them: with dashes, with underscores, the letter."""
         long = [f"--{self.name}"] if self.dest == self.name else [f"--{self.name}", f"--{self.dest}"]
         return [f"-{self.short}", *long] if self.short else long
@@ -176,10 +176,10 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 def _add(group: "argparse._ArgumentGroup", option: Option, environment: Mapping[str, str]) -> None:
     given = environment.get(option.variable) if option.from_environment else None
     if option.flag:
-        group.add_argument(*option.spellings, action="store_true", default=_switch(option, given), help=option.help)
+        group.add_argument(*option.flags, action="store_true", default=_switch(option, given), help=option.help)
         return
     group.add_argument(
-        *option.spellings,
+        *option.flags,
         default=option.default if given is None else given,
         choices=option.choices or None,
         metavar=None if option.choices else option.dest.upper(),

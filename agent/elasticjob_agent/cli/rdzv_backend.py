@@ -14,20 +14,20 @@ from elasticjob_agent.cli.rdzv_conf import RdzvConf
 from elasticjob_agent.cli.values import C10D_PORT, STATIC_PORT
 
 ETCD_NAMES = ("etcd", "elasticjob")
-_REFUSED = {
+_UNSUPPORTED = {
     "etcd-v2": "etcd's API v2 is history; --rdzv-backend etcd uses v3 of the same servers",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class There:
+class ExternalEtcd:
     """An etcd that is there already."""
 
     targets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Private:
+class StandaloneEtcd:
     """An etcd of this agent's own, which listens at no port."""
 
     host: str = ""
@@ -36,7 +36,7 @@ class Private:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hosted:
+class SharedEtcd:
     """An etcd that one of the nodes starts at host:port."""
 
     host: str
@@ -54,47 +54,47 @@ class Hosted:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-Meeting = There | Private | Hosted
+RdzvBackend = ExternalEtcd | StandaloneEtcd | SharedEtcd
 
 
-def meeting_of(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+def resolve_backend(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
     """Where to meet; UsageError for what cannot be."""
     backend: str = namespace.rdzv_backend
     if namespace.standalone:
-        return Private()
+        return StandaloneEtcd()
     if backend in ETCD_NAMES:
-        return There(values.parse_endpoint(namespace.rdzv_endpoint))
+        return ExternalEtcd(values.parse_endpoint(namespace.rdzv_endpoint))
     if backend == "c10d":
         return _c10d(namespace, conf)
     if backend == "static":
         return _static(namespace, conf)
-    why = _REFUSED.get(backend, "known are etcd, c10d and static (or --standalone)")
+    why = _UNSUPPORTED.get(backend, "known are etcd, c10d and static (or --standalone)")
     raise UsageError(f"--rdzv-backend {backend}: {why}")
 
 
-def _c10d(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+def _c10d(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
     if not namespace.rdzv_endpoint:
         raise UsageError("--rdzv-endpoint is missing: HOST:PORT, HOST being one of the nodes (or use --standalone)")
     host, port = _split(namespace.rdzv_endpoint, C10D_PORT)
     single = values.parse_nnodes(namespace.nnodes).max == 1 and is_loopback(host) and conf.is_host is not False
-    return Private() if single or not port else Hosted(host=host, port=port, is_owner=conf.is_host)
+    return StandaloneEtcd() if single or not port else SharedEtcd(host=host, port=port, is_owner=conf.is_host)
 
 
-def _static(namespace: argparse.Namespace, conf: RdzvConf) -> Meeting:
+def _static(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
     nodes = values.parse_nnodes(namespace.nnodes)
     nothing_said = not namespace.rdzv_endpoint and namespace.master_port is None
     if nothing_said and nodes.max == 1:
-        return Private()
+        return StandaloneEtcd()
     master_port = values.parse_port("master-port", namespace.master_port or str(STATIC_PORT))
     host, port = namespace.master_addr.strip("[]"), master_port
     if namespace.rdzv_endpoint:
         host, port = _split(namespace.rdzv_endpoint, master_port)
-    rank = values.parse_whole("node-rank", namespace.node_rank or "0")
+    rank = values.parse_positive_int("node-rank", namespace.node_rank or "0")
     if rank >= nodes.max:
         raise UsageError(f"--node-rank {rank}: with --nnodes {namespace.nnodes} the last one is {nodes.max - 1}")
     if nodes.max == 1 and not conf.etcd_port and (is_loopback(host) or not namespace.rdzv_endpoint):
-        return Private(host, port)
-    return Hosted(host=host, port=conf.etcd_port or port + 1, is_owner=rank == 0, master_port=port)
+        return StandaloneEtcd(host, port)
+    return SharedEtcd(host=host, port=conf.etcd_port or port + 1, is_owner=rank == 0, master_port=port)
 
 
 def is_loopback(host: str) -> bool:

@@ -25,7 +25,7 @@ _MAY_BE_NONE = {"last_call_timeout", "restart_window", "backoff", "backoff_max"}
 _ATTEMPTS = 3.0
 _INTERVAL_S = 5.0
 _FILES = {"cacert": "ca", "ca_cert": "ca", "cert": "cert", "ssl_cert": "cert", "key": "key", "ssl_cert_key": "key"}
-_OTHERS = {"is_host", "etcd_port", "protocol"}
+_IGNORED_BY_US = {"is_host", "etcd_port", "protocol"}
 UNUSED = {
     "close_timeout": "no node of this rendezvous ever waits for its closing",
     "heartbeat_timeout": "keep_alive is the time after which a silent node counts as lost",
@@ -35,7 +35,7 @@ UNUSED = {
     "etcd_prefix": "the keys are under /elasticjob/cli/<rdzv id>",
     "rank": "use --node-rank",
 }
-KNOWN = sorted(_SECONDS | set(_FILES) | _OTHERS | set(UNUSED))
+KNOWN = sorted(_SECONDS | set(_FILES) | _IGNORED_BY_US | set(UNUSED))
 _YES = {"1": True, "true": True, "t": True, "yes": True, "y": True}
 _NO = {"0": False, "false": False, "f": False, "no": False, "n": False}
 
@@ -45,8 +45,8 @@ class RdzvConf:
     """What was said; None where nothing was."""
 
     join_timeout_s: float | None = None
-    last_call_s: float | None = None
-    lease_ttl_s: float | None = None
+    last_call_timeout_s: float | None = None
+    keep_alive_s: float | None = None
     progress_deadline_s: float | None = None
     restart_window_s: float | None = None
     backoff_initial_s: float | None = None
@@ -68,8 +68,8 @@ def parse_conf(text: str) -> RdzvConf:
         raise UsageError("--rdzv-conf protocol=https: name the authority that signed etcd's certificate: cacert=FILE")
     return RdzvConf(
         join_timeout_s=seconds.get("join_timeout", seconds.get("timeout")),
-        last_call_s=seconds.get("last_call_timeout"),
-        lease_ttl_s=_lease_ttl_s(seconds),
+        last_call_timeout_s=seconds.get("last_call_timeout"),
+        keep_alive_s=_lease_ttl_s(seconds),
         progress_deadline_s=seconds.get("progress_deadline"),
         restart_window_s=seconds.get("restart_window"),
         backoff_initial_s=seconds.get("backoff"),
@@ -77,7 +77,7 @@ def parse_conf(text: str) -> RdzvConf:
         ca_cert=files.get("ca"),
         cert=files.get("cert"),
         key=files.get("key"),
-        is_host=_truth("is_host", said["is_host"]) if "is_host" in said else None,
+        is_host=_parse_bool("is_host", said["is_host"]) if "is_host" in said else None,
         etcd_port=_port(said["etcd_port"]) if "etcd_port" in said else None,
         unused=tuple(key for key in said if key in UNUSED),
     )
@@ -112,7 +112,7 @@ def _lease_ttl_s(seconds: dict[str, float]) -> float | None:
     return seconds.get("keep_alive_interval", _INTERVAL_S) * seconds.get("keep_alive_max_attempt", _ATTEMPTS)
 
 
-def _truth(key: str, value: str) -> bool:
+def _parse_bool(key: str, value: str) -> bool:
     truth = {**_YES, **_NO}.get(value.lower())
     if truth is None:
         raise UsageError(f"--rdzv-conf {key}={value}: it must be true or false")

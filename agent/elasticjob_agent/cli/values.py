@@ -15,15 +15,15 @@ from pathlib import Path
 from elasticjob_agent.cli.options import OPTIONS, UsageError, build_parser
 from elasticjob_agent.host import accelerators
 
-__all__ = ["NO_STREAMS", "NodeRange", "Streams", "UsageError", "build_parser"]
+__all__ = ["NO_STREAMS_SELECTED", "NodeRange", "StreamSelection", "UsageError", "build_parser"]
 
 C10D_PORT = 29400
 STATIC_PORT = 29500
 ETCD_PORT = 2379
-_MOST_NPROC = 1024
+_MAX_NPROC = 1024
 """As the CRD's spec.nprocPerNode."""
 RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
-_BOTH = 3
+_BOTH_STREAMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class NodeRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class StreamSelection:
     """`-r` or `-t`: which streams, for all local ranks or by local rank."""
 
-    every: int = 0
+    all_ranks: int = 0
     by_rank: Mapping[int, int] | None = None
 
     def stdout(self, local_rank: int) -> bool:
@@ -50,10 +50,10 @@ class Streams:
         return bool(self._of(local_rank) & 2)
 
     def _of(self, local_rank: int) -> int:
-        return self.every if self.by_rank is None else self.by_rank.get(local_rank, 0)
+        return self.all_ranks if self.by_rank is None else self.by_rank.get(local_rank, 0)
 
 
-NO_STREAMS = Streams()
+NO_STREAMS_SELECTED = StreamSelection()
 
 
 def parse_nnodes(text: str) -> NodeRange:
@@ -73,23 +73,25 @@ def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accele
     cores = len(os.sched_getaffinity(0))
     found: dict[str, Callable[[], int]] = {
         "cpu": lambda: cores,
-        "gpu": lambda: accelerators.gpus(environment, system),
-        "xpu": lambda: accelerators.xpus(environment, system),
-        "auto": lambda: accelerators.gpus(environment, system) or accelerators.xpus(environment, system) or cores,
+        "gpu": lambda: accelerators.count_gpus(environment, system),
+        "xpu": lambda: accelerators.count_xpus(environment, system),
+        "auto": lambda: (
+            accelerators.count_gpus(environment, system) or accelerators.count_xpus(environment, system) or cores
+        ),
     }
     if text in found:
         count = found[text]()
         if not count:
             raise UsageError(f"--nproc-per-node {text}: there is no {text.upper()} here")
         return count
-    if not text.isdecimal() or len(text) > len(str(_MOST_NPROC)) or not 1 <= int(text) <= _MOST_NPROC:
+    if not text.isdecimal() or len(text) > len(str(_MAX_NPROC)) or not 1 <= int(text) <= _MAX_NPROC:
         raise UsageError(
-            f"--nproc-per-node {text:.20}: it must be a number from 1 to {_MOST_NPROC}, auto, gpu, cpu or xpu"
+            f"--nproc-per-node {text:.20}: it must be a number from 1 to {_MAX_NPROC}, auto, gpu, cpu or xpu"
         )
     return int(text)
 
 
-def parse_whole(option: str, text: str) -> int:
+def parse_positive_int(option: str, text: str) -> int:
     """A whole number from 0."""
     if not text.isdecimal():
         raise UsageError(f"--{option} {text}: it must be a whole number from 0")
@@ -134,17 +136,17 @@ def parse_run_id(text: str) -> str:
     return text
 
 
-def parse_streams(option: str, text: str) -> Streams:
+def parse_streams(option: str, text: str) -> StreamSelection:
     """`3`, or by local rank `0:3,1:1`."""
-    if text.isdecimal() and int(text) <= _BOTH:
-        return Streams(every=int(text))
+    if text.isdecimal() and int(text) <= _BOTH_STREAMS:
+        return StreamSelection(all_ranks=int(text))
     by_rank = {}
     for word in text.split(","):
         rank, colon, value = word.partition(":")
-        if not (colon and rank.isdecimal() and value.isdecimal() and int(value) <= _BOTH):
+        if not (colon and rank.isdecimal() and value.isdecimal() and int(value) <= _BOTH_STREAMS):
             raise UsageError(f"--{option} {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… as 0:3,1:1")
         by_rank[int(rank)] = int(value)
-    return Streams(by_rank=by_rank)
+    return StreamSelection(by_rank=by_rank)
 
 
 def parse_ranks(option: str, text: str) -> frozenset[int] | None:
@@ -155,7 +157,7 @@ def parse_ranks(option: str, text: str) -> frozenset[int] | None:
     return frozenset(map(int, words)) or None
 
 
-def parse_words(text: str) -> tuple[str, ...]:
+def parse_list(text: str) -> tuple[str, ...]:
     """Words separated by commas; a doubled comma is a comma."""
     return tuple(word.replace("\0", ",") for word in text.replace(",,", "\0").split(",") if word)
 

@@ -14,22 +14,22 @@ _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_D
 _XPU_VARIABLE = "ZE_AFFINITY_MASK"
 
 
-def gpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
+def count_gpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
     """GPUs of NVIDIA, else of AMD, that are to be seen."""
     for variable in _GPU_VARIABLES:
         if variable in environment:
-            return _named(environment[variable])
+            return _count_named(environment[variable])
     return _nvidia(root) or _amd(root)
 
 
-def xpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
+def count_xpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
     """Discrete GPUs of Intel; the graphics of a processor are none (they have another driver)."""
     if _XPU_VARIABLE in environment:
-        return _named(environment[_XPU_VARIABLE])
+        return _count_named(environment[_XPU_VARIABLE])
     return sum(1 for device in (root / "sys/class/drm").glob("renderD*/device") if _is_xpu(device))
 
 
-def _named(visible: str) -> int:
+def _count_named(visible: str) -> int:
     return len([device for device in visible.split(",") if device.strip() and device.strip() != "-1"])
 
 

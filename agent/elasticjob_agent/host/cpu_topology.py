@@ -60,7 +60,7 @@ def parse_cpus(text: str) -> Cpus:
     return frozenset(found)
 
 
-def shown(cpus: Cpus) -> str:
+def format_cpus(cpus: Cpus) -> str:
     """As `parse_cpus` reads it: `0-3,8`."""
     numbers = sorted(cpus)
     firsts = [number for number in numbers if number - 1 not in cpus]

@@ -38,7 +38,7 @@ class CannotBind(Exception):
     """This machine, or this number of workers, does not allow it."""
 
 
-def bindings(numa_options: Any, nprocs: int, environment: Mapping[str, str] | None = None) -> list[Cpus]:
+def cpu_bindings(numa_options: Any, nprocs: int, environment: Mapping[str, str] | None = None) -> list[Cpus]:
     """The processors of each local rank; empty sets: it is not bound.
 
     Args:
@@ -56,7 +56,9 @@ def bindings(numa_options: Any, nprocs: int, environment: Mapping[str, str] | No
     mode = AffinityMode(getattr(numa_options.affinity_mode, "value", numa_options.affinity_mode))
     try:
         topology = read_topology()
-        return bound(topology, mode, homes(topology, nprocs, os.environ if environment is None else environment))
+        return bind_to_mode(
+            topology, mode, numa_nodes_of(topology, nprocs, os.environ if environment is None else environment)
+        )
     except (CannotBind, OSError, ValueError, AttributeError) as error:
         message = f"workers cannot be bound to processors (affinity mode {mode.value!r}): {error}"
         if not numa_options.should_fall_back_if_binding_fails:
@@ -65,7 +67,7 @@ def bindings(numa_options: Any, nprocs: int, environment: Mapping[str, str] | No
         return unbound
 
 
-def homes(topology: Topology, nprocs: int, environment: Mapping[str, str]) -> list[int]:
+def numa_nodes_of(topology: Topology, nprocs: int, environment: Mapping[str, str]) -> list[int]:
     """The NUMA node of each local rank."""
     nodes = list(topology.nodes)
     gpus = _visible(topology.gpus, environment.get("CUDA_VISIBLE_DEVICES"))
@@ -82,33 +84,33 @@ def _visible(gpus: Sequence[int], variable: str | None) -> list[int]:
     return [gpus[number] for number in numbers if number < len(gpus)]
 
 
-def bound(topology: Topology, mode: AffinityMode, places: Sequence[int]) -> list[Cpus]:
+def bind_to_mode(topology: Topology, mode: AffinityMode, nodes: Sequence[int]) -> list[Cpus]:
     """The processors of each local rank, whose nodes are `places`; raises CannotBind."""
-    return [_one(topology, mode, node, *_turn(places, rank)) for rank, node in enumerate(places)]
+    return [_bind_one(topology, mode, node, *_round_robin(nodes, rank)) for rank, node in enumerate(nodes)]
 
 
-def _turn(places: Sequence[int], rank: int) -> tuple[int, int]:
+def _round_robin(places: Sequence[int], rank: int) -> tuple[int, int]:
     """Which of those on its node it is, and how many they are."""
     mates = [other for other, node in enumerate(places) if node == places[rank]]
     return mates.index(rank), len(mates)
 
 
-def _one(topology: Topology, mode: AffinityMode, node: int, turn: int, mates: int) -> Cpus:
+def _bind_one(topology: Topology, mode: AffinityMode, node: int, position: int, mates: int) -> Cpus:
     cpus = topology.nodes[node]
     if mode is AffinityMode.NODE:
         return cpus
     if mode is AffinityMode.SOCKET:
         return frozenset().union(*(socket for socket in topology.sockets if socket & cpus))
     if mode is AffinityMode.EXCLUSIVE:
-        return _share([core & cpus for core in topology.cores if core & cpus], node, turn, mates)
+        return _slice([core & cpus for core in topology.cores if core & cpus], node, position, mates)
     complexes = [cache & cpus for cache in topology.caches if cache & cpus]
-    return complexes[turn * len(complexes) // mates if mates <= len(complexes) else turn % len(complexes)]
+    return complexes[position * len(complexes) // mates if mates <= len(complexes) else position % len(complexes)]
 
 
-def _share(cores: Sequence[Cpus], node: int, turn: int, mates: int) -> Cpus:
+def _slice(cores: Sequence[Cpus], node: int, position: int, mates: int) -> Cpus:
     """A part of the node's cores; the first ones get one more if they cannot be divided evenly."""
     if len(cores) < mates:
         raise CannotBind(f"node {node} has {len(cores)} cores for {mates} workers that want their own")
     each, more = divmod(len(cores), mates)
-    first = turn * each + min(turn, more)
-    return frozenset().union(*cores[first : first + each + (turn < more)])
+    first = position * each + min(position, more)
+    return frozenset().union(*cores[first : first + each + (position < more)])

@@ -11,26 +11,26 @@ from pathlib import Path
 _CGROUP = Path("/sys/fs/cgroup")
 _PROC = Path("/proc/self/cgroup")
 _KILLED_EXIT = 128 + signal.SIGKILL
-_CHILD_KILLED = "killed by signal: Killed"
+_OOM_MESSAGE = "killed by signal: Killed"
 """What a data loader says of its worker process."""
 
 
 class OomCounter:
-    """The counter of one cgroup's folder; `has_grown` since the last `mark`."""
+    """The counter of one cgroup's folder; `has_grown` since the last `take_baseline`."""
 
     def __init__(self, folder: Path | None) -> None:
         """`folder` holds the memory controller's files; None: there are none."""
         self._folder = folder
-        self._before: int | None = None
+        self._baseline: int | None = None
 
-    def mark(self) -> None:
+    def take_baseline(self) -> None:
         """Workers start: what is counted from now on is theirs."""
-        self._before = self.read()
+        self._baseline = self.read()
 
     def has_grown(self) -> bool:
         """Somebody was killed since the mark."""
         now = self.read()
-        return self._before is not None and now is not None and now > self._before
+        return self._baseline is not None and now is not None and now > self._baseline
 
     def read(self) -> int | None:
         """Kills so far; None where nothing counts them."""
@@ -42,9 +42,9 @@ class OomCounter:
         return _number(_text(self._folder / "memory.failcnt"))
 
 
-def is_suspect(exit_code: int, said: str) -> bool:
+def may_be_oom(exit_code: int, message: str) -> bool:
     """It ended as those do whom the kernel kills, or whose child it killed."""
-    return exit_code in {-signal.SIGKILL, _KILLED_EXIT} or _CHILD_KILLED in said
+    return exit_code in {-signal.SIGKILL, _KILLED_EXIT} or _OOM_MESSAGE in message
 
 
 def find_folder(cgroup: Path = _CGROUP, proc: Path = _PROC) -> Path | None:

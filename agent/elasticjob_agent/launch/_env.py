@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LaunchTopology:
     """This node among the nodes of a launch."""
 
     nprocs: int
@@ -12,7 +12,7 @@ class Place:
     nnodes: int = 1
     node_rank: int = 0
 
-    def check(self, master_port: int | None) -> None:
+    def validate(self, master_port: int | None) -> None:
         """ValueError, saying which argument is wrong and what it may be."""
         if self.nprocs < 0:
             raise ValueError(f"nprocs is {self.nprocs}; it must be 0 or more")
@@ -24,13 +24,15 @@ class Place:
             raise ValueError(f"master_port is needed with nnodes={self.nnodes}: all nodes must be given the same one")
 
 
-def worker_variables(place: Place, local_rank: int, *, master_addr: str, master_port: int) -> dict[str, str]:
+def worker_variables(
+    topology: LaunchTopology, local_rank: int, *, master_addr: str, master_port: int
+) -> dict[str, str]:
     """What this worker gets beside everything that it inherits."""
     return {
-        "WORLD_SIZE": str(place.nnodes * place.nprocs),
-        "RANK": str(place.node_rank * place.nprocs + local_rank),
+        "WORLD_SIZE": str(topology.nnodes * topology.nprocs),
+        "RANK": str(topology.node_rank * topology.nprocs + local_rank),
         "LOCAL_RANK": str(local_rank),
-        "LOCAL_WORLD_SIZE": str(place.nprocs),
+        "LOCAL_WORLD_SIZE": str(topology.nprocs),
         "MASTER_ADDR": master_addr,
         "MASTER_PORT": str(master_port),
     }

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Self
 
 from elasticjob_agent.net.ports import (
-    Choose,
-    at_random,
+    PickPort,
     candidates,
+    cloexec_socket,
     ephemeral_range,
-    inner_socket,
-    mark_or_none,
-    marked,
+    pick_random,
+    reserve,
+    reserve_or_none,
 )
 
 
@@ -27,31 +27,31 @@ def free_port() -> int:
     Raises:
         OSError: there is none, or this host has no TCP.
     """
-    with HeldPort() as held:
+    with ReservedPort() as held:
         return held.number
 
 
-class HeldPort:
+class ReservedPort:
     """A port that nobody else gets; a context manager that lets go of everything."""
 
-    def __init__(self, choose: Choose = at_random) -> None:
+    def __init__(self, choose: PickPort = pick_random) -> None:
         """Take one; `choose(low, high)` gives a number from low to high, both included."""
-        self._held: list[socket.socket] = []
-        self.number = self._take(choose)
+        self._sockets: list[socket.socket] = []
+        self.number = self._pick(choose)
 
     def release(self) -> None:
         """Let rank 0 bind it; other launches of this library still keep away. Idempotent."""
-        if self._held and self._held[0].fileno() >= 0:
+        if self._sockets and self._sockets[0].fileno() >= 0:
             # A fork for another launch may have copied it and not yet closed its copy. The option is the socket's, not
             # the descriptor's: rank 0, if it binds with it as servers do, gets the port all the same.
-            self._held[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._held[0].close()
+            self._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._sockets[0].close()
 
     def close(self) -> None:
         """Let go. Idempotent."""
-        for each in self._held:
+        for each in self._sockets:
             each.close()
-        self._held.clear()
+        self._sockets.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -61,25 +61,25 @@ class HeldPort:
     ) -> None:
         self.close()
 
-    def _take(self, choose: Choose) -> int:
+    def _pick(self, choose: PickPort) -> int:
         for candidate in candidates(ephemeral_range(), choose):
             with suppress(OSError):
-                return self._hold(candidate)
-        return self._hold(0, last_resort=True)  # everything else is taken: one of the kernel's own
+                return self._reserve(candidate)
+        return self._reserve(0, last_resort=True)  # everything else is taken: one of the kernel's own
 
-    def _hold(self, candidate: int, *, last_resort: bool = False) -> int:
-        port = _bound(candidate)
+    def _reserve(self, candidate: int, *, last_resort: bool = False) -> int:
+        port = _bind_all(candidate)
         try:
             number: int = port.getsockname()[1]
-            marks = mark_or_none(number) if last_resort else [marked(number)]
+            marks = reserve_or_none(number) if last_resort else [reserve(number)]
         except OSError:
             port.close()
             raise
-        self._held = [port, *marks]
+        self._sockets = [port, *marks]
         return number
 
 
-class GivenPort:
+class FixedPort:
     """A port that the caller has chosen and answers for."""
 
     def __init__(self, number: int) -> None:
@@ -90,27 +90,27 @@ class GivenPort:
 
 
 @contextmanager
-def rank_0_port(given: int | None) -> Iterator[HeldPort | GivenPort]:
+def rank_0_port(given: int | None) -> Iterator[ReservedPort | FixedPort]:
     """This port or, if it is None, a held one."""
     if given is not None:
-        yield GivenPort(given)
+        yield FixedPort(given)
         return
-    with HeldPort() as held:
+    with ReservedPort() as held:
         yield held
 
 
-def _bound(number: int) -> socket.socket:
+def _bind_all(number: int) -> socket.socket:
     # No SO_REUSEADDR: two sockets that have it and do not listen can both be bound to one port.
     try:
-        return _bound_to(socket.AF_INET6, "::", number)
+        return _bind(socket.AF_INET6, "::", number)
     except OSError:
         if not _lacks_ipv6():
             raise
-    return _bound_to(socket.AF_INET, "", number)
+    return _bind(socket.AF_INET, "", number)
 
 
-def _bound_to(family: socket.AddressFamily, address: str, number: int) -> socket.socket:
-    bound = inner_socket(family, socket.SOCK_STREAM)
+def _bind(family: socket.AddressFamily, address: str, number: int) -> socket.socket:
+    bound = cloexec_socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # on all interfaces means IPv4 as well
@@ -124,7 +124,7 @@ def _bound_to(family: socket.AddressFamily, address: str, number: int) -> socket
 def _lacks_ipv6() -> bool:
     """This host cannot bind an IPv6 address at all, whatever the port."""
     try:
-        _bound_to(socket.AF_INET6, "::", 0).close()
+        _bind(socket.AF_INET6, "::", 0).close()
     except OSError:
         return True
     return False

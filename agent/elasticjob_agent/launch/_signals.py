@@ -17,17 +17,17 @@ from elasticjob_agent.supervisor import fd_registry
 _HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
-class Interrupts:
+class SignalWaiter:
     """While it is entered, the signals are noted; on leaving, whoever handled them before does so again."""
 
     def __init__(self, *, stacklevel: int) -> None:
         """`stacklevel` is where a warning points to, as seen from here."""
         self._stacklevel = stacklevel
         self._previous: dict[signal.Signals, Any] = {}
-        self._count = self._taken = 0
+        self._count = self._drained = 0
         self.first: int | None = None
         """The number of the first signal."""
-        self.descriptor = fd_registry.own(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        self.descriptor = fd_registry.register(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         """Readable once a signal has come that `taken` was not told of."""
 
     def __enter__(self) -> Self:
@@ -38,7 +38,7 @@ class Interrupts:
             )
             return self
         for each in _HANDLED:
-            self._previous[each] = signal.signal(each, self._note)
+            self._previous[each] = signal.signal(each, self._on_signal)
         return self
 
     def __exit__(
@@ -49,17 +49,17 @@ class Interrupts:
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
         fd_registry.close(self.descriptor)
 
-    def take(self) -> int:
+    def drain(self) -> int:
         """How many have come since the last call; the descriptor is no longer readable."""
         # A handler may strike between any two of these lines: the descriptor is read before the count is, and the
         # count only grows, so a signal is counted now or makes the descriptor readable again.
         with suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
         count = self._count
-        new, self._taken = count - self._taken, count
+        new, self._drained = count - self._drained, count
         return new
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         if self.first is None:
             self.first = number

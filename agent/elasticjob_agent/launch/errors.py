@@ -45,7 +45,7 @@ class MainProcessError(ProcessError):
 
     def __init__(self, *, signal_no: int) -> None:
         self._signal_no = int(signal_no)
-        super().__init__(f"{_name(self._signal_no)} received, exiting due to {_text(self._signal_no)}.")
+        super().__init__(f"{_name(self._signal_no)} received, exiting due to {_describe(self._signal_no)}.")
 
     @property
     def signal_no(self) -> int:
@@ -63,7 +63,7 @@ def _name(number: int) -> str:
         return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number > signal.SIGRTMIN else f"signal {number}"
 
 
-def _text(number: int) -> str:
+def _describe(number: int) -> str:
     try:
         return signal.strsignal(number) or f"signal {number}"
     except ValueError:

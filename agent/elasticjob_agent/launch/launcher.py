@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any
 
-from elasticjob_agent.launch._env import Place, worker_variables
+from elasticjob_agent.launch._env import LaunchTopology, worker_variables
 from elasticjob_agent.launch._port import rank_0_port
-from elasticjob_agent.launch._signals import Interrupts
+from elasticjob_agent.launch._signals import SignalWaiter
 from elasticjob_agent.launch.errors import MainProcessError, WorkerError
 from elasticjob_agent.spawn.group import Group
 from elasticjob_agent.spawn.process import FunctionProcess
@@ -65,26 +65,26 @@ def launch(
         MainProcessError: this process got SIGINT or SIGTERM.
         ValueError: nprocs, nnodes, node_rank and master_port do not go together.
     """
-    place = Place(nprocs=nprocs, nnodes=nnodes, node_rank=node_rank)
-    place.check(master_port)
+    topology = LaunchTopology(nprocs=nprocs, nnodes=nnodes, node_rank=node_rank)
+    topology.validate(master_port)
     method = start_method or multiprocessing.get_start_method()
-    interrupts = Interrupts(stacklevel=3)
+    signals = SignalWaiter(stacklevel=3)
     failure: Exception | None = None
     try:
-        with interrupts, rank_0_port(master_port) as port:
-            workers = _workers(func, args, place, master_addr=master_addr, master_port=port.number)
+        with signals, rank_0_port(master_port) as port:
+            workers = _workers(func, args, topology, master_addr=master_addr, master_port=port.number)
             port.release()
-            failure = _run(workers, method, interrupts, shutdown_timeout=shutdown_timeout)
+            failure = _run(workers, method, signals, shutdown_timeout=shutdown_timeout)
     except Exception as error:  # noqa: BLE001 - it is raised below, unless a signal was first
         failure = error
-    if interrupts.first is not None:
-        raise MainProcessError(signal_no=interrupts.first) from failure
+    if signals.first is not None:
+        raise MainProcessError(signal_no=signals.first) from failure
     if failure is not None:
         raise failure
 
 
 def _workers(
-    func: Callable[[Any], object], args: Any, place: Place, *, master_addr: str, master_port: int
+    func: Callable[[Any], object], args: Any, topology: LaunchTopology, *, master_addr: str, master_port: int
 ) -> list[Function]:
     inherited = dict(os.environ)
     return [
@@ -92,39 +92,39 @@ def _workers(
             name=f"worker {rank} of {name_of(func)}",
             fn=func,
             args=(args,),
-            env=inherited | worker_variables(place, rank, master_addr=master_addr, master_port=master_port),
+            env=inherited | worker_variables(topology, rank, master_addr=master_addr, master_port=master_port),
             stdout=Inherit(),
             stderr=Inherit(),
             discard=True,
         )
-        for rank in range(place.nprocs)
+        for rank in range(topology.nprocs)
     ]
 
 
 def _run(
-    workers: Sequence[Function], method: str, interrupts: Interrupts, *, shutdown_timeout: float
+    workers: Sequence[Function], method: str, signals: SignalWaiter, *, shutdown_timeout: float
 ) -> WorkerError | None:
     """Start these, wait for all, and end whatever is left; what the first of them failed with."""
-    if interrupts.first is not None:
+    if signals.first is not None:
         return None
     group = Group.start(workers, method, preload=configured_preload())
     try:
-        failed = _first_failed(group.processes, interrupts)
-        if failed is None and interrupts.first is None:
+        failed = _first_failed(group.processes, signals)
+        if failed is None and signals.first is None:
             group.sweep()
             return None
-        _stop(group, interrupts, grace_s=shutdown_timeout)
+        _stop(group, signals, grace_s=shutdown_timeout)
     except BaseException:
         group.end(grace_s=0).result()
         raise
     return None if failed is None else _error(failed, group.processes[failed])
 
 
-def _first_failed(processes: Sequence[FunctionProcess], interrupts: Interrupts) -> int | None:
+def _first_failed(processes: Sequence[FunctionProcess], signals: SignalWaiter) -> int | None:
     """Wait until one has failed, and return its local rank; None if all ended well, or a signal came."""
     running = {process.sentinel for process in processes}
-    while running and interrupts.first is None:
-        ready = connection.wait([*running, interrupts.descriptor])
+    while running and signals.first is None:
+        ready = connection.wait([*running, signals.descriptor])
         running.difference_update(each for each in ready if isinstance(each, int))
         failed = [rank for rank, process in enumerate(processes) if process.exitcode]
         if failed:
@@ -132,15 +132,15 @@ def _first_failed(processes: Sequence[FunctionProcess], interrupts: Interrupts) 
     return None
 
 
-def _stop(group: Group, interrupts: Interrupts, *, grace_s: float) -> None:
+def _stop(group: Group, signals: SignalWaiter, *, grace_s: float) -> None:
     """End the group; a second signal ends it at once."""
-    pardoned = 1 if interrupts.first is None else 0
-    interrupts.take()
-    ended = fd_registry.own(os.eventfd(0, os.EFD_CLOEXEC))
+    pardoned = 1 if signals.first is None else 0
+    signals.drain()
+    ended = fd_registry.register(os.eventfd(0, os.EFD_CLOEXEC))
     ending = group.end(grace_s=grace_s)
     ending.add_done_callback(lambda _: os.eventfd_write(ended, 1))
-    while ended not in connection.wait([ended, interrupts.descriptor]):
-        pardoned -= interrupts.take()
+    while ended not in connection.wait([ended, signals.descriptor]):
+        pardoned -= signals.drain()
         if pardoned < 0:
             group.end(grace_s=0).result()
     fd_registry.close(ended)  # only once it was written to: before, the number could be somebody else's by then

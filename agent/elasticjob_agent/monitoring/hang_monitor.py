@@ -13,13 +13,13 @@ from pathlib import Path
 
 import psutil
 
-from elasticjob_agent.monitoring.hang_detector import HangSuspicion, Signs
+from elasticjob_agent.monitoring.hang_detector import ActivitySample, HangDetector
 from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_api.records import WorkerReport, WorkerState
 
-_LOOKS = 10
+_SAMPLES_PER_DEADLINE = 10
 """So many times within the deadline the workers are looked at."""
-_LONGEST_PAUSE_S = 30.0
+_MAX_INTERVAL_S = 30.0
 _STACKS_S = 1.0
 """Seconds that stacks get to be written."""
 _PROC = Path("/proc")
@@ -27,7 +27,7 @@ _PROC = Path("/proc")
 log = logging.getLogger(__name__)
 
 
-class HangWatch:
+class HangMonitor:
     """One node's watch over its workers; `on_change` is called when the suspicion begins or ends."""
 
     def __init__(
@@ -48,11 +48,11 @@ class HangWatch:
 
     async def run(self, deadline_s: float) -> None:
         """Watch until cancelled."""
-        suspicion = HangSuspicion(deadline_s)
+        suspicion = HangDetector(deadline_s)
         while True:
-            await asyncio.sleep(min(deadline_s / _LOOKS, _LONGEST_PAUSE_S))
+            await asyncio.sleep(min(deadline_s / _SAMPLES_PER_DEADLINE, _MAX_INTERVAL_S))
             now_s = self._clock()
-            since_s = suspicion.observe(now_s, self.signs())
+            since_s = suspicion.observe(now_s, self.sample())
             begins, ends = self.stalled_for_s is None, since_s is None
             self.stalled_for_s = None if since_s is None else now_s - since_s
             if begins is ends:
@@ -60,25 +60,25 @@ class HangWatch:
             if ends:
                 log.warning("the workers move again")
             else:
-                await self._tell_all(now_s - (since_s or 0.0))
-                suspicion.discount(self.signs())
+                await self._log_and_dump(now_s - (since_s or 0.0))
+                suspicion.discount(self.sample())
             self._on_change()
 
-    def signs(self) -> Signs | None:
+    def sample(self) -> ActivitySample | None:
         """The workers' signs of life; None if none run or they cannot be seen."""
         round_, workers = self._workers()
         alive = [worker for worker in workers if worker.state is WorkerState.HEALTHY]
         if not alive or len(alive) < len(workers):
             return None
         try:
-            families = [_family(worker.pid) for worker in alive]
+            families = [_process_tree(worker.pid) for worker in alive]
             written = sum(_written(process.pid) for family in families for process in family)
             cpu_s = tuple(sum(_cpu_s(process) for process in family) for family in families)
         except (psutil.Error, OSError):  # one has just ended, or is another user's: nothing can be said
             return None
-        return Signs(round_, written, self._progress.heard, cpu_s)
+        return ActivitySample(round_, written, self._progress.messages, cpu_s)
 
-    async def _tell_all(self, silent_s: float) -> None:
+    async def _log_and_dump(self, silent_s: float) -> None:
         round_, workers = self._workers()
         log.warning(
             "round %d: no worker has written or reported anything for %.0f s, and each is idle or spins: do they hang?",
@@ -86,12 +86,12 @@ class HangWatch:
             silent_s,
         )
         for worker in workers:
-            log.warning("rank %d: %s", worker.rank, _seen_by_kernel(worker.pid))
-            for process in _family_or_none(worker.pid):
-                self._ask_for_stacks(process.pid)
+            log.warning("rank %d: %s", worker.rank, _kernel_counters(worker.pid))
+            for process in _process_tree_or_none(worker.pid):
+                self._request_stacks(process.pid)
         await asyncio.sleep(_STACKS_S)
 
-    def _ask_for_stacks(self, pid: int) -> None:
+    def _request_stacks(self, pid: int) -> None:
         number = self._progress.stack_signals.get(pid)
         if number is None:
             return
@@ -102,14 +102,14 @@ class HangWatch:
             return
 
 
-def _family(pid: int) -> list[psutil.Process]:
+def _process_tree(pid: int) -> list[psutil.Process]:
     leader = psutil.Process(pid)
     return [leader, *leader.children(recursive=True)]
 
 
-def _family_or_none(pid: int) -> list[psutil.Process]:
+def _process_tree_or_none(pid: int) -> list[psutil.Process]:
     try:
-        return _family(pid)
+        return _process_tree(pid)
     except psutil.Error:
         return []
 
@@ -128,7 +128,7 @@ def _written(pid: int) -> int:
     return 0
 
 
-def _seen_by_kernel(pid: int) -> str:
+def _kernel_counters(pid: int) -> str:
     try:
         state = psutil.Process(pid).status()
         where = (_PROC / str(pid) / "wchan").read_text()

@@ -20,9 +20,9 @@ from typing import Any
 from elasticjob_api.records import Progress
 
 _READ_BYTES = 65536
-_LONGEST_LINE = 4096
-_METRICS = 32
-_TEXT = 128
+_MAX_LINE = 4096
+_MAX_METRICS = 32
+_MAX_TEXT = 128
 _STACK_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2}
 
 
@@ -33,12 +33,12 @@ class ProgressFifo:
         """Make the FIFO at `path` and read it in the running event loop."""
         self.path = path
         self.last: Progress | None = None
-        self.heard = 0
+        self.messages = 0
         """Lines of progress and heartbeats so far: signs of life."""
         self.stack_signals: dict[int, int] = {}
         """Process → the signal on which it shows its stacks."""
         self._on_progress = on_progress
-        self._rest = b""
+        self._partial_line = b""
         os.mkfifo(path, 0o622)
         path.chmod(0o622)  # a worker may run as another user
         self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -46,7 +46,7 @@ class ProgressFifo:
 
     def forget(self) -> None:
         """Begin a new round: reports of the last one are over."""
-        self.last, self._rest = None, b""
+        self.last, self._partial_line = None, b""
         self.stack_signals.clear()
 
     def close(self) -> None:
@@ -61,14 +61,14 @@ class ProgressFifo:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
             return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[:_LONGEST_LINE]
-        told = [progress for line in lines if (progress := self._take(line)) is not None]
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        self._partial_line = self._partial_line[:_MAX_LINE]
+        told = [progress for line in lines if (progress := self._on_line(line)) is not None]
         if told:
             self.last = told[-1]
             self._on_progress()
 
-    def _take(self, line: bytes) -> Progress | None:
+    def _on_line(self, line: bytes) -> Progress | None:
         """Note what this line says; the progress in it, if any."""
         value = _mapping(line)
         if value is None:
@@ -76,7 +76,7 @@ class ProgressFifo:
         if (asked := _stacks(value.get("stacks"))) is not None:
             self.stack_signals.update([asked])
             return None
-        self.heard += 1
+        self.messages += 1
         return None if value == {"alive": True} else _progress(value)
 
 
@@ -88,7 +88,7 @@ def parse_progress(line: bytes) -> Progress | None:
 
 def _mapping(line: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(line[:_LONGEST_LINE])
+        value = json.loads(line[:_MAX_LINE])
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -96,22 +96,22 @@ def _mapping(line: bytes) -> dict[str, Any] | None:
 
 def _progress(value: dict[str, Any]) -> Progress:
     metrics = value.get("metrics")
-    return Progress(step=_whole(value.get("step")), total=_whole(value.get("total")), metrics=_texts(metrics))
+    return Progress(step=_as_int(value.get("step")), total=_as_int(value.get("total")), metrics=_texts(metrics))
 
 
 def _stacks(value: Any) -> tuple[int, int] | None:
     """(process, signal): only signals that are nobody's but the user's."""
     if not isinstance(value, dict):
         return None
-    pid, number = _whole(value.get("pid")), _whole(value.get("signal"))
+    pid, number = _as_int(value.get("pid")), _as_int(value.get("signal"))
     return (pid, number) if pid is not None and number in _STACK_SIGNALS else None
 
 
-def _whole(value: Any) -> int | None:
+def _as_int(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
 
 
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
-    return {str(name)[:_TEXT]: str(item)[:_TEXT] for name, item in list(value.items())[:_METRICS]}
+    return {str(name)[:_MAX_TEXT]: str(item)[:_MAX_TEXT] for name, item in list(value.items())[:_MAX_METRICS]}

@@ -14,22 +14,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elasticjob_agent.monitoring.progress import ProgressFifo
-from elasticjob_agent.monitoring.recovery_timings import recovery
+from elasticjob_agent.monitoring.recovery_timings import recovery_timings
 from elasticjob_agent.monitoring.usage import Usage, UsageMeter
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
-from elasticjob_agent.rendezvous.member.session import Stay
+from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers
 from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.interface import Etcd
 
 if TYPE_CHECKING:
-    from elasticjob_agent.monitoring.hang_monitor import HangWatch
+    from elasticjob_agent.monitoring.hang_monitor import HangMonitor
 
-_TOGETHER_S = 0.02
-_AGAIN_S = 1.0
+_COALESCE_S = 0.02
+_RETRY_S = 1.0
 _FIRST_SAMPLE_S = 10.0
 """Seconds after a change of state: what its workers use is known then, and need not wait for the period."""
 
@@ -47,7 +47,7 @@ class Reporter:
         workers: NodeWorkers,
         progress: ProgressFifo,
         wall_ns: Callable[[], int],
-        trace: Trace,
+        trace: Tracer,
     ) -> None:
         self._etcd = etcd
         self._member = member
@@ -56,8 +56,8 @@ class Reporter:
         self._wall_ns = wall_ns
         self._changed = asyncio.Event()
         self._meter = UsageMeter(time.monotonic)
-        self._stirred = False
-        self._hangs: HangWatch | None = None
+        self._changed_recently = False
+        self._hang_monitor: HangMonitor | None = None
         self._trace = trace
         workers.on_report = self._changed.set
 
@@ -68,77 +68,80 @@ class Reporter:
 
     async def _run(self, group: asyncio.TaskGroup) -> None:
         while True:
-            stay = self._member.stay
-            period_s = stay.terms.report_period_s if stay is not None else None
-            if period_s is not None and self._stirred:
+            session = self._member.session
+            period_s = session.runtime_config.report_period_s if session is not None else None
+            if period_s is not None and self._changed_recently:
                 period_s = min(period_s, _FIRST_SAMPLE_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(period_s):
                     await self._changed.wait()
-                await asyncio.sleep(_TOGETHER_S)
-            self._stirred = self._changed.is_set()
+                await asyncio.sleep(_COALESCE_S)
+            self._changed_recently = self._changed.is_set()
             self._changed.clear()
-            if self._member.stay is not None and self._workers.place is not None:
-                self._watch_for_hangs(group, self._member.stay.terms.progress_deadline_s)
-                await self._write(self._member.stay)
+            if self._member.session is not None and self._workers.assignment is not None:
+                self._watch_for_hangs(group, self._member.session.runtime_config.progress_deadline_s)
+                await self._write(self._member.session)
 
     def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:
-        if deadline_s <= 0 or self._hangs is not None:
+        if deadline_s <= 0 or self._hang_monitor is not None:
             return
-        from elasticjob_agent.monitoring.hang_monitor import HangWatch  # noqa: PLC0415  # psutil: a job has to ask for it
+        from elasticjob_agent.monitoring.hang_monitor import HangMonitor  # noqa: PLC0415  # psutil: a job has to ask for it
 
-        self._hangs = HangWatch(
-            workers=lambda: (self._workers.place.round if self._workers.place else 0, self._workers.reports()),
+        self._hang_monitor = HangMonitor(
+            workers=lambda: (
+                self._workers.assignment.round if self._workers.assignment else 0,
+                self._workers.reports(),
+            ),
             progress=self._progress,
             clock=time.monotonic,
             on_change=self._changed.set,
         )
-        group.create_task(self._hangs.run(deadline_s))
+        group.create_task(self._hang_monitor.run(deadline_s))
 
-    async def _write(self, stay: Stay) -> None:
+    async def _write(self, session: Session) -> None:
         try:
-            result = await self._etcd.txn(transactions.report(stay.me, self._report(stay)))
+            result = await self._etcd.txn(transactions.report(session.me, self._build_report(session)))
         except LeaseNotFound:
-            self._lost(stay)
+            self._session_lost(session)
         except EtcdError as error:
             log.debug("report not written, the next one replaces it: %s", error)
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
             self._changed.set()
         else:
             if not result.succeeded:
-                self._lost(stay)
+                self._session_lost(session)
 
-    def _lost(self, stay: Stay) -> None:
+    def _session_lost(self, session: Session) -> None:
         # Only if that stay is still the one: a report under way while the node came back says nothing of the new one.
-        if self._member.stay is stay:
-            self._member.lost()
+        if self._member.session is session:
+            self._member.session_lost()
 
-    def _report(self, stay: Stay) -> Report:
-        place, workers = self._workers.place, self._workers.reports()
+    def _build_report(self, session: Session) -> Report:
+        assignment, workers = self._workers.assignment, self._workers.reports()
         used = self._meter.measure([worker.pid for worker in workers if worker.state is WorkerState.HEALTHY])
         return Report(
-            pod=stay.node.pod,
-            pod_uid=stay.node.pod_uid,
-            round=place.round if place else 0,
-            group_rank=place.group_rank if place else None,
-            workers=tuple(_sampled(worker, used) for worker in workers),
+            pod=session.node.pod,
+            pod_uid=session.node.pod_uid,
+            round=assignment.round if assignment else 0,
+            group_rank=assignment.group_rank if assignment else None,
+            workers=tuple(_with_usage(worker, used) for worker in workers),
             progress=self._progress.last,
-            restart_count=place.restart_count if place else 0,
+            restart_count=assignment.restart_count if assignment else 0,
             time_ns=self._wall_ns(),
             stalled_since_ns=self._stalled_since_ns(),
-            recovery=self._recovery(place.round) if place else None,
+            recovery=self._recovery(assignment.round) if assignment else None,
         )
 
     def _recovery(self, round_: int) -> Recovery | None:
         started_ns = self._workers.started_ns
-        return None if started_ns is None else recovery(self._trace.marks, round_, started_ns)
+        return None if started_ns is None else recovery_timings(self._trace.points, round_, started_ns)
 
     def _stalled_since_ns(self) -> int:
-        silent_s = self._hangs.stalled_for_s if self._hangs is not None else None
+        silent_s = self._hang_monitor.stalled_for_s if self._hang_monitor is not None else None
         return 0 if silent_s is None else self._wall_ns() - int(silent_s * 1e9)
 
 
-def _sampled(worker: WorkerReport, used: Mapping[int, Usage]) -> WorkerReport:
+def _with_usage(worker: WorkerReport, used: Mapping[int, Usage]) -> WorkerReport:
     """With what it uses; without, if it has ended or is about to."""
     use = used.get(worker.pid) if worker.state is WorkerState.HEALTHY else None
     return worker if use is None else replace(worker, cpu_percent=use.cpu_percent, memory_bytes=use.memory_bytes)

@@ -2,9 +2,9 @@
 
 A worker leads a session of its own, so its data loaders and helpers count for it; only what has made itself a session
 leaves it. Cpu is the mean since the sample before, the first one since the worker was started, and never over less
-than `LEAST_S`: the kernel counts in hundredths of a second. Never more than one pass in that time either, however
-often it is asked: a restart of all workers costs none. Only what is the workers' is read: a machine has thousands
-of others, and this is most of what an agent does in a quiet minute.
+than `MIN_INTERVAL_S`: the kernel counts in hundredths of a second. Never more than one pass in that time either,
+however often it is asked: a restart of all workers costs none. Only what is the workers' is read: a machine has
+thousands of others, and this is most of what an agent does in a quiet minute.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from elasticjob_agent.supervisor import sessions
 
-LEAST_S = 5.0
+MIN_INTERVAL_S = 5.0
 """Seconds: the least that a share of cpu is a mean over."""
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -37,7 +37,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class _Mark:
+class _Sample:
     """Of one session when its cpu was last taken."""
 
     at_s: float
@@ -53,43 +53,43 @@ class UsageMeter:
         self._clock = clock
         self._members = members
         self._proc = proc
-        self._marks: dict[int, _Mark] = {}
+        self._samples: dict[int, _Sample] = {}
         self._found: dict[int, Usage] = {}
-        self._passed_s = float("-inf")
+        self._sampled_at_s = float("-inf")
 
     def measure(self, leaders: Collection[int]) -> Mapping[int, Usage]:
         """By the pid of the worker, which is its session's; one that is new or has just ended is missing."""
         now_s = self._clock()
         for leader in leaders:
-            self._marks.setdefault(leader, _Mark(now_s, 0))
-        if now_s - self._passed_s >= LEAST_S:
-            self._passed_s = now_s
-            self._pass(frozenset(leaders), now_s)
+            self._samples.setdefault(leader, _Sample(now_s, 0))
+        if now_s - self._sampled_at_s >= MIN_INTERVAL_S:
+            self._sampled_at_s = now_s
+            self._sample_all(frozenset(leaders), now_s)
         return self._found
 
-    def _pass(self, leaders: frozenset[int], now_s: float) -> None:
+    def _sample_all(self, leaders: frozenset[int], now_s: float) -> None:
         ticks: dict[int, int] = {}
         pages: dict[int, int] = {}
         for pid, session in self._members(leaders).items():
             try:
-                spent, resident = self._spent(pid)
+                spent, resident = self._cpu_ticks(pid)
             except OSError:  # it has ended, or is hidden from us
                 continue
             ticks[session] = ticks.get(session, 0) + spent
             pages[session] = pages.get(session, 0) + resident
-        self._marks = {leader: self._mark(leader, ticks.get(leader, 0), now_s) for leader in leaders}
-        self._found = {leader: Usage(self._marks[leader].percent, count * _PAGE) for leader, count in pages.items()}
+        self._samples = {leader: self._sample(leader, ticks.get(leader, 0), now_s) for leader in leaders}
+        self._found = {leader: Usage(self._samples[leader].percent, count * _PAGE) for leader, count in pages.items()}
 
-    def _mark(self, leader: int, ticks: int, now_s: float) -> _Mark:
+    def _sample(self, leader: int, ticks: int, now_s: float) -> _Sample:
         """Its cpu, anew if enough time has passed."""
-        before = self._marks[leader]
-        if now_s - before.at_s < LEAST_S:
+        before = self._samples[leader]
+        if now_s - before.at_s < MIN_INTERVAL_S:
             return before
         # A process that nobody waits for takes its ticks with it: less than nothing was not used.
         spent_s = max(0, ticks - before.ticks) / _TICKS
-        return _Mark(now_s, ticks, round(100 * spent_s / (now_s - before.at_s), 1))
+        return _Sample(now_s, ticks, round(100 * spent_s / (now_s - before.at_s), 1))
 
-    def _spent(self, pid: int) -> tuple[int, int]:
+    def _cpu_ticks(self, pid: int) -> tuple[int, int]:
         """Ticks, those of children that it has waited for too, and resident pages."""
         text = (self._proc / str(pid) / "stat").read_bytes()
         fields = text[text.rindex(b")") + 2 :].split()

@@ -72,7 +72,7 @@ def start_processes(
     _validate_full_rank(args, len(args), "args")
     envs = {rank: {} for rank in args} if envs is None else envs
     _validate_full_rank(envs, len(args), "envs")
-    return _started(_context(name, entrypoint, args, envs, specs, given))
+    return _start_context(_context(name, entrypoint, args, envs, specs, given))
 
 
 def _bind(more: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _context(  # noqa: PLR0917 - private
     return MultiprocessContext(name, entrypoint, args, envs, method, specs, **common)
 
 
-def _started(context: PContext) -> PContext:
+def _start_context(context: PContext) -> PContext:
     try:
         context.start()
     except BaseException:

@@ -27,10 +27,10 @@ from elasticjob_agent.supervisor import (
     stop_functions,
 )
 
-_LEAST_REAP_S = 1.0
+_MIN_REAP_S = 1.0
 
 
-class Crew:
+class WorkerSet:
     """The workers of one context, by local rank from 0."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Crew:
 
         async def start() -> None:
             supervisor = await self._background.supervisor()
-            self._adopt(await supervisor.spawn(commands))
+            self._register(await supervisor.spawn(commands))
 
         self._start(start())
 
@@ -66,7 +66,7 @@ class Crew:
 
         async def start() -> None:
             self._functions = await started
-            self._adopt([function.child for function in self._functions])
+            self._register([function.child for function in self._functions])
             for function in self._functions:
                 function.outcome.add_done_callback(lambda _: self.changed.set())
 
@@ -82,7 +82,7 @@ class Crew:
             grace_s: seconds that all share.
             interrupted: gets a function that ends the grace at once, for signal handlers.
         """
-        reap_s = max(grace_s, _LEAST_REAP_S)
+        reap_s = max(grace_s, _MIN_REAP_S)
 
         def hurry() -> None:
             self._background.submit(self._stop(signal.SIGKILL, 0, reap_s))
@@ -119,7 +119,7 @@ class Crew:
         return told or (exit_ is not None and exit_.code != 0 and not exit_.stopped_by_us)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self.memory.mark()
+        self.memory.take_baseline()
         try:
             self._background.run(work)
         except BaseException:
@@ -127,13 +127,13 @@ class Crew:
             self.stop(signal.SIGKILL, grace_s=0, interrupted=[])
             raise
 
-    def _adopt(self, children: list[Child]) -> None:
+    def _register(self, children: list[Child]) -> None:
         self._children = children
         for rank, child in enumerate(children):
             self.pids[rank] = child.pid
-            child.exit.add_done_callback(partial(self._note_exit, rank))
+            child.exit.add_done_callback(partial(self._record_exit, rank))
 
-    def _note_exit(self, rank: int, exit_: "asyncio.Future[Exit]") -> None:
+    def _record_exit(self, rank: int, exit_: "asyncio.Future[Exit]") -> None:
         self.exits[rank] = exit_.result()
         self.changed.set()
 
@@ -150,7 +150,7 @@ class Crew:
         await asyncio.sleep(0)  # the notes of the last exits
 
 
-def _wait_for(work: "concurrent.futures.Future[None]", hurry: Callable[[], None]) -> BaseException | None:
+def _wait_for(work: "concurrent.futures.Future[None]", on_interrupt: Callable[[], None]) -> BaseException | None:
     """Wait until it is done, whatever interrupts; return the first interruption, or the work's own error."""
     first: BaseException | None = None
     while not work.done():
@@ -158,5 +158,5 @@ def _wait_for(work: "concurrent.futures.Future[None]", hurry: Callable[[], None]
             concurrent.futures.wait([work])
         except BaseException as error:  # noqa: BLE001 - it is raised when the workers are gone
             first = first or error
-            hurry()
+            on_interrupt()
     return first or work.exception()

@@ -24,7 +24,7 @@ from typing import Any
 from elasticjob_agent.host import numa
 from elasticjob_agent.multiprocessing import signals
 from elasticjob_agent.multiprocessing._recorded import run_recorded
-from elasticjob_agent.multiprocessing._workers import Crew
+from elasticjob_agent.multiprocessing._workers import WorkerSet
 from elasticjob_agent.multiprocessing.errors import ProcessFailure, record
 from elasticjob_agent.multiprocessing.errors.error_handler import describe, write_atomically
 from elasticjob_agent.multiprocessing.logs import DefaultLogsSpecs, LogsDest, LogsSpecs
@@ -158,8 +158,8 @@ class PContext(ABC):
         self._stdout_tail = TailLog(name, {}, sys.stdout)
         self._stderr_tail = TailLog(name, {}, sys.stderr)
         self._tail_logs = [self._stdout_tail, self._stderr_tail]
-        self._handlers: signals.User | None = None
-        self._crew: Crew | None = None
+        self._handlers: signals.HandlerUser | None = None
+        self._workers: WorkerSet | None = None
         self._closed = False
         self._result: RunProcsResult | None = None
 
@@ -207,7 +207,7 @@ class PContext(ABC):
         forever = timeout is None or timeout < 0
         end_s = float("inf") if timeout is None or forever else time.monotonic() + timeout
         while True:
-            changed = self._crew.changed if self._crew else None
+            changed = self._workers.changed if self._workers else None
             if changed:
                 changed.clear()  # before the look: what changes after it is not missed
             with signals.uninterrupted():
@@ -248,14 +248,14 @@ class PContext(ABC):
 
 def _pause(changed: threading.Event | None, left_s: float, period: float) -> None:
     if changed:
-        changed.wait(min(left_s, signals.longest_wait_s()))
+        changed.wait(min(left_s, signals.max_wait_s()))
     else:
         time.sleep(min(left_s, period))
 
 
-def _install_handlers() -> signals.User:
+def _install_handlers() -> signals.HandlerUser:
     """Install ours for each configured signal; return what `signals.release` wants."""
-    user = signals.User()
+    user = signals.HandlerUser()
     if threading.current_thread() is not threading.main_thread():
         logger.warning("not on the main thread: signals to this process will not stop its workers in order")
         return user
@@ -270,7 +270,7 @@ def _install_handlers() -> signals.User:
     return user
 
 
-class _CrewContext(PContext):
+class _WorkerSetContext(PContext):
     """What both kinds of context share: workers of the supervisor."""
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
@@ -286,7 +286,7 @@ class _CrewContext(PContext):
         duplicate_stderr_filters: list[str] | None = None,
     ) -> None:
         """As `PContext`, and `numa_options`: None, or which processors each worker gets (`NumaOptions`)."""
-        bindings = numa.bindings(numa_options, len(args), {**os.environ, **(envs or {}).get(0, {})})
+        bindings = numa.cpu_bindings(numa_options, len(args), {**os.environ, **(envs or {}).get(0, {})})
         super().__init__(
             name,
             entrypoint,
@@ -299,13 +299,13 @@ class _CrewContext(PContext):
         )
         self._cpus = dict(zip(sorted(self.args), bindings, strict=True))
 
-    def _begin(self) -> Crew:
-        if self._crew:
+    def _begin(self) -> WorkerSet:
+        if self._workers:
             raise ValueError("this context was started already; make a new one to start its workers again")
-        self._crew = Crew()
+        self._workers = WorkerSet()
         self._stdout_tee.open_filtered()
         self._stderr_tee.open_filtered()
-        return self._crew
+        return self._workers
 
     def _env(self, rank: int) -> dict[str, str]:
         return {**os.environ, **self.envs[rank]}
@@ -323,75 +323,75 @@ class _CrewContext(PContext):
         return stdout, stderr
 
     def _close(self, death_sig: signal.Signals, timeout: float = 30) -> None:
-        if not self._crew:
+        if not self._workers:
             return
         hurry: list[Callable[[], None]] = []
         with signals.uninterrupted(lambda: _call_all(hurry)):
             try:
-                wedged = self._crew.stop(death_sig, grace_s=timeout, interrupted=hurry)
+                wedged = self._workers.stop(death_sig, grace_s=timeout, interrupted=hurry)
                 for rank in wedged:
                     logger.error("%s%s, pid %s, outlived SIGKILL: given up", self.name, rank, self.pids().get(rank))
             finally:
                 self._closed = True
-                self._crew.changed.set()
+                self._workers.changed.set()
 
-    def _look(self) -> RunProcsResult | None:
+    def _check(self) -> RunProcsResult | None:
         """The result, if the workers' ends have made one."""
-        crew = self._crew
-        if self._result or not crew:
+        workers = self._workers
+        if self._result or not workers:
             return self._result
         ranks = range(self.nprocs)
         if self._closed:
-            self._result = self._conclude(crew)
-        elif any(crew.has_failed(rank) for rank in ranks):
-            self._settle(crew)
+            self._result = self._result_of(workers)
+        elif any(workers.has_failed(rank) for rank in ranks):
+            self._wait_settled(workers)
             if self.on_failure:
-                self.on_failure(self._failures_so_far(crew))
+                self.on_failure(self._failures_so_far(workers))
             self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
-            self._result = self._conclude(crew)
-        elif crew.all_ended:
+            self._result = self._result_of(workers)
+        elif workers.all_ended:
             self.close(timeout=0)  # what they have left running
-            self._result = self._conclude(crew)
+            self._result = self._result_of(workers)
         return self._result
 
-    def _settle(self, crew: Crew) -> None:
+    def _wait_settled(self, workers: WorkerSet) -> None:
         end_s = time.monotonic() + self.settle_s
-        while not crew.all_ended and (left_s := end_s - time.monotonic()) > 0:
-            crew.changed.clear()
-            if not crew.all_ended:
-                crew.changed.wait(left_s)
+        while not workers.all_ended and (left_s := end_s - time.monotonic()) > 0:
+            workers.changed.clear()
+            if not workers.all_ended:
+                workers.changed.wait(left_s)
 
-    def _failures_so_far(self, crew: Crew) -> dict[int, ProcessFailure]:
+    def _failures_so_far(self, workers: WorkerSet) -> dict[int, ProcessFailure]:
         """Those that have failed by themselves; one that has told its error and is about to exit is one of them."""
-        failed = [rank for rank in range(self.nprocs) if crew.has_failed(rank)]
-        return {rank: self._failure(crew, rank, crew.exits.get(rank) or _about_to_exit()) for rank in failed}
+        failed = [rank for rank in range(self.nprocs) if workers.has_failed(rank)]
+        return {rank: self._failure(workers, rank, workers.exits.get(rank) or _is_exiting()) for rank in failed}
 
-    def _conclude(self, crew: Crew) -> RunProcsResult:
+    def _result_of(self, workers: WorkerSet) -> RunProcsResult:
         result = RunProcsResult(stdouts=self.stdouts, stderrs=self.stderrs)
         for rank in range(self.nprocs):
-            exit_ = crew.exits.get(rank)
-            if crew.has_failed(rank) or exit_ is None or exit_.code != 0:
-                result.failures[rank] = self._failure(crew, rank, exit_)
+            exit_ = workers.exits.get(rank)
+            if workers.has_failed(rank) or exit_ is None or exit_.code != 0:
+                result.failures[rank] = self._failure(workers, rank, exit_)
         return result
 
-    def _failure(self, crew: Crew, rank: int, exit_: Exit | None) -> ProcessFailure:
+    def _failure(self, workers: WorkerSet, rank: int, exit_: Exit | None) -> ProcessFailure:
         return failure_of(
             rank,
-            crew.pids.get(rank, 0),
+            workers.pids.get(rank, 0),
             exit_,
             error_file=self.error_files.get(rank, ""),
-            outcome=crew.outcome(rank),
-            stopped_by_us=not crew.has_failed(rank),
-            memory=crew.memory,
+            outcome=workers.outcome(rank),
+            stopped_by_us=not workers.has_failed(rank),
+            memory=workers.memory,
         )
 
-    def _genuine_only(self, result: RunProcsResult) -> None:
+    def _root_failures_only(self, result: RunProcsResult) -> None:
         """Leave out those that were stopped, unless there are no others."""
         genuine = {rank: each for rank, each in result.failures.items() if not each.stopped_by_us}
         result.failures = genuine or result.failures
 
 
-def _about_to_exit() -> Exit:
+def _is_exiting() -> Exit:
     """How a function worker ends that has told an error."""
     return Exit(code=1, at_s=time.monotonic(), wall_ns=time.time_ns(), stopped_by_us=False)
 
@@ -404,15 +404,15 @@ def _call_all(functions: list[Callable[[], None]]) -> None:
 class _Process:
     """The face of a process of multiprocessing, as far as one may only look."""
 
-    def __init__(self, crew: Crew, rank: int, name: str) -> None:
+    def __init__(self, workers: WorkerSet, rank: int, name: str) -> None:
         self.name = name
-        self.pid = crew.pids[rank]
-        self._crew, self._rank = crew, rank
+        self.pid = workers.pids[rank]
+        self._workers, self._rank = workers, rank
 
     @property
     def exitcode(self) -> int | None:
         """None while it runs; minus the signal that killed it."""
-        exit_ = self._crew.exits.get(self._rank)
+        exit_ = self._workers.exits.get(self._rank)
         return exit_.code if exit_ else None
 
     def is_alive(self) -> bool:
@@ -423,21 +423,21 @@ class _Process:
 class _Processes:
     """The face of a `spawn.ProcessContext` for the function workers of a context, which alone may end them."""
 
-    def __init__(self, crew: Crew, name: str, error_files: dict[int, str]) -> None:
-        self._crew = crew
-        self.processes = [_Process(crew, rank, f"{name}{rank}") for rank in range(crew.size)]
-        self.error_files = [error_files.get(rank, "") for rank in range(crew.size)]
+    def __init__(self, workers: WorkerSet, name: str, error_files: dict[int, str]) -> None:
+        self._workers = workers
+        self.processes = [_Process(workers, rank, f"{name}{rank}") for rank in range(workers.size)]
+        self.error_files = [error_files.get(rank, "") for rank in range(workers.size)]
 
     def pids(self) -> list[int]:
         """By local rank."""
-        return [self._crew.pids[rank] for rank in range(self._crew.size)]
+        return [self._workers.pids[rank] for rank in range(self._workers.size)]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:  # noqa: ARG002 - as there
         """True if all have ended; never blocks: the context waits for changes."""
-        return self._crew.all_ended
+        return self._workers.all_ended
 
 
-class MultiprocessContext(_CrewContext):
+class MultiprocessContext(_WorkerSetContext):
     """Workers that run a Python function each."""
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
@@ -476,13 +476,13 @@ class MultiprocessContext(_CrewContext):
         """Why a rank's value cannot be unpickled."""
 
     def _start(self) -> None:
-        crew = self._begin()
+        workers = self._begin()
         functions = [self._function(rank) for rank in range(self.nprocs)]
         try:
-            crew.start_functions(functions, self.start_method)
+            workers.start_functions(functions, self.start_method)
         except StartError as error:
             raise OSError(error.errno or EIO, str(error)) from error
-        self._pc = _Processes(crew, self.name, self.error_files)
+        self._pc = _Processes(workers, self.name, self.error_files)
 
     def _function(self, rank: int) -> Function:
         stdout, stderr = self._sinks(rank)
@@ -492,7 +492,7 @@ class MultiprocessContext(_CrewContext):
             args=(self.entrypoint, self.args[rank]),
             env=self._env(rank),
             cpus=self._cpus[rank],
-            linger=True,
+            wait_for_children=True,
             stdout=stdout,
             stderr=stderr,
         )
@@ -505,7 +505,7 @@ class MultiprocessContext(_CrewContext):
 
     def _is_done(self) -> bool:
         """All workers have delivered what they had to, and have ended."""
-        return self._crew is not None and self._crew.all_ended
+        return self._workers is not None and self._workers.all_ended
 
     def _poll(self) -> RunProcsResult | None:
         if self._result or self._pc is None:
@@ -513,7 +513,7 @@ class MultiprocessContext(_CrewContext):
         try:
             self._pc.join(-1)
             self._read_values()
-            result = self._look()
+            result = self._check()
             if result and result.failures:
                 return result
             if self._is_done():
@@ -523,54 +523,54 @@ class MultiprocessContext(_CrewContext):
         except Exception as error:
             if not hasattr(error, "error_index"):
                 raise
-            self._result = self._blame(error)
+            self._result = self._raise_unpicklable(error)
         return self._result
 
-    def _conclude(self, crew: Crew) -> RunProcsResult:
-        self._note_unpicklable(crew)
-        result = super()._conclude(crew)
-        self._genuine_only(result)
+    def _result_of(self, workers: WorkerSet) -> RunProcsResult:
+        self._record_unpicklable(workers)
+        result = super()._result_of(workers)
+        self._root_failures_only(result)
         if not result.failures:
             self._read_values()
-            self._add_values(crew, result)
+            self._add_values(workers, result)
         return result
 
     def _read_values(self) -> None:
         """Unpickle the values once all are here, and only then let the workers end: some values need them alive."""
-        crew = self._crew
-        if crew is None or self._values is not None or not crew.has_all_outcomes:
+        workers = self._workers
+        if workers is None or self._values is not None or not workers.has_all_outcomes:
             return
         self._values = {}
         try:
             for rank in range(self.nprocs):
-                self._read_value(crew, rank)
+                self._read_value(workers, rank)
         finally:
-            crew.release()
+            workers.release()
 
-    def _read_value(self, crew: Crew, rank: int) -> None:
-        outcome = crew.outcome(rank)
+    def _read_value(self, workers: WorkerSet, rank: int) -> None:
+        outcome = workers.outcome(rank)
         assert self._values is not None
         try:
             self._values[rank] = outcome.value() if outcome and outcome.is_value else None
         except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
             self._unreadable[rank] = f"its value cannot be unpickled here: {type(error).__name__}: {error}"
 
-    def _add_values(self, crew: Crew, result: RunProcsResult) -> None:
+    def _add_values(self, workers: WorkerSet, result: RunProcsResult) -> None:
         for rank, message in self._unreadable.items():
-            result.failures[rank] = failure = ProcessFailure(rank, crew.pids[rank], 1, "")
+            result.failures[rank] = failure = ProcessFailure(rank, workers.pids[rank], 1, "")
             failure.message = message
         if not self._unreadable:
             result.return_values = {rank: (self._values or {}).get(rank) for rank in range(self.nprocs)}
 
-    def _note_unpicklable(self, crew: Crew) -> None:
+    def _record_unpicklable(self, workers: WorkerSet) -> None:
         """A value that cannot be pickled is an error like those that the worker records itself."""
         for rank, path in self.error_files.items():
-            outcome = crew.outcome(rank)
+            outcome = workers.outcome(rank)
             if outcome and outcome.kind == "U" and path and path != os.devnull:
-                words = outcome.words
+                words = outcome.describe
                 _write_error_file(path, describe(words["type"], words["text"], words["traceback"]))
 
-    def _blame(self, error: Any) -> RunProcsResult:
+    def _raise_unpicklable(self, error: Any) -> RunProcsResult:
         """An error of the processes' own `join` names one that failed."""
         rank = error.error_index
         self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
@@ -586,7 +586,7 @@ def _write_error_file(path: str, content: dict[str, Any]) -> None:
         logger.warning("cannot write the error file %s: %s", path, error.strerror)
 
 
-class SubprocessContext(_CrewContext):
+class SubprocessContext(_WorkerSetContext):
     """Workers that run a command each."""
 
     @cached_property
@@ -595,14 +595,14 @@ class SubprocessContext(_CrewContext):
         return {}
 
     def _start(self) -> None:
-        crew = self._begin()
+        workers = self._begin()
         commands = [self._command(rank) for rank in range(self.nprocs)]
         try:
-            crew.start_commands(commands)
+            workers.start_commands(commands)
         except StartError as error:
             raise OSError(error.errno or EIO, str(error), self.entrypoint) from error
         for rank, command in enumerate(commands):
-            self.subprocess_handlers[rank] = _ContextHandler(crew, rank, command)
+            self.subprocess_handlers[rank] = _ContextHandler(workers, rank, command)
 
     def _command(self, rank: int) -> Command:
         argv = (str(self.entrypoint), *map(str, self.args[rank]))
@@ -627,10 +627,10 @@ class SubprocessContext(_CrewContext):
         return {rank: handler.proc.pid for rank, handler in self.subprocess_handlers.items()}
 
     def _poll(self) -> RunProcsResult | None:
-        return self._look()
+        return self._check()
 
-    def _conclude(self, crew: Crew) -> RunProcsResult:
-        result = super()._conclude(crew)
+    def _result_of(self, workers: WorkerSet) -> RunProcsResult:
+        result = super()._result_of(workers)
         if not result.failures:
             result.return_values = dict.fromkeys(range(self.nprocs))
         return result
@@ -639,15 +639,15 @@ class SubprocessContext(_CrewContext):
 class _ContextProcess:
     """A worker with the face of a Popen."""
 
-    def __init__(self, crew: Crew, rank: int, command: Command) -> None:
+    def __init__(self, workers: WorkerSet, rank: int, command: Command) -> None:
         self.args = command.argv
-        self.pid = crew.pids[rank]
-        self._crew, self._rank = crew, rank
+        self.pid = workers.pids[rank]
+        self._workers, self._rank = workers, rank
 
     @property
     def returncode(self) -> int | None:
         """None while it runs."""
-        exit_ = self._crew.exits.get(self._rank)
+        exit_ = self._workers.exits.get(self._rank)
         return exit_.code if exit_ else None
 
     def poll(self) -> int | None:
@@ -658,10 +658,10 @@ class _ContextProcess:
 class _ContextHandler(SubprocessHandler):
     """A handler of a process that the supervisor has started, and whose streams it owns."""
 
-    def __init__(self, crew: Crew, rank: int, command: Command) -> None:
+    def __init__(self, workers: WorkerSet, rank: int, command: Command) -> None:
         self.local_rank_id = rank
         self.global_rank = int(command.env["RANK"]) if command.env.get("RANK", "").isdigit() else None
-        self.proc = _ContextProcess(crew, rank, command)
+        self.proc = _ContextProcess(workers, rank, command)
         self._files = []
 
     def close(self, death_sig: signal.Signals | None = None) -> None:
@@ -683,7 +683,7 @@ def _wrap(  # noqa: PLR0917 - the signature is torch's
 ) -> None:
     """Run one rank's function in this process, as a child of a multiprocessing context of one's own does."""
     os.environ.update(envs[local_rank])
-    if cpus := numa.bindings(numa_options, len(args))[local_rank]:
+    if cpus := numa.cpu_bindings(numa_options, len(args))[local_rank]:
         os.sched_setaffinity(0, cpus)
     with (
         get_std_cm(stdout_redirects[local_rank], redirect_stdout),

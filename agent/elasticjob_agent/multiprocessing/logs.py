@@ -15,7 +15,7 @@ from pathlib import Path
 from elasticjob_agent.multiprocessing.std import Std, to_map
 
 ERROR_FILE_ENV = "TORCHELASTIC_ERROR_FILE"
-_LONGEST_RUN_ID = 200
+_MAX_RUN_ID = 200
 StdMap = Std | dict[int, Std]
 
 
@@ -75,10 +75,10 @@ class LogsSpecs(ABC):
     def root_log_dir(self) -> str:
         """The root of all that is written."""
 
-    def _shown(self, rank: int) -> bool:
+    def _is_shown(self, rank: int) -> bool:
         return not self._local_ranks_filter or rank in self._local_ranks_filter
 
-    def _fill(self, folder: Path, envs: dict[int, dict[str, str]]) -> LogsDest:
+    def _fill_folder(self, folder: Path, envs: dict[int, dict[str, str]]) -> LogsDest:
         """The destinations of all ranks under this folder, made as needed."""
         dest = LogsDest()
         redirects, tees = to_map(self._redirects, len(envs)), to_map(self._tee, len(envs))
@@ -93,12 +93,12 @@ class LogsSpecs(ABC):
                 path = str(rank_dir / name)
                 if std & tees[place]:
                     paths[rank] = path
-                    if self._shown(rank):
+                    if self._is_shown(rank):
                         teed[rank] = path
                 elif std & redirects[place]:
                     paths[rank] = path
                 else:
-                    paths[rank] = "" if self._shown(rank) else os.devnull
+                    paths[rank] = "" if self._is_shown(rank) else os.devnull
             dest.error_files[rank] = env[ERROR_FILE_ENV] = str(rank_dir / "error.json")
         return dest
 
@@ -156,19 +156,19 @@ class DefaultLogsSpecs(LogsSpecs):
             OSError: a folder cannot be made.
         """
         if self._root_log_dir == os.devnull:
-            return self._nowhere(envs)
+            return self._discard_all(envs)
         first = envs.get(0, {})
         if not self._run_log_dir:
             run_id = first.get("TORCHELASTIC_RUN_ID", "test_run_id")
-            safe = re.sub(r"[/\0]", "_", run_id)[:_LONGEST_RUN_ID]
+            safe = re.sub(r"[/\0]", "_", run_id)[:_MAX_RUN_ID]
             self._run_log_dir = Path(tempfile.mkdtemp(prefix=f"{safe}_", dir=self._root_log_dir))
         attempt = _new_folder(self._run_log_dir / f"attempt_{first.get('TORCHELASTIC_RESTART_COUNT', '0')}")
-        dest = self._fill(attempt, envs)
+        dest = self._fill_folder(attempt, envs)
         dest.filtered_stdout = str(attempt / "filtered_stdout.log")
         dest.filtered_stderr = str(attempt / "filtered_stderr.log")
         return dest
 
-    def _nowhere(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+    def _discard_all(self, envs: dict[int, dict[str, str]]) -> LogsDest:
         for env in envs.values():
             env[ERROR_FILE_ENV] = ""
         return LogsDest(
@@ -203,7 +203,7 @@ class FlatLogsSpecs(LogsSpecs):
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
         """Make the folders and set each rank's TORCHELASTIC_ERROR_FILE."""
         root = Path(self.root_log_dir)
-        dest = self._fill(root, envs)
+        dest = self._fill_folder(root, envs)
         dest.filtered_stdout = str(root / "filtered_stdout.log")
         dest.filtered_stderr = str(root / "filtered_stderr.log")
         return dest

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_agent.host.oom import OomCounter, is_suspect
+from elasticjob_agent.host.oom import OomCounter, may_be_oom
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.multiprocessing.errors.failure import NOT_AVAILABLE
 from elasticjob_agent.supervisor import Exit, Outcome
@@ -59,8 +59,8 @@ def failure_of(
     if failure.error_file == NOT_AVAILABLE:
         if exit_:
             failure.timestamp_ns, failure.timestamp = exit_.wall_ns, exit_.wall_ns // _NS
-        failure.message = _said(outcome) or failure.message
-        remarks = _remarks(failure, exit_, memory)
+        failure.message = _message(outcome) or failure.message
+        remarks = _notes_on(failure, exit_, memory)
         failure.message = f"{failure.message} ({remarks})" if remarks else failure.message
     if exit_ is None:
         failure.message = f"process {pid} could not be killed: it hangs in the kernel"
@@ -76,18 +76,18 @@ def _read(rank: int, pid: int, code: int, error_file: str) -> ProcessFailure:
         return failure
 
 
-def _remarks(failure: ProcessFailure, exit_: Exit | None, memory: OomCounter | None) -> str:
+def _notes_on(failure: ProcessFailure, exit_: Exit | None, memory: OomCounter | None) -> str:
     """What its code does not tell: a core dump, a kill for want of memory, what the supervisor noted."""
-    starved = memory is not None and not failure.stopped_by_us and is_suspect(failure.exitcode, str(failure.message))
+    starved = memory is not None and not failure.stopped_by_us and may_be_oom(failure.exitcode, str(failure.message))
     out_of_memory = _OUT_OF_MEMORY if memory and starved and memory.has_grown() else ""
-    return "; ".join(filter(None, [out_of_memory, exit_.remarks if exit_ else ""]))
+    return "; ".join(filter(None, [out_of_memory, exit_.notes if exit_ else ""]))
 
 
-def _said(outcome: Outcome | None) -> str:
+def _message(outcome: Outcome | None) -> str:
     """What a function worker told that is in no error file."""
     if outcome is None or outcome.is_value:
         return ""
-    words = outcome.words
+    words = outcome.describe
     said = f"{words['type']}: {words['text']}"
     match outcome.kind:
         case "N":

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-LOOK_S = 0.5
+POLL_S = 0.5
 """The longest that a signal can go unnoticed in a wait of the main thread."""
 
 Handler = Any
@@ -23,7 +23,7 @@ _depth = 0
 _pending: list[BaseException] = []
 _listeners: list[Callable[[], None]] = []
 _originals: dict[int, Handler] = {}
-_users: "dict[int, weakref.WeakSet[User]]" = {}
+_users: "dict[int, weakref.WeakSet[HandlerUser]]" = {}
 
 
 class SignalException(Exception):
@@ -43,27 +43,27 @@ class SignalException(Exception):
         return type(self), (self.args[0], self.sigval)
 
 
-class User:
+class HandlerUser:
     """Whoever wants handlers: one for each start. It is only known weakly: one that is forgotten wants none."""
 
 
-def longest_wait_s() -> float:
+def max_wait_s() -> float:
     """How long one wait of this thread may last, in seconds; who has more time waits again.
 
     The main thread alone runs Python's signal handlers, between two instructions. A signal that comes a moment before
     it blocks, or that the kernel gives to another thread, does not wake it: without a bound it would wait on.
     """
-    return LOOK_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
+    return POLL_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
 
 
-def remember(signum: int, original: Handler, user: User, ours: Handler) -> None:
+def remember(signum: int, original: Handler, user: HandlerUser, ours: Handler) -> None:
     """This user's handler, `ours`, has just replaced `original`, which may be ours too."""
     if original is not ours:
         _originals[signum] = original
     _users.setdefault(signum, weakref.WeakSet()).add(user)
 
 
-def release(user: User | None, ours: Handler) -> None:
+def release(user: HandlerUser | None, ours: Handler) -> None:
     """This user needs no handler any more; the last one restores what was there before, on the main thread."""
     for signum, users in list(_users.items()):
         if user:

@@ -40,7 +40,7 @@ class SubprocessHandler:
         """
         size = env.get("LOCAL_WORLD_SIZE", "")
         nprocs = max(int(size) if size.isdecimal() else 1, local_rank_id + 1)
-        cpus = numa.bindings(numa_options, nprocs, {**os.environ, **env})[local_rank_id]
+        cpus = numa.cpu_bindings(numa_options, nprocs, {**os.environ, **env})[local_rank_id]
         self.local_rank_id = local_rank_id
         self.global_rank = int(env["RANK"]) if env.get("RANK", "").isdigit() else None
         self._files: list[IO[bytes]] = []

@@ -16,7 +16,7 @@ from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
 __all__ = ["TailLog", "tail_logfile"]
 logger = logging.getLogger(__name__)
 LineFilter = Callable[[str], bool]
-_PIECE_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 18
 
 
 class _Follower:
@@ -35,7 +35,7 @@ class _Follower:
         try:
             if self._fd < 0 and os.path.exists(self._path):  # noqa: PTH110 - a str
                 self._fd = os.open(self._path, os.O_RDONLY)
-            while self._fd >= 0 and (data := os.read(self._fd, _PIECE_BYTES)):
+            while self._fd >= 0 and (data := os.read(self._fd, _CHUNK_BYTES)):
                 self._show(self._lines.feed(self._text.feed(data)))
         except (OSError, ValueError) as error:
             self.broken = True
@@ -135,7 +135,7 @@ class TailLog:
         return self._thread
 
     def _run(self) -> None:
-        with _opened(self._dst) as dst:
+        with _open_destination(self._dst) as dst:
             followers = [
                 _Follower(self._prefixes.get(rank, f"[{self._name}{rank}]:"), path, dst, self._filter)
                 for rank, path in self._files.items()
@@ -144,7 +144,7 @@ class TailLog:
 
 
 @contextmanager
-def _opened(dst: TextIO | str) -> Iterator[TextIO]:
+def _open_destination(dst: TextIO | str) -> Iterator[TextIO]:
     if not isinstance(dst, str):
         yield dst
         return

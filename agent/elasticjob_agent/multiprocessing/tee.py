@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.supervisor import Console, Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor import Console, FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.supervisor.stream_pump import FileCopy
 
 logger = logging.getLogger(__name__)
 _CLOSE_S = 60.0
 """Seconds for a console that is slow, but takes all that is waiting, at the end of a context."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 class Tee:
@@ -36,7 +36,7 @@ class Tee:
         self._filtered_path = filtered_path if filters else None
         self._copy: FileCopy | None = None
         self._console: Console | None = None
-        self._opened = False
+        self._is_open = False
 
     def sink(self, path: str, *, teed: bool, devnull: str, prefix: str) -> Sink:
         """Where one worker's stream goes."""
@@ -45,11 +45,11 @@ class Tee:
         if path == devnull:
             return Null()
         if not teed:
-            return ToFile(Path(path))
+            return FileSink(Path(path))
         self._open()
         prefix_bytes = prefix.encode(errors="replace")
         console = self._console
-        return Lines(
+        return LineSink(
             path=Path(path),
             prefix=prefix_bytes,
             write=self._writer(len(prefix_bytes)),
@@ -68,13 +68,13 @@ class Tee:
             self._copy.close()
         if self._console:
             console, self._console = self._console, None
-            _show_the_rest(console)
+            _flush_console(console)
             if console.error:
                 logger.warning("%s was lost while workers wrote to it: %s", self._stream_name, console.error)
 
     def _open(self) -> None:
-        if not self._opened:
-            self._opened = True
+        if not self._is_open:
+            self._is_open = True
             self._console = _console_for(getattr(sys, self._stream_name), self._stream_name)
 
     def _writer(self, prefix_len: int) -> Callable[[bytes], None]:
@@ -91,10 +91,10 @@ class Tee:
         return write
 
 
-def _show_the_rest(console: Console) -> None:
+def _flush_console(console: Console) -> None:
     """Wait for what is waiting as long as it moves: a stalled console is not waited for."""
     end_s = time.monotonic() + _CLOSE_S
-    while not console.close(within_s=_LOOK_S) and console.is_moving() and time.monotonic() < end_s:
+    while not console.close(within_s=_POLL_S) and console.is_draining() and time.monotonic() < end_s:
         pass
 
 

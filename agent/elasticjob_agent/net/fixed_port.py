@@ -6,20 +6,20 @@ mark: two runs that were given one port are the user's to tell apart.
 
 from contextlib import suppress
 
-from elasticjob_agent.net.master_port import MasterPort, bound
+from elasticjob_agent.net.master_port import MasterPort, bind
 
 
-class GivenPort(MasterPort):
+class FixedPort(MasterPort):
     """One port for ever, on `address`."""
 
     def __init__(self, address: str, port: int) -> None:
         super().__init__(address)
-        self._given = (address, port)
+        self._number = (address, port)
 
-    def renew(self) -> int:
+    def acquire(self) -> int:
         """Hold the port if it is free; its number."""
         self.close()
-        address, port = self._given
+        address, port = self._number
         with suppress(OSError):  # not an address of this host, or in use: the worker finds out
-            self._held.append(bound(address, port))
+            self._socket.append(bind(address, port))
         return port

@@ -11,42 +11,42 @@ import weakref
 from contextlib import suppress
 
 from elasticjob_agent.net.ports import (
-    Choose,
-    at_random,
+    PickPort,
     candidates,
+    cloexec_socket,
     ephemeral_range,
-    inner_socket,
-    mark_or_none,
-    marked,
+    pick_random,
+    reserve,
+    reserve_or_none,
 )
 
 
 class MasterPort:
     """One port at a time, on `address`."""
 
-    def __init__(self, address: str, choose: Choose = at_random) -> None:
+    def __init__(self, address: str, choose: PickPort = pick_random) -> None:
         """`choose(low, high)` gives a number from low to high, both included."""
         self._address = address
         self._choose = choose
-        self._held: list[socket.socket] = []
+        self._socket: list[socket.socket] = []
         """The port's own socket, as long as it is held, and last its mark."""
-        weakref.finalize(self, _close, self._held)
+        weakref.finalize(self, _close, self._socket)
 
-    def renew(self) -> int:
+    def acquire(self) -> int:
         """Hold a fresh port and let go of the last; its number."""
-        number, fresh = self._take()
+        number, fresh = self._pick()
         self.close()
-        self._held.extend(fresh)
+        self._socket.extend(fresh)
         return number
 
     def release(self) -> None:
         """Let go: the worker is about to bind it. Other agents still keep away. Idempotent."""
-        if self._held:
-            self._held[0].close()
+        if self._socket:
+            self._socket[0].close()
 
     def close(self) -> None:
         """Let go of it altogether. Idempotent."""
-        _close(self._held)
+        _close(self._socket)
 
     def is_taken(self, port: int) -> bool:
         """Somebody listens at this port, at whatever address: rank 0 cannot have it on all of them."""
@@ -60,33 +60,33 @@ class MasterPort:
                 return error.errno == errno.EADDRINUSE
         return False
 
-    def _take(self) -> tuple[int, list[socket.socket]]:
+    def _pick(self) -> tuple[int, list[socket.socket]]:
         for candidate in candidates(ephemeral_range(), self._choose):
             with suppress(OSError):
-                return self._hold(self._address, candidate)
+                return self._reserve(self._address, candidate)
         for address in (self._address, ""):
             with suppress(OSError):
-                return self._hold(address, 0, last_resort=True)
+                return self._reserve(address, 0, last_resort=True)
         # The address is not one of this host (it is translated on the way).
-        return self._hold("::", 0, last_resort=True)
+        return self._reserve("::", 0, last_resort=True)
 
-    def _hold(self, address: str, candidate: int, *, last_resort: bool = False) -> tuple[int, list[socket.socket]]:
+    def _reserve(self, address: str, candidate: int, *, last_resort: bool = False) -> tuple[int, list[socket.socket]]:
         """This port and its mark, or with 0 one of the kernel's; raises OSError."""
-        held = bound(address, candidate)
+        held = bind(address, candidate)
         try:
             number: int = held.getsockname()[1]
-            return number, [held, *(mark_or_none(number) if last_resort else [marked(number)])]
+            return number, [held, *(reserve_or_none(number) if last_resort else [reserve(number)])]
         except OSError:
             held.close()
             raise
 
 
-def bound(address: str, port: int) -> socket.socket:
+def bind(address: str, number: int) -> socket.socket:
     """A socket that holds this port (0: one of the kernel's) and does not listen; raises OSError."""
-    made = inner_socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    made = cloexec_socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((address, port))
+        made.bind((address, number))
     except OSError:
         made.close()
         raise

@@ -15,20 +15,20 @@ from elasticjob_agent.supervisor import fd_registry
 
 _LOWEST = 20000
 _HIGHEST = 65535
-_TRIES = 200
+_MAX_TRIES = 200
 _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _DEFAULT_EPHEMERAL = (32768, 60999)
 
-Choose = Callable[[int, int], int]
+PickPort = Callable[[int, int], int]
 """From the lowest and the highest number to one of them, both included."""
-at_random: Choose = random.randint
+pick_random: PickPort = random.randint
 
 
-def candidates(ephemeral: tuple[int, int], choose: Choose) -> Iterable[int]:
+def candidates(ephemeral: tuple[int, int], pick: PickPort) -> Iterable[int]:
     """Numbers to try: outside this range, below it if possible, else above; none if there is no room."""
     first, last = ephemeral
     low, high = (_LOWEST, first - 1) if first > _LOWEST else (last + 1, _HIGHEST)
-    return (choose(low, high) for _ in range(_TRIES if low <= high else 0))
+    return (pick(low, high) for _ in range(_MAX_TRIES if low <= high else 0))
 
 
 def ephemeral_range(file: Path = _RANGE_FILE) -> tuple[int, int]:
@@ -40,9 +40,9 @@ def ephemeral_range(file: Path = _RANGE_FILE) -> tuple[int, int]:
         return _DEFAULT_EPHEMERAL
 
 
-def marked(number: int) -> socket.socket:
+def reserve(number: int) -> socket.socket:
     """The mark of this port, until it is closed; raises OSError when another choice has it."""
-    mark = inner_socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    mark = cloexec_socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         mark.bind(f"\0elasticjob-port-{number}")
     except OSError:
@@ -51,22 +51,22 @@ def marked(number: int) -> socket.socket:
     return mark
 
 
-def mark_or_none(number: int) -> list[socket.socket]:
+def reserve_or_none(number: int) -> list[socket.socket]:
     """The mark of this port, in a list that is empty where it cannot be had.
 
     For the last resort alone: any user of the host can take all marks, and must not stop others by that.
     """
     try:
-        return [marked(number)]
+        return [reserve(number)]
     except OSError:
         return []
 
 
-def inner_socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
+def cloexec_socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
     """A socket that no process started here ever has.
 
     A fork for another launch would copy it, and would keep the port from rank 0 after its release.
     """
     made = socket.socket(family, kind)
-    fd_registry.own_object(made)
+    fd_registry.register_object(made)
     return made

@@ -7,11 +7,11 @@ protocol runs, the socket stays open until it is garbage-collected, and the clie
 
 import asyncio
 
-_ARRIVING = 3
+_ACCEPTING = 3
 """Turns: the transport is made, the protocol is called, the task of a callback that is a coroutine begins."""
 
 
-async def stop_serving(server: asyncio.Server) -> None:
+async def close_server(server: asyncio.Server) -> None:
     """Accept no more, hand over what was accepted, and close the listener; idempotent.
 
     Connections stay as they are. One that the kernel has and asyncio has not accepted is reset.
@@ -20,7 +20,7 @@ async def stop_serving(server: asyncio.Server) -> None:
     for listener in server.sockets:
         loop.remove_reader(listener.fileno())
     try:
-        for _ in range(_ARRIVING):
+        for _ in range(_ACCEPTING):
             await asyncio.sleep(0)
     finally:
         server.close()

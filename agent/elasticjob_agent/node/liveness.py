@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Mapping
 
 from elasticjob_api.constants import ENV_HEALTH_CHECK_PORT
 
-_BEAT_S = 1.0
-_LATEST_S = 10.0
+_HEARTBEAT_S = 1.0
+_MAX_DELAY_S = 10.0
 """A loop that has not turned for so long hangs: nothing in it may take a tenth of that."""
 
 
 @contextlib.asynccontextmanager
-async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
+async def serving_liveness(environment: Mapping[str, str]) -> AsyncIterator[None]:
     """Answer while inside; a port that is taken is logged, and nothing is answered."""
     if not environment.get(ENV_HEALTH_CHECK_PORT):
         yield
@@ -29,9 +29,9 @@ async def answered(environment: Mapping[str, str]) -> AsyncIterator[None]:
         nonlocal beat_s
         while True:
             beat_s = time.monotonic()
-            await asyncio.sleep(_BEAT_S)
+            await asyncio.sleep(_HEARTBEAT_S)
 
-    server = health.start_from_environment(lambda: time.monotonic() - beat_s < _LATEST_S, environment)
+    server = health.start_from_environment(lambda: time.monotonic() - beat_s < _MAX_DELAY_S, environment)
     task = asyncio.create_task(beat(), name="liveness")
     try:
         yield

@@ -14,22 +14,22 @@ from typing import Any, TypeVar
 
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler
-from elasticjob_agent.rendezvous.job_rendezvous import WorkerFailure
+from elasticjob_agent.rendezvous.job_rendezvous import LocalFailure
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.server import RunResult, SimpleElasticAgent, WorkerGroup, WorkerSpec, WorkerState
-from elasticjob_agent.server._signals import Handlers
+from elasticjob_agent.server._signals import SignalHandlers
 from elasticjob_agent.workers.node_workers import NodeWorkers
 
 T = TypeVar("T")
 
 _STATES = {Workers.SUCCEEDED: WorkerState.SUCCEEDED, Workers.FAILED: WorkerState.FAILED}
-_GONE = {Workers.NONE, Workers.SUCCEEDED}
-LOOK_S = 3600.0
+_ENDED = {Workers.NONE, Workers.SUCCEEDED}
+POLL_S = 3600.0
 """Everything is pushed; this is only how long a push may be lost."""
 
 
-class LoopBeside:
+class BackgroundLoop:
     """The event loop of another thread, in which all of this is made."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class LoopBeside:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
-class _NoHandlers(Handlers):
+class _NoHandlers(SignalHandlers):
     """The event loop has the signals."""
 
     @contextlib.contextmanager
@@ -53,31 +53,31 @@ class NodeAgent(SimpleElasticAgent):
     """One node's agent; its workers are started, stopped and judged in the loop."""
 
     def __init__(
-        self, spec: WorkerSpec, *, workers: NodeWorkers, handler: EtcdRendezvousHandler, loop: LoopBeside, host: str
+        self, spec: WorkerSpec, *, workers: NodeWorkers, handler: EtcdRendezvousHandler, loop: BackgroundLoop, host: str
     ) -> None:
         super().__init__(spec, exit_barrier_timeout=math.inf)
         self._workers = workers
         self._handler = handler
         self._loop = loop
         self._host = host
-        self._failures_told = 0
+        self._reported_failures = 0
         self._handlers = _NoHandlers(self.stop)
         workers.on_change = self._inbox_changed
 
     def _inbox_changed(self) -> None:
-        self._inbox.wake()
+        self._mailbox.wake()
 
     def _hostname(self) -> str:
         return self._host
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
-        place, terms = self._handler.place, self._handler.terms
-        if place is None or terms is None:
+        assignment, terms = self._handler.assignment, self._handler.runtime_config
+        if assignment is None or terms is None:
             raise AssertionError("workers are started in a round only")
         worker_group.spec.max_restarts = terms.max_restarts
-        self._failures_told = 0
-        self._loop.submit(self._workers.start(place, terms)).result()
-        return {worker.local_rank: f"{place.round}/{worker.global_rank}" for worker in worker_group.workers}
+        self._reported_failures = 0
+        self._loop.submit(self._workers.start(assignment, terms)).result()
+        return {worker.local_rank: f"{assignment.round}/{worker.global_rank}" for worker in worker_group.workers}
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
         state = _STATES.get(self._workers.phase, WorkerState.HEALTHY)
@@ -87,11 +87,11 @@ class NodeAgent(SimpleElasticAgent):
             return RunResult(state, failures={f.failure.rank: _process_failure(f) for f in self._workers.failures})
         return RunResult(state)
 
-    def _failures_for_job(self, seen: RunResult) -> Sequence[WorkerFailure]:  # noqa: ARG002 - the workers know more
+    def _failures_for_job(self, result: RunResult) -> Sequence[LocalFailure]:  # noqa: ARG002 - the workers know more
         """Those that were not told yet, with all that is known of them."""
-        untold = self._workers.failures[self._failures_told :]
-        self._failures_told += len(untold)
-        return [WorkerFailure(local_rank=f.local_rank, exit_code=f.failure.exit_code, record=f.failure) for f in untold]
+        untold = self._workers.failures[self._reported_failures :]
+        self._reported_failures += len(untold)
+        return [LocalFailure(local_rank=f.local_rank, exit_code=f.failure.exit_code, record=f.failure) for f in untold]
 
     def _stop_workers(self, worker_group: WorkerGroup) -> None:
         """As the rendezvous orders, else within the short grace; failures that come meanwhile are told."""
@@ -103,33 +103,33 @@ class NodeAgent(SimpleElasticAgent):
         self._end_all()
 
     def _end_all(self) -> None:
-        if self._workers.phase in _GONE:
+        if self._workers.phase in _ENDED:
             return
-        order, terms = self._handler.stop_order(), self._handler.terms
+        order, terms = self._handler.stop_order(), self._handler.runtime_config
         if order is not None:
             grace_s, name = order.grace_s, order.signal_name
         elif terms is not None:
             grace_s, name = terms.short_grace_s, terms.stop_signal
         else:
             raise AssertionError("workers run in a round only")
-        self._loop.submit(self._begin_to_stop(grace_s, name)).result()
-        while self._workers.phase not in _GONE:
-            self._inbox.wait(None)
+        self._loop.submit(self._start_stopping(grace_s, name)).result()
+        while self._workers.phase not in _ENDED:
+            self._mailbox.wait(None)
 
-    async def _begin_to_stop(self, grace_s: float, name: str) -> None:
-        if self._inbox.is_urgent:
+    async def _start_stopping(self, grace_s: float, name: str) -> None:
+        if self._mailbox.is_urgent:
             self._workers.kill()
         else:
             self._workers.stop(grace_s=grace_s, signal_name=name)
 
-    def _hasten(self) -> None:
+    def _on_second_signal(self) -> None:
         self._loop.submit(self._kill())
 
     async def _kill(self) -> None:
         self._workers.kill()
 
 
-def _process_failure(failed: FailureIn) -> ProcessFailure:
+def _process_failure(failed: FailureRecord) -> ProcessFailure:
     """As the API has it; the error file has been read."""
     record = failed.failure
     made = ProcessFailure(local_rank=failed.local_rank, pid=record.pid, exitcode=record.exit_code, error_file="")

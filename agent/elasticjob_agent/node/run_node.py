@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent import multiprocessing
-from elasticjob_agent.host.cpu_topology import Cpus, shown
+from elasticjob_agent.host.cpu_topology import Cpus, format_cpus
 from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.monitoring.reporter import Reporter
-from elasticjob_agent.net.fixed_port import GivenPort
+from elasticjob_agent.net.fixed_port import FixedPort
 from elasticjob_agent.net.master_port import MasterPort
-from elasticjob_agent.node.node_agent import LOOK_S, LoopBeside, NodeAgent
-from elasticjob_agent.node.self_fencing import Isolation
+from elasticjob_agent.node.node_agent import POLL_S, BackgroundLoop, NodeAgent
+from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.errors import RendezvousError
-from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.server import WorkerSpec
 from elasticjob_agent.supervisor import Console, Supervisor
-from elasticjob_agent.tracing import Trace
-from elasticjob_agent.workers.node_workers import Job, NodeWorkers
-from elasticjob_agent.workers.output import AS_EVER, Output
+from elasticjob_agent.tracing import Tracer
+from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
+from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
@@ -49,7 +49,7 @@ class NodeSettings:
     """All settings of one agent."""
 
     endpoint: Endpoint
-    profile: Profile
+    profile: NodeIdentity
     argv: tuple[str, ...]
     environment: dict[str, str]
     run_id: str
@@ -60,43 +60,43 @@ class NodeSettings:
     termination_log: str | None = None
     signals: tuple[signal.Signals, ...] = _SIGNALS
     """Those on which the node leaves in order."""
-    given_port: int | None = None
+    fixed_port: int | None = None
     """MASTER_PORT if the user chose it."""
-    output: Output = AS_EVER
+    output: Output = DEFAULT_OUTPUT
     virtual_local_rank: bool = False
     cpus: tuple[Cpus, ...] = ()
     """By local rank, if workers are bound to processors."""
 
 
-async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = None) -> Outcome:
+async def run_node(settings: NodeSettings, received_signals: list[signal.Signals] | None = None) -> Outcome:
     """Be one node of the job until it ends or this node leaves; raises RendezvousError, EtcdError, SupervisorError.
 
     Signals that tell it to leave are added to `told`.
     """
     supervisor = Supervisor.begin()  # it comes up while this node joins
     consoles = Console(1), Console(2)
-    trace = Trace(settings.trace, settings.profile.pod)
+    trace = Tracer(settings.trace, settings.profile.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
     port = _master_port(settings)
     if settings.cpus:
-        log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(shown, settings.cpus)))
+        log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     try:
         workers = NodeWorkers(
-            supervisor=supervisor, job=_job(settings, progress, consoles), port=port, wall_ns=time.time_ns
+            supervisor=supervisor, template=_job(settings, progress, consoles), port=port, wall_ns=time.time_ns
         )
-        loop = LoopBeside()
+        loop = BackgroundLoop()
 
         async def live(etcd: Etcd, member: RendezvousMember) -> Outcome:
             reporter = Reporter(
                 etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
             )
-            return await _run_all(member, reporter, Isolation(etcd, member))
+            return await _run_all(member, reporter, SelfFencing(etcd, member))
 
-        handler = EtcdRendezvousHandler(_surroundings(settings, loop=loop, port=port, trace=trace, live=live))
+        handler = EtcdRendezvousHandler(_handler_deps(settings, loop=loop, port=port, trace=trace, live=live))
         agent = NodeAgent(
             _spec(settings, handler), workers=workers, handler=handler, loop=loop, host=settings.profile.host
         )
-        with _signals(settings.signals, [] if told is None else told, agent.stop):
+        with _signals(settings.signals, [] if received_signals is None else received_signals, agent.stop):
             return await _run_agent(agent, handler)
     finally:
         await supervisor.close()
@@ -108,10 +108,10 @@ async def run_node(settings: NodeSettings, told: list[signal.Signals] | None = N
 
 
 async def run_node_until(
-    end: Coroutine[Any, Any, str], settings: NodeSettings, told: list[signal.Signals] | None = None
+    end: Coroutine[Any, Any, str], settings: NodeSettings, received_signals: list[signal.Signals] | None = None
 ) -> Outcome:
     """As `run_node`, but the job is over for this node as soon as `end` returns, with the sentence that it gives."""
-    node = asyncio.create_task(run_node(settings, told), name="node")
+    node = asyncio.create_task(run_node(settings, received_signals), name="node")
     over = asyncio.create_task(end, name="end of etcd")
     await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
     over.cancel()
@@ -124,23 +124,23 @@ async def run_node_until(
 
 async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
     """The agent in a thread of its own; cancelled, it ends without a word, its workers within the short grace."""
-    run = asyncio.create_task(asyncio.to_thread(_run_to_the_end, agent, handler), name="agent")
+    run = asyncio.create_task(asyncio.to_thread(_run_until_ended, agent, handler), name="agent")
     try:
         return await asyncio.shield(run)
     except asyncio.CancelledError:
-        handler.abandon()
+        handler.cancel()
         await asyncio.wait([run])
         raise
 
 
-def _run_to_the_end(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
+def _run_until_ended(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
     """How the member ended is how the node ended, whatever that means to the agent."""
     fault: Exception | None = None
     try:
         agent.run()
     except (multiprocessing.SignalException, RendezvousError) as error:
         fault = error
-    ended = handler.how_it_ended()
+    ended = handler.run_result()
     if isinstance(ended, Outcome):
         return ended
     if isinstance(ended, Exception):
@@ -157,18 +157,18 @@ def _spec(settings: NodeSettings, handler: EtcdRendezvousHandler) -> WorkerSpec:
         rdzv_handler=handler,
         entrypoint=settings.argv[0],
         args=settings.argv[1:],
-        monitor_interval=LOOK_S,
+        monitor_interval=POLL_S,
     )
 
 
-def _surroundings(
+def _handler_deps(
     settings: NodeSettings,
     *,
-    loop: LoopBeside,
+    loop: BackgroundLoop,
     port: MasterPort,
-    trace: Trace,
+    trace: Tracer,
     live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]],
-) -> Surroundings:
+) -> HandlerDeps:
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Etcd]:
         etcd = EtcdClient(settings.endpoint)
@@ -177,7 +177,7 @@ def _surroundings(
         finally:
             await etcd.close()
 
-    return Surroundings(
+    return HandlerDeps(
         loop=loop,
         connect=connect,
         profile=lambda _node: settings.profile,
@@ -188,12 +188,12 @@ def _surroundings(
         draw=lambda: secrets.token_hex(4),
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
-        live=live,
+        run=live,
     )
 
 
-def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]) -> Job:
-    return Job(
+def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]) -> WorkerTemplate:
+    return WorkerTemplate(
         argv=settings.argv,
         environment=settings.environment,
         cwd=settings.cwd,
@@ -207,16 +207,16 @@ def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console
         output=settings.output,
         virtual_local_rank=settings.virtual_local_rank,
         cpus=settings.cpus,
-        told=lambda: progress.last,
+        received_signals=lambda: progress.last,
     )
 
 
 def _master_port(settings: NodeSettings) -> MasterPort:
     address = settings.profile.address
-    return MasterPort(address) if settings.given_port is None else GivenPort(address, settings.given_port)
+    return MasterPort(address) if settings.fixed_port is None else FixedPort(address, settings.fixed_port)
 
 
-async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: Isolation) -> Outcome:
+async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: SelfFencing) -> Outcome:
     """The member's end is the node's; a fault in what runs beside it ends all."""
     tasks = {
         asyncio.create_task(member.run(), name="member"),
@@ -236,15 +236,15 @@ async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: Isol
 
 @contextlib.contextmanager
 def _signals(
-    numbers: tuple[signal.Signals, ...], told: list[signal.Signals], stop: Callable[[signal.Signals], None]
+    numbers: tuple[signal.Signals, ...], received: list[signal.Signals], stop: Callable[[signal.Signals], None]
 ) -> Iterator[None]:
     """Each reaches the agent as a request to stop; the second one is urgent to it."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: signal.Signals) -> None:
-        log.info("got %s: %s", number.name, "killing the workers" if told else "leaving the job")
+        log.info("got %s: %s", number.name, "killing the workers" if received else "leaving the job")
         stop(number)
-        told.append(number)
+        received.append(number)
 
     for number in numbers:
         loop.add_signal_handler(number, on_signal, number)

@@ -9,18 +9,18 @@ import asyncio
 import logging
 
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
-from elasticjob_agent.rendezvous.member.session import Stay
+from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.leases import LeaseKeeper
 
-_LOOK_S = 1.0
+_CHECK_S = 1.0
 """Between two looks at a member that joins or comes back; nothing is looked at while its lease lives."""
 
 log = logging.getLogger(__name__)
 
 
-class Isolation:
+class SelfFencing:
     """The watch over one member's way to etcd."""
 
     def __init__(self, etcd: Etcd, member: RendezvousMember) -> None:
@@ -30,31 +30,31 @@ class Isolation:
     async def run(self) -> None:
         """Watch until cancelled; after the member was told to leave there is nothing more to do."""
         while True:
-            stay = self._member.stay
-            if stay is None:
-                await asyncio.sleep(_LOOK_S)
+            session = self._member.session
+            if session is None:
+                await asyncio.sleep(_CHECK_S)
                 continue
-            keeper = stay.keeper
+            keeper = session.keeper
             await keeper.lost.wait()
-            if await self._lasts(stay, keeper):
+            if await self._is_session_alive(session, keeper):
                 log.error("etcd has not answered for isolationGraceSeconds: stopping the workers and leaving")
                 self._member.request_leave()
                 await asyncio.Event().wait()
 
-    async def _lasts(self, stay: Stay, keeper: LeaseKeeper) -> bool:
+    async def _is_session_alive(self, session: Session, keeper: LeaseKeeper) -> bool:
         """Whether this loss of the lease lasts for as long as the job allows; else it has ended."""
         since_s = asyncio.get_running_loop().time() - keeper.lease.ttl_s  # no refresh sent since then was answered
-        while self._member.stay is stay and stay.keeper is keeper:
-            grace_s = stay.terms.isolation_grace_s
-            left_s = _LOOK_S if grace_s is None else since_s + grace_s - asyncio.get_running_loop().time()
-            if left_s <= 0 and not await self._answers(stay):
-                return self._member.stay is stay and stay.keeper is keeper
-            await asyncio.sleep(min(max(left_s, 0.0) or _LOOK_S, _LOOK_S))
+        while self._member.session is session and session.keeper is keeper:
+            grace_s = session.runtime_config.isolation_grace_s
+            left_s = _CHECK_S if grace_s is None else since_s + grace_s - asyncio.get_running_loop().time()
+            if left_s <= 0 and not await self._etcd_answers(session):
+                return self._member.session is session and session.keeper is keeper
+            await asyncio.sleep(min(max(left_s, 0.0) or _CHECK_S, _CHECK_S))
         return False
 
-    async def _answers(self, stay: Stay) -> bool:
+    async def _etcd_answers(self, session: Session) -> bool:
         try:
-            await self._etcd.get(stay.me.keys.world)
+            await self._etcd.get(session.me.keys.world)
         except EtcdError:
             return False
         return True

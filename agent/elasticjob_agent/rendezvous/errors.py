@@ -50,7 +50,7 @@ class Superseded(RendezvousClosedError):
     """This node is no longer part of the job."""
 
 
-class NothingWanted(Superseded):
+class NoSpec(Superseded):
     """There is no spec where another should have written one."""
 
 

@@ -17,13 +17,13 @@ from typing import NamedTuple
 from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.net.own_address import own_address
 from elasticjob_agent.rendezvous.errors import RendezvousConnectionError
-from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
 from elasticjob_agent.rendezvous.interface import RendezvousParameters
-from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
-from elasticjob_agent.rendezvous.member.join import Profile
-from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.job_rendezvous import NodeInfo
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.supervisor.background_loop import background
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants, keys
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
@@ -50,11 +50,11 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
         finally:
             await client.close()
 
-    def profile(node: NodeOffer) -> Profile:
+    def profile(node: NodeInfo) -> NodeIdentity:
         return _profile(params, node, node.local_addr or address)
 
     return EtcdRendezvousHandler(
-        Surroundings(
+        HandlerDeps(
             loop=background(),
             connect=connect,
             profile=profile,
@@ -63,13 +63,13 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            trace=Trace(os.environ.get(constants.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
+            trace=Tracer(os.environ.get(constants.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
             join_timeout_s=join_timeout_s,
         )
     )
 
 
-def _profile(params: RendezvousParameters, node: NodeOffer, address: str) -> Profile:
+def _profile(params: RendezvousParameters, node: NodeInfo, address: str) -> NodeIdentity:
     host, timeouts = socket.gethostname(), _timeouts(params)
     spec = Slots(
         min=params.min_nodes,
@@ -77,10 +77,10 @@ def _profile(params: RendezvousParameters, node: NodeOffer, address: str) -> Pro
         desired=params.max_nodes,
         max_restarts=node.max_restarts,
         join_timeout_s=timeouts.join_s,
-        last_call_s=timeouts.last_call_s,
+        last_call_s=timeouts.last_call_timeout_s,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )
-    return Profile(
+    return NodeIdentity(
         keys=Keys(keys.cli_prefix(params.run_id)),
         pod=f"{host}-{os.getpid()}-{secrets.token_hex(2)}",
         pod_uid=secrets.token_hex(8),
@@ -104,14 +104,14 @@ def _endpoint(params: RendezvousParameters) -> Endpoint:
 
 class _Timeouts(NamedTuple):
     join_s: float
-    last_call_s: float
+    last_call_timeout_s: float
     keep_alive_s: float
 
 
 def _timeouts(params: RendezvousParameters) -> _Timeouts:
     return _Timeouts(
         join_s=_seconds(params, "join_timeout", _JOIN_TIMEOUT_S),
-        last_call_s=_seconds(params, "last_call_timeout", LAST_CALL_S, or_none=True),
+        last_call_timeout_s=_seconds(params, "last_call_timeout", LAST_CALL_TIMEOUT_S, or_none=True),
         keep_alive_s=_seconds(params, "keep_alive", _LEASE_TTL_S),
     )
 

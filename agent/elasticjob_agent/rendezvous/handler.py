@@ -1,6 +1,6 @@
 """`EtcdRendezvousHandler`: the rendezvous of this package behind the interface that agents know.
 
-It runs one `RendezvousMember` in an event loop of its own thread. Through `WorkersProxy` it is the member's view of
+It runs one `RendezvousMember` in an event loop of its own thread. Through `ThreadedWorkers` it is the member's view of
 workers that the agent runs. Rules stay in member and steps; the agent only carries out orders. It closes nothing by
 itself: a job ends by success, by a spent budget, or by the operator.
 """
@@ -23,20 +23,20 @@ from elasticjob_agent.rendezvous.errors import (
     RendezvousTimeoutError,
 )
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
-from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, NodeOffer, StopOrder, WorkerFailure
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure, NodeInfo, StopOrder
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.worker_mailbox import WorkersProxy
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.worker_mailbox import ThreadedWorkers
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.runtime_config import Terms
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 
-LEAVE_S = 10.0
+LEAVE_TIMEOUT_S = 10.0
 """Seconds within which leaving must have ended; after that the lease expires."""
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class EventLoop(Protocol):
 class Port(Protocol):
     """The held port of rank 0."""
 
-    def renew(self) -> int:
+    def acquire(self) -> int:
         """Hold a fresh one."""
 
     def release(self) -> None:
@@ -62,38 +62,38 @@ class Port(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class HandlerDeps:
     """The handler's dependencies."""
 
     loop: EventLoop
     connect: Callable[[], AbstractAsyncContextManager[Etcd]]
     """Called inside the loop."""
-    profile: Callable[[NodeOffer], Profile]
+    profile: Callable[[NodeInfo], NodeIdentity]
     port: Port
     run_id: str
     clock: Callable[[], float]
     wall_ns: Callable[[], int]
     draw: Callable[[], str]
     """Eight random hex digits."""
-    trace: Trace
+    trace: Tracer
     join_timeout_s: float = 600.0
-    live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]] = lambda _, member: member.run()
+    run: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]] = lambda _, member: member.run()
     """The member's life, with whatever goes on beside it; runs in the loop."""
 
 
 class EtcdRendezvousHandler(JobRendezvous):
     """One node's access to a job in etcd."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._at = surroundings
-        self._offer: NodeOffer | None = None
+    def __init__(self, deps: HandlerDeps) -> None:
+        self._deps = deps
+        self._node_info: NodeInfo | None = None
         self._on_change: Callable[[], None] = lambda: None
-        self._proxy: WorkersProxy | None = None
+        self._mailbox: ThreadedWorkers | None = None
         self._member: RendezvousMember | None = None
         self._task: asyncio.Task[None] | None = None
-        self._life: concurrent.futures.Future[None] | None = None
-        self._place: Assignment | None = None
-        self._leaving = self._abandoned = False
+        self._run_task: concurrent.futures.Future[None] | None = None
+        self._assignment: Assignment | None = None
+        self._leaving = self._cancelled = False
         self._closed = False
 
     # -- RendezvousHandler -----------------------------------------------------------------------
@@ -104,7 +104,7 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     def get_run_id(self) -> str:
         """The id of the job, as workers see it."""
-        return self._at.run_id
+        return self._deps.run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
         """Wait for the next round that names this node, with all its ranks; none of its workers may run any more.
@@ -112,14 +112,14 @@ class EtcdRendezvousHandler(JobRendezvous):
         Raises RendezvousGracefulExitError when the job has succeeded or this node leaves, JobFailed, and the other
         kinds of RendezvousError.
         """
-        proxy = self._begin()
-        if self._place is not None:
-            proxy.stopped(self._place)
-        taken = proxy.take(lambda: self._closed)
+        mailbox = self._start()
+        if self._assignment is not None:
+            mailbox.stopped(self._assignment)
+        taken = mailbox.next_assignment(lambda: self._closed)
         if not isinstance(taken, Assignment):
             raise _error(taken)
-        self._place = taken
-        self._at.port.release()
+        self._assignment = taken
+        self._deps.port.release()
         return RendezvousInfo(
             store=None,
             rank=taken.group_rank,
@@ -130,75 +130,75 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     def is_closed(self) -> bool:
         """Whether this node's part has ended."""
-        return self._closed or (self._proxy is not None and self._proxy.ended is not None)
+        return self._closed or (self._mailbox is not None and self._mailbox.ended is not None)
 
     def set_closed(self) -> None:
         """Take no part any more; the job itself ends only by success, a spent budget, or its operator."""
         self._closed = True
-        if self._proxy is not None:
-            self._proxy.wake()
+        if self._mailbox is not None:
+            self._mailbox.wake()
 
     def num_nodes_waiting(self) -> int:
         """Return 1 if the round of this node is over, for any reason; else 0."""
-        if self._proxy is None:
+        if self._mailbox is None:
             return 0
-        return int(self._proxy.order is not None or self._proxy.is_offered)
+        return int(self._mailbox.stop_order is not None or self._mailbox.is_offered)
 
     def shutdown(self) -> bool:
         """Leave, if the job has not ended, and let go of everything; its workers must have stopped."""
         self._closed = True
-        if self._life is None or self._proxy is None:
+        if self._run_task is None or self._mailbox is None:
             return True
-        self._proxy.wake()
+        self._mailbox.wake()
         self.workers_stopped()
         self.leave()
         try:
-            self._life.result(LEAVE_S)
+            self._run_task.result(LEAVE_TIMEOUT_S)
         except concurrent.futures.CancelledError:
             return False
         except concurrent.futures.TimeoutError:
-            log.warning("could not leave within %g s; the others learn it when the lease ends", LEAVE_S)
-            self._life.cancel()
+            log.warning("could not leave within %g s; the others learn it when the lease ends", LEAVE_TIMEOUT_S)
+            self._run_task.cancel()
             return False
         return True
 
     # -- JobRendezvous ---------------------------------------------------------------------------
 
-    def offer(self, node: NodeOffer, on_change: Callable[[], None]) -> None:
+    def offer(self, node: NodeInfo, on_change: Callable[[], None]) -> None:
         """Who this node is, and whom to push."""
-        self._offer, self._on_change = node, on_change
-        if self._proxy is not None:
-            self._proxy.listen(on_change)
+        self._node_info, self._on_change = node, on_change
+        if self._mailbox is not None:
+            self._mailbox.listen(on_change)
 
     def stop_order(self) -> StopOrder | None:
         """The order to stop the workers that run."""
-        return None if self._proxy is None else self._proxy.order
+        return None if self._mailbox is None else self._mailbox.stop_order
 
     def outcome(self) -> Outcome | None:
         """Return how this node's part has ended."""
-        ended = None if self._proxy is None else self._proxy.ended
+        ended = None if self._mailbox is None else self._mailbox.ended
         return ended if isinstance(ended, Outcome) else None
 
-    def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:
+    def workers_failed(self, failures: Sequence[LocalFailure]) -> None:
         """These failed by themselves."""
-        if self._proxy is not None and self._place is not None:
-            self._proxy.failed(self._place, failures)
+        if self._mailbox is not None and self._assignment is not None:
+            self._mailbox.failed(self._assignment, failures)
 
     def workers_succeeded(self) -> None:
         """All ended well."""
-        if self._proxy is not None and self._place is not None:
-            self._proxy.succeeded(self._place)
+        if self._mailbox is not None and self._assignment is not None:
+            self._mailbox.succeeded(self._assignment)
 
     def workers_stopped(self) -> None:
         """None runs any more."""
-        if self._proxy is not None and self._place is not None:
-            self._proxy.stopped(self._place)
+        if self._mailbox is not None and self._assignment is not None:
+            self._mailbox.stopped(self._assignment)
 
     def leave(self) -> None:
         """Record that this node leaves."""
         self._leaving = True  # a member that is not made yet reads it
-        if self._proxy is not None and self._proxy.ended is None:
-            self._at.loop.submit(self._request_leave())
+        if self._mailbox is not None and self._mailbox.ended is None:
+            self._deps.loop.submit(self._request_leave())
 
     async def _request_leave(self) -> None:
         if self._member is not None:
@@ -207,24 +207,24 @@ class EtcdRendezvousHandler(JobRendezvous):
     # -- beyond both -----------------------------------------------------------------------------
 
     @property
-    def place(self) -> Assignment | None:
+    def assignment(self) -> Assignment | None:
         """The round that was taken last."""
-        return self._place
+        return self._assignment
 
     @property
-    def terms(self) -> Terms | None:
+    def runtime_config(self) -> Terms | None:
         """What the job wanted when that round was offered."""
-        return None if self._proxy is None else self._proxy.terms
+        return None if self._mailbox is None else self._mailbox.runtime_config
 
-    def how_it_ended(self) -> Outcome | BaseException | None:
+    def run_result(self) -> Outcome | BaseException | None:
         """The member's own end: its outcome, or what it raised."""
-        return None if self._proxy is None else self._proxy.ended
+        return None if self._mailbox is None else self._mailbox.ended
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """End the member without a word to anybody; `stop_order` follows if workers run."""
-        self._abandoned = True  # a member that does not live yet reads it
-        if self._proxy is not None:
-            self._at.loop.submit(self._cancel())
+        self._cancelled = True  # a member that does not live yet reads it
+        if self._mailbox is not None:
+            self._deps.loop.submit(self._cancel())
 
     async def _cancel(self) -> None:
         if self._task is not None:
@@ -232,47 +232,47 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     # -- the member's life -----------------------------------------------------------------------
 
-    def _begin(self) -> WorkersProxy:
-        if self._proxy is not None:
-            return self._proxy
-        if self._offer is None:
+    def _start(self) -> ThreadedWorkers:
+        if self._mailbox is not None:
+            return self._mailbox
+        if self._node_info is None:
             raise RendezvousStateError("this node has no identity yet: call offer() before next_rendezvous()")
-        profile = self._at.profile(self._offer)
-        self._proxy = self._at.loop.submit(self._make_proxy(profile)).result()
-        self._proxy.listen(self._on_change)
-        self._life = self._at.loop.submit(self._live(profile, self._proxy))
-        return self._proxy
+        identity = self._deps.profile(self._node_info)
+        self._mailbox = self._deps.loop.submit(self._make_mailbox(identity)).result()
+        self._mailbox.listen(self._on_change)
+        self._run_task = self._deps.loop.submit(self._run_member(identity, self._mailbox))
+        return self._mailbox
 
-    async def _make_proxy(self, profile: Profile) -> WorkersProxy:
-        return WorkersProxy(
-            renew_master_port=self._at.port.renew, pod=profile.pod, host=profile.host, wall_ns=self._at.wall_ns
+    async def _make_mailbox(self, identity: NodeIdentity) -> ThreadedWorkers:
+        return ThreadedWorkers(
+            renew_master_port=self._deps.port.acquire, pod=identity.pod, host=identity.host, wall_ns=self._deps.wall_ns
         )
 
-    async def _live(self, profile: Profile, proxy: WorkersProxy) -> None:
+    async def _run_member(self, identity: NodeIdentity, mailbox: ThreadedWorkers) -> None:
         """The member from its first word to its last; whatever ends it reaches the agent."""
         self._task = asyncio.current_task()
-        if self._abandoned:
+        if self._cancelled:
             await self._cancel()
         try:
-            async with self._at.connect() as etcd:
-                self._member = self._make_member(etcd, profile, proxy)
+            async with self._deps.connect() as etcd:
+                self._member = self._make_member(etcd, identity, mailbox)
                 if self._leaving:
                     self._member.request_leave()
-                proxy.end(await self._at.live(etcd, self._member))
+                mailbox.end(await self._deps.run(etcd, self._member))
         except BaseException as error:
-            proxy.end(error)
+            mailbox.end(error)
             if not isinstance(error, Exception):
                 raise
 
-    def _make_member(self, etcd: Etcd, profile: Profile, proxy: WorkersProxy) -> RendezvousMember:
+    def _make_member(self, etcd: Etcd, identity: NodeIdentity, mailbox: ThreadedWorkers) -> RendezvousMember:
         return RendezvousMember(
             etcd=etcd,
-            profile=profile,
-            workers=proxy,
-            clock=self._at.clock,
-            draw=self._at.draw,
-            trace=self._at.trace,
-            join_timeout_s=self._at.join_timeout_s,
+            identity=identity,
+            workers=mailbox,
+            clock=self._deps.clock,
+            draw=self._deps.draw,
+            trace=self._deps.trace,
+            join_timeout_s=self._deps.join_timeout_s,
         )
 
 

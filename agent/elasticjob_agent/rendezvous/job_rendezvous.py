@@ -15,7 +15,7 @@ from elasticjob_api.records import Failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOffer:
+class NodeInfo:
     """The node's own part of the job; the same in every round."""
 
     role: str
@@ -33,7 +33,7 @@ class StopOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerFailure:
+class LocalFailure:
     """One worker of this node that ended badly by itself, or could not be started."""
 
     local_rank: int
@@ -52,7 +52,7 @@ class JobRendezvous(RendezvousHandler):
     """A rendezvous that knows the job; `shutdown` leaves it, and closes nothing."""
 
     @abc.abstractmethod
-    def offer(self, node: NodeOffer, on_change: Callable[[], None]) -> None:
+    def offer(self, node: NodeInfo, on_change: Callable[[], None]) -> None:
         """Before the first `next_rendezvous`: who this node is, and whom to call after each change of what is below."""
 
     @abc.abstractmethod
@@ -64,7 +64,7 @@ class JobRendezvous(RendezvousHandler):
         """Return how this node's part in the job has ended; None while it has not."""
 
     @abc.abstractmethod
-    def workers_failed(self, failures: Sequence[WorkerFailure]) -> None:
+    def workers_failed(self, failures: Sequence[LocalFailure]) -> None:
         """These failed by themselves; the others may still run. The next round opens at once."""
 
     @abc.abstractmethod

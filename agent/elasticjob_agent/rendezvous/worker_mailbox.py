@@ -10,94 +10,94 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
-from elasticjob_agent.rendezvous.job_rendezvous import StopOrder, WorkerFailure
+from elasticjob_agent.rendezvous.job_rendezvous import LocalFailure, StopOrder
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_api.records import Failure
 from elasticjob_api.runtime_config import Terms
 
 Renew = Callable[[], int]
 
 
-class WorkersProxy:
+class ThreadedWorkers:
     """Implements `rendezvous.ports.WorkersPort` for workers that an agent's thread runs."""
 
     def __init__(self, *, renew_master_port: Renew, pod: str, host: str, wall_ns: Callable[[], int]) -> None:
         """Make it inside the loop; `wall_ns` stamps failures, for people only."""
         self.phase = Workers.NONE
-        self.failures: list[FailureIn] = []
+        self.failures: list[FailureRecord] = []
         self.on_change: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._renew = renew_master_port
         self._pod, self._host, self._wall_ns = pod, host, wall_ns
-        self._place: Assignment | None = None
-        self._news = threading.Condition()
+        self._assignment: Assignment | None = None
+        self._rounds = threading.Condition()
         self._push: Callable[[], None] = lambda: None
         self._offered: Assignment | None = None
-        self._order: StopOrder | None = None
+        self._stop_order: StopOrder | None = None
         self._ended: Outcome | BaseException | None = None
-        self._gone = False  # the agent has stopped them before it was told to
-        self.terms: Terms | None = None
+        self._closed = False  # the agent has stopped them before it was told to
+        self.runtime_config: Terms | None = None
 
     # -- the member's side, in the loop ----------------------------------------------------------
 
-    async def start(self, place: Assignment, terms: Terms) -> None:
+    async def start(self, assignment: Assignment, config: Terms) -> None:
         """Offer the round to the agent."""
-        self.phase, self.failures, self._place, self._gone = Workers.RUNNING, [], place, False
-        with self._news:
-            self._offered, self._order, self.terms = place, None, terms
-        self._tell()
+        self.phase, self.failures, self._assignment, self._closed = Workers.RUNNING, [], assignment, False
+        with self._rounds:
+            self._offered, self._stop_order, self.runtime_config = assignment, None, config
+        self._notify()
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
         """Withdraw a round that the agent has not taken, or order it to stop its workers."""
         if self.phase in {Workers.NONE, Workers.SUCCEEDED}:
             return
-        with self._news:
-            untouched, self._offered = self._gone or self._offered is not None, None
+        with self._rounds:
+            untouched, self._offered = self._closed or self._offered is not None, None
             if not untouched:
-                shorter = grace_s if self._order is None else min(grace_s, self._order.grace_s)
-                self._order = StopOrder(shorter, signal_name)
+                shorter = grace_s if self._stop_order is None else min(grace_s, self._stop_order.grace_s)
+                self._stop_order = StopOrder(shorter, signal_name)
         if untouched:
-            self._become(Workers.NONE)
+            self._set_phase(Workers.NONE)
             return
         self.phase = Workers.STOPPING
-        self._tell()
+        self._notify()
 
     def renew_master_port(self) -> int:
         """Hold a fresh port for the next round's rank 0."""
         return self._renew()
 
-    def end(self, how: Outcome | BaseException) -> None:
+    def end(self, result: Outcome | BaseException) -> None:
         """The member has ended; the agent finds out now or with its next question."""
-        with self._news:
-            self._ended, self._offered = how, None
-        self._tell()
+        with self._rounds:
+            self._ended, self._offered = result, None
+        self._notify()
 
-    def _tell(self) -> None:
-        with self._news:
-            self._news.notify_all()
+    def _notify(self) -> None:
+        with self._rounds:
+            self._rounds.notify_all()
             push = self._push
         push()
 
-    def _become(self, phase: Workers) -> None:
+    def _set_phase(self, phase: Workers) -> None:
         self.phase = phase
         self.on_change()
 
-    def _fail(self, place: Assignment, failures: Sequence[WorkerFailure]) -> None:
-        if place is not self._place or self.phase in {Workers.NONE, Workers.SUCCEEDED}:
+    def _report_failures(self, assignment: Assignment, failures: Sequence[LocalFailure]) -> None:
+        if assignment is not self._assignment or self.phase in {Workers.NONE, Workers.SUCCEEDED}:
             return  # of a round that is over
-        self.failures += [FailureIn(place.round, f.local_rank, self._record(place, f)) for f in failures]
+        self.failures += [FailureRecord(assignment.round, f.local_rank, self._record(assignment, f)) for f in failures]
         # Even while they are being stopped: what failed by itself is told before this node is ready.
-        self._become(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
+        self._set_phase(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
-    def _record(self, place: Assignment, failed: WorkerFailure) -> Failure:
+    def _record(self, assignment: Assignment, failed: LocalFailure) -> Failure:
         if failed.record is not None:
             return failed.record
         return Failure(
             incarnation="",
-            rank=place.base_rank + failed.local_rank,
+            rank=assignment.base_rank + failed.local_rank,
             exit_code=failed.exit_code,
             signal=failed.signal,
             message=failed.message,
@@ -108,69 +108,69 @@ class WorkersProxy:
             time_ns=self._wall_ns(),
         )
 
-    def _succeed(self, place: Assignment) -> None:
-        if place is self._place and self.phase is Workers.RUNNING:
-            self._become(Workers.SUCCEEDED)
+    def _report_success(self, assignment: Assignment) -> None:
+        if assignment is self._assignment and self.phase is Workers.RUNNING:
+            self._set_phase(Workers.SUCCEEDED)
 
-    def _stopped(self, place: Assignment) -> None:
-        if place is not self._place:
+    def _stopped(self, assignment: Assignment) -> None:
+        if assignment is not self._assignment:
             return
-        with self._news:
-            self._order = None
+        with self._rounds:
+            self._stop_order = None
         if self.phase is Workers.RUNNING:  # by itself: the others must know why these workers are gone
             said = "the agent has stopped its workers by itself"
-            self._fail(place, [WorkerFailure(local_rank=0, exit_code=1, message=said)])
+            self._report_failures(assignment, [LocalFailure(local_rank=0, exit_code=1, message=said)])
         if self.phase is Workers.FAILED:  # stays so until the round is opened because of it
-            self._gone = True
+            self._closed = True
         elif self.phase is Workers.STOPPING:
-            self._become(Workers.NONE)
+            self._set_phase(Workers.NONE)
 
     # -- the agent's side, in any thread ---------------------------------------------------------
 
     def listen(self, push: Callable[[], None]) -> None:
         """Call `push` after every change of what this mailbox holds."""
-        with self._news:
+        with self._rounds:
             self._push = push
 
-    def take(self, give_up: Callable[[], bool]) -> Assignment | Outcome | BaseException | None:
-        """Wait for a round or the end; None when `give_up` says so, which is asked whenever something changes."""
-        with self._news:
-            while self._offered is None and self._ended is None and not give_up():
-                self._news.wait()
+    def next_assignment(self, cancelled: Callable[[], bool]) -> Assignment | Outcome | BaseException | None:
+        """Wait for a round or the end; None when `cancelled` says so, which is asked whenever something changes."""
+        with self._rounds:
+            while self._offered is None and self._ended is None and not cancelled():
+                self._rounds.wait()
             taken, self._offered = self._offered, None
             return taken or self._ended
 
     def wake(self) -> None:
-        """Let a waiting `take` ask its `give_up`."""
-        with self._news:
-            self._news.notify_all()
+        """Let a waiting `next_assignment` ask its `cancelled`."""
+        with self._rounds:
+            self._rounds.notify_all()
 
     @property
-    def order(self) -> StopOrder | None:
+    def stop_order(self) -> StopOrder | None:
         """The order to stop."""
-        with self._news:
-            return self._order
+        with self._rounds:
+            return self._stop_order
 
     @property
     def is_offered(self) -> bool:
         """Whether a round waits to be taken."""
-        with self._news:
+        with self._rounds:
             return self._offered is not None
 
     @property
     def ended(self) -> Outcome | BaseException | None:
         """Return how the member ended."""
-        with self._news:
+        with self._rounds:
             return self._ended
 
-    def failed(self, place: Assignment, failures: Sequence[WorkerFailure]) -> None:
+    def failed(self, assignment: Assignment, failures: Sequence[LocalFailure]) -> None:
         """Workers of this round failed by themselves."""
-        self._loop.call_soon_threadsafe(self._fail, place, tuple(failures))
+        self._loop.call_soon_threadsafe(self._report_failures, assignment, tuple(failures))
 
-    def succeeded(self, place: Assignment) -> None:
+    def succeeded(self, assignment: Assignment) -> None:
         """All of this round ended well."""
-        self._loop.call_soon_threadsafe(self._succeed, place)
+        self._loop.call_soon_threadsafe(self._report_success, assignment)
 
-    def stopped(self, place: Assignment) -> None:
+    def stopped(self, assignment: Assignment) -> None:
         """None of this round runs any more."""
-        self._loop.call_soon_threadsafe(self._stopped, place)
+        self._loop.call_soon_threadsafe(self._stopped, assignment)

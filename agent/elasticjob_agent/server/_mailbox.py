@@ -14,13 +14,13 @@ from collections.abc import Callable
 from elasticjob_agent.multiprocessing import signals
 
 
-class Inbox:
+class Mailbox:
     """One agent's inbox, for one run."""
 
-    def __init__(self, on_second: Callable[[], None]) -> None:
-        """`on_second` is called at a signal after the first; it must not wait."""
+    def __init__(self, on_second_signal: Callable[[], None]) -> None:
+        """`on_second_signal` is called at a signal after the first; it must not wait."""
         self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._on_second = on_second
+        self._on_second_signal = on_second_signal
         self.first: signal.Signals | None = None
         """The signal that ends the agent, once one came."""
         self.is_urgent = False
@@ -36,7 +36,7 @@ class Inbox:
             self.first = sigval
         else:
             self.is_urgent = True
-            self._on_second()
+            self._on_second_signal()
         self.wake()
 
     def wait(self, timeout_s: float | None) -> None:
@@ -50,7 +50,7 @@ class Inbox:
 
     def _is_empty(self, left_s: float) -> bool:
         """Nothing has come within the longest wait at a time; raises queue.Empty at the end of the time."""
-        longest_s = signals.longest_wait_s()
+        longest_s = signals.max_wait_s()
         try:
             self._queue.get(timeout=max(0.0, min(left_s, longest_s)))
         except queue.Empty:

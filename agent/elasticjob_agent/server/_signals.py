@@ -1,7 +1,7 @@
 """The signals of an agent, as entries of its inbox: no handler of ours ever raises.
 
 In the main thread the agent's handlers stand from before its first step until after its last; others that are
-installed meanwhile, as by the start of a process context, are replaced again by `Handlers.stand`.
+installed meanwhile, as by the start of a process context, are replaced again by `SignalHandlers.reinstall`.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ _UNCATCHABLE = {signal.SIGKILL, signal.SIGSTOP}
 log = logging.getLogger(__name__)
 
 
-class Handlers:
+class SignalHandlers:
     """Handlers that pass each signal on to `receive`."""
 
     def __init__(self, receive: Callable[[signal.Signals], None]) -> None:
         self._receive = receive
-        self._before: dict[signal.Signals, Any] = {}
+        self._previous: dict[signal.Signals, Any] = {}
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -34,17 +34,17 @@ class Handlers:
             log.warning("the agent does not run in the main thread: signals do not reach it, use stop()")
             yield
             return
-        self._before = {number: signal.getsignal(number) for number in signals_to_handle()}
-        self.stand()
+        self._previous = {number: signal.getsignal(number) for number in signals_to_handle()}
+        self.reinstall()
         try:
             yield
         finally:
-            for number, handler in self._before.items():
+            for number, handler in self._previous.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def stand(self) -> None:
+    def reinstall(self) -> None:
         """Put them (back) in their place."""
-        for number in self._before:
+        for number in self._previous:
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:

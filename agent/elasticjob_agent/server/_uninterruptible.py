@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import psutil
 
 
-def hangs_in_kernel(pid: int) -> bool:
+def is_uninterruptible(pid: int) -> bool:
     """Whether this process is in uninterruptible sleep at this moment."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_DISK_SLEEP)
@@ -17,18 +17,20 @@ def hangs_in_kernel(pid: int) -> bool:
         return False
 
 
-class KernelWatch:
+class UninterruptibleMonitor:
     """Since when each process has hung without a break."""
 
-    def __init__(self, limit_s: float, *, clock: Callable[[], float], hangs: Callable[[int], bool]) -> None:
+    def __init__(
+        self, limit_s: float, *, clock: Callable[[], float], is_uninterruptible: Callable[[int], bool]
+    ) -> None:
         """`limit_s` is how long a process may hang."""
         self.limit_s = limit_s
         self._clock = clock
-        self._hangs = hangs
+        self._is_uninterruptible = is_uninterruptible
         self._since_s: dict[int, float] = {}
 
     def stuck(self, pids: Iterable[int]) -> list[int]:
         """Look at these processes; those that hang for longer than the limit."""
         now_s = self._clock()
-        self._since_s = {pid: self._since_s.get(pid, now_s) for pid in pids if self._hangs(pid)}
+        self._since_s = {pid: self._since_s.get(pid, now_s) for pid in pids if self._is_uninterruptible(pid)}
         return [pid for pid, since_s in self._since_s.items() if now_s - since_s >= self.limit_s]

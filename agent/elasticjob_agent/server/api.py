@@ -29,13 +29,19 @@ from elasticjob_agent.metrics import prof, put_metric
 from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.errors import is_graceful_exit
 from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, as_rendezvous_info
-from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, WorkerFailure
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.store import Store
 from elasticjob_agent.server import _timeouts, ranks
-from elasticjob_agent.server._mailbox import Inbox
-from elasticjob_agent.server._restart_policy import EARLY_S, Budget, JobBudget, OwnBudget, failures_for_job
-from elasticjob_agent.server._signals import Handlers
+from elasticjob_agent.server._mailbox import Mailbox
+from elasticjob_agent.server._restart_policy import (
+    STARTUP_FAILURE_S,
+    JobRestartPolicy,
+    LocalRestartPolicy,
+    RestartPolicy,
+    failures_for_job,
+)
+from elasticjob_agent.server._signals import SignalHandlers
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
 from elasticjob_agent.server.spec import WorkerSpec
 from elasticjob_agent.server.types import RunResult, Worker, WorkerGroup, WorkerState
@@ -56,7 +62,7 @@ __all__ = [
 DEFAULT_ROLE = "default"
 _TERMINAL_STATE_SYNC_ID = "torchelastic/agent/terminal_state"
 _ROLE_INFO_PREFIX = "torchelastic/role_info"
-_ASK_S = 1.0
+_POLL_S = 1.0
 """A rendezvous that does not push is asked at least this often."""
 
 T = TypeVar("T")
@@ -102,10 +108,10 @@ class SimpleElasticAgent(ElasticAgent):
         self._port: MasterPort | None = None
         self._restart_count_of_job: int | None = None
         self._stop_grace_s: float | None = None
-        self._inbox = Inbox(self._hasten)
-        self._handlers = Handlers(self.stop)
+        self._mailbox = Mailbox(self._on_second_signal)
+        self._handlers = SignalHandlers(self.stop)
         self._is_running = False
-        self._budget: Budget = OwnBudget(self)
+        self._restart_policy: RestartPolicy = LocalRestartPolicy(self)
 
     def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:  # noqa: ARG002 - an agent has one role
         """The workers; the live object."""
@@ -113,7 +119,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     def stop(self, death_sig: signal.Signals = signal.SIGTERM) -> None:
         """Ask `run` to end as if the agent had got that signal; from any thread. Told twice, it kills at once."""
-        self._inbox.signal(signal.Signals(death_sig))
+        self._mailbox.signal(signal.Signals(death_sig))
 
     # -- for subclasses --------------------------------------------------------------------------
 
@@ -133,27 +139,27 @@ class SimpleElasticAgent(ElasticAgent):
     def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
         """End everything of the agent's: workers with `death_sig`, and SIGKILL after `timeout` seconds."""
 
-    def _hasten(self) -> None:
+    def _on_second_signal(self) -> None:
         """A second signal came: what is being stopped is to be killed now. Must not wait."""
 
     def _wait_for_change(self, timeout: float) -> None:
         """Sleep until a signal or a push, at most `timeout` seconds."""
         is_pushed = isinstance(self._worker_group.spec.rdzv_handler, JobRendezvous)
-        self._inbox.wait(timeout if is_pushed else min(timeout, _ASK_S))
+        self._mailbox.wait(timeout if is_pushed else min(timeout, _POLL_S))
 
-    def _failures_for_job(self, seen: RunResult) -> Sequence[WorkerFailure]:
+    def _failures_for_job(self, result: RunResult) -> Sequence[LocalFailure]:
         """What a rendezvous that knows the job is told of a failed group."""
-        return failures_for_job(seen, is_early=self._is_early)
+        return failures_for_job(result, is_early=self._is_early)
 
     # -- signals, between steps ------------------------------------------------------------------
 
     def _act_on_signal(self) -> None:
         """Raise SignalException if a signal came."""
-        if self._is_running and self._inbox.first is not None:
-            sigval = self._inbox.first
+        if self._is_running and self._mailbox.first is not None:
+            sigval = self._mailbox.first
             raise multiprocessing.SignalException(f"Process {os.getpid()} got signal: {sigval.value}", sigval=sigval)
 
-    def _interruptibly(self, call: Callable[[], T]) -> T:
+    def _call_interruptibly(self, call: Callable[[], T]) -> T:
         """What `call` returns, in a thread of its own while the agent runs: a signal abandons it."""
         if not self._is_running:
             return call()
@@ -165,12 +171,12 @@ class SimpleElasticAgent(ElasticAgent):
                 future.set_result(context.run(call))
             except BaseException as error:  # noqa: BLE001 - it is raised in the agent's thread
                 future.set_exception(error)
-            self._inbox.wake()
+            self._mailbox.wake()
 
         threading.Thread(target=work, name="elastic agent step", daemon=True).start()
         while not future.done():
             self._act_on_signal()
-            self._inbox.wait(None)
+            self._mailbox.wait(None)
         return future.result()
 
     # -- ranks -----------------------------------------------------------------------------------
@@ -180,14 +186,14 @@ class SimpleElasticAgent(ElasticAgent):
         """Wait for the next round, and give the workers their ranks in it."""
         spec = worker_group.spec
         with self.record_duration("RENDEZVOUS"):
-            info = as_rendezvous_info(self._interruptibly(self._rdzv_handler.next_rendezvous))
+            info = as_rendezvous_info(self._call_interruptibly(self._rdzv_handler.next_rendezvous))
         store, group_rank, group_world_size = info
         self._store = store
         with self.record_duration("ASSIGN_WORKER_RANKS"):
             if info.assignment is not None:
                 workers = self._take_assignment(info.assignment)
             else:
-                workers = self._interruptibly(
+                workers = self._call_interruptibly(
                     lambda: self._assign_worker_ranks(store, group_rank, group_world_size, spec)
                 )
         worker_group.workers = workers
@@ -215,7 +221,7 @@ class SimpleElasticAgent(ElasticAgent):
         store, group_rank, _ = info
         if group_rank == 0:
             self._set_master_addr_port(store, spec.master_addr, self._fresh_port(), spec.local_addr)
-        return self._interruptibly(lambda: self._get_master_addr_port(store))
+        return self._call_interruptibly(lambda: self._get_master_addr_port(store))
 
     def _fresh_port(self) -> int:
         """The port of the spec, or a new one, held until the workers start."""
@@ -223,24 +229,24 @@ class SimpleElasticAgent(ElasticAgent):
         if spec.master_port is not None:
             return spec.master_port
         self._port = self._port or MasterPort("")
-        port = self._port.renew()
+        port = self._port.acquire()
         if not self._is_running:  # nobody would let go of it
             self._port.release()
         return port
 
-    def _take_assignment(self, place: Assignment) -> list[Worker]:
+    def _take_assignment(self, assignment: Assignment) -> list[Worker]:
         """Ranks that the rendezvous carries, and with them the job's own count of restarts."""
-        self._restart_count_of_job = place.restart_count
-        self._remaining_restarts = max(0, self._worker_group.spec.max_restarts - place.restart_count)
+        self._restart_count_of_job = assignment.restart_count
+        self._remaining_restarts = max(0, self._worker_group.spec.max_restarts - assignment.restart_count)
         return [
             Worker(
                 local_rank=local_rank,
-                global_rank=place.base_rank + local_rank,
-                role_rank=place.role_base_rank + local_rank,
-                world_size=place.world_size,
-                role_world_size=place.role_world_size,
+                global_rank=assignment.base_rank + local_rank,
+                role_rank=assignment.role_base_rank + local_rank,
+                world_size=assignment.world_size,
+                role_world_size=assignment.role_world_size,
             )
-            for local_rank in range(place.nproc)
+            for local_rank in range(assignment.nproc)
         ]
 
     @prof
@@ -322,7 +328,7 @@ class SimpleElasticAgent(ElasticAgent):
     @property
     def _is_early(self) -> bool:
         """Whether this is soon after the last start of the workers."""
-        return time.monotonic() - self._started_s < EARLY_S
+        return time.monotonic() - self._started_s < STARTUP_FAILURE_S
 
     @prof
     def _restart_workers(self, worker_group: WorkerGroup) -> None:
@@ -365,7 +371,9 @@ class SimpleElasticAgent(ElasticAgent):
         """
         self._start_s = time.monotonic()
         handler = self._worker_group.spec.rdzv_handler
-        self._budget = JobBudget(self, handler) if isinstance(handler, JobRendezvous) else OwnBudget(self)
+        self._restart_policy = (
+            JobRestartPolicy(self, handler) if isinstance(handler, JobRendezvous) else LocalRestartPolicy(self)
+        )
         self._is_running = True
         try:
             with self._handlers.installed():
@@ -375,15 +383,15 @@ class SimpleElasticAgent(ElasticAgent):
             return result
         finally:
             self._is_running = False
-            self._inbox = Inbox(self._hasten)
+            self._mailbox = Mailbox(self._on_second_signal)
 
     def _run_and_shut_down(self, role: str) -> RunResult:
         try:
-            result = self._run_and_tell(role)
+            result = self._run_and_report(role)
             self._act_on_signal()
         except multiprocessing.SignalException as interrupted:
             log.warning("[%s] %s; the agent ends", role, interrupted)
-            self._budget.before_death()
+            self._restart_policy.on_signal()
             self._end(interrupted.sigval)
             raise
         except BaseException:
@@ -392,7 +400,7 @@ class SimpleElasticAgent(ElasticAgent):
         self._end(signal.SIGTERM)
         return result
 
-    def _run_and_tell(self, role: str) -> RunResult:
+    def _run_and_report(self, role: str) -> RunResult:
         try:
             result = self._invoke_run(role)
         except Exception as left:
@@ -400,44 +408,44 @@ class SimpleElasticAgent(ElasticAgent):
                 raise
             log.info("[%s] left the rendezvous: %s", role, left)
             return RunResult(state=WorkerState.STOPPED)
-        self._safely(lambda: self._record_metrics(result))
-        self._safely(lambda: self._record_worker_events(result))
+        self._run_logging_errors(lambda: self._record_metrics(result))
+        self._run_logging_errors(lambda: self._record_worker_events(result))
         return result
 
     def _end(self, death_sig: signal.Signals) -> None:
         """The one call of `_shutdown`, with those arguments that it takes; then the rendezvous is left."""
         try:
-            _call_with_what_it_takes(self._shutdown, death_sig, timeout=self._shutdown_timeout)
+            _call_compatibly(self._shutdown, death_sig, timeout=self._shutdown_timeout)
         finally:
             self._total_execution_time = int(time.monotonic() - self._start_s)
             if self._port is not None:
                 self._port.release()
-            self._budget.leave()
+            self._restart_policy.leave()
 
     def _invoke_run(self, role: str = DEFAULT_ROLE) -> RunResult:
         """The loop: one turn for each change, and at least one every monitor_interval."""
         group = self._worker_group
         log.info("[%s] starting workers for entrypoint: %s", group.spec.role, group.spec.get_entrypoint_name())
-        result = self._budget.begin(group)
+        result = self._restart_policy.begin(group)
         while result is None:
             self._wait_for_change(group.spec.monitor_interval)
             self._act_on_signal()
-            result = self._turn(group, role)
+            result = self._monitor_once(group, role)
         return result
 
-    def _turn(self, group: WorkerGroup, role: str) -> RunResult | None:
+    def _monitor_once(self, group: WorkerGroup, role: str) -> RunResult | None:
         """Look once and act on it; the result, once there is one."""
-        seen = self._monitor_workers(group)
-        group.state = seen.state
-        self._safely(lambda: self._put_turn_metrics(seen.state))
-        if seen.state is WorkerState.SUCCEEDED:
+        result = self._monitor_workers(group)
+        group.state = result.state
+        self._run_logging_errors(lambda: self._put_monitor_metrics(result.state))
+        if result.state is WorkerState.SUCCEEDED:
             log.info("[%s] all workers of this node succeeded; waiting for the other nodes", role)
-            return self._budget.succeeded(group, seen)
-        if seen.state in {WorkerState.UNHEALTHY, WorkerState.FAILED}:
-            return self._budget.failed(group, seen)
-        if seen.state is WorkerState.HEALTHY:
-            return self._budget.healthy(group)
-        raise RuntimeError(f"[{role}] worker group is in state {seen.state.name}, which no worker can recover from")
+            return self._restart_policy.succeeded(group, result)
+        if result.state in {WorkerState.UNHEALTHY, WorkerState.FAILED}:
+            return self._restart_policy.failed(group, result)
+        if result.state is WorkerState.HEALTHY:
+            return self._restart_policy.healthy(group)
+        raise RuntimeError(f"[{role}] worker group is in state {result.state.name}, which no worker can recover from")
 
     def _exit_barrier(self) -> None:
         """Wait for all agents to be done; what goes wrong is logged and changes nothing, a signal ends it at once."""
@@ -446,7 +454,7 @@ class SimpleElasticAgent(ElasticAgent):
         store, size = self._store, self._worker_group.group_world_size
         log.info("waiting %g s for the other agents to finish", self._exit_barrier_timeout)
         try:
-            self._interruptibly(
+            self._call_interruptibly(
                 lambda: store_util.barrier(
                     store=store,
                     world_size=size or 1,
@@ -460,12 +468,12 @@ class SimpleElasticAgent(ElasticAgent):
             log.exception("the exit barrier failed; the result of this node is unchanged")
 
     @contextlib.contextmanager
-    def _success_told_on_signal(self, result: RunResult) -> Iterator[None]:
+    def _report_success_on_signal(self, result: RunResult) -> Iterator[None]:
         """A signal inside ends the agent, but its workers' success is still told."""
         try:
             yield
         except multiprocessing.SignalException:
-            self._safely(lambda: self._record_worker_events(result))
+            self._run_logging_errors(lambda: self._record_worker_events(result))
             raise
 
     # -- events ----------------------------------------------------------------------------------
@@ -563,7 +571,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     # -- metrics ---------------------------------------------------------------------------------
 
-    def _put_turn_metrics(self, state: WorkerState) -> None:
+    def _put_monitor_metrics(self, state: WorkerState) -> None:
         role = self._worker_group.spec.role
         put_metric(f"workers.{role}.remaining_restarts", self._remaining_restarts)
         put_metric(f"workers.{role}.{state.name.lower()}", 1)
@@ -588,15 +596,15 @@ class SimpleElasticAgent(ElasticAgent):
         put_metric(f"workers.{spec.role}.flakiness", 100 if is_failed else int(used))
 
     @staticmethod
-    def _safely(tell: Callable[[], None]) -> None:
+    def _run_logging_errors(action: Callable[[], None]) -> None:
         """What is merely told never changes a run."""
         try:
-            tell()
+            action()
         except Exception:
             log.exception("could not record events or metrics; the run goes on")
 
 
-def _call_with_what_it_takes(shutdown: Callable[..., Any], death_sig: signal.Signals, *, timeout: float) -> None:
+def _call_compatibly(shutdown: Callable[..., Any], death_sig: signal.Signals, *, timeout: float) -> None:
     """Overrides written for older versions take no time-out, or nothing at all."""
     kinds = inspect.Parameter
     parameters = inspect.signature(shutdown).parameters.values()

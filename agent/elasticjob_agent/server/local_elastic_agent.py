@@ -26,7 +26,7 @@ from elasticjob_agent.multiprocessing import (
 from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous
 from elasticjob_agent.server import _timeouts
 from elasticjob_agent.server._restart_policy import FAILURE_GRACE_S
-from elasticjob_agent.server._uninterruptible import KernelWatch, hangs_in_kernel
+from elasticjob_agent.server._uninterruptible import UninterruptibleMonitor, is_uninterruptible
 from elasticjob_agent.server.api import SimpleElasticAgent
 from elasticjob_agent.server.macros import fill_in, fill_in_local_rank
 from elasticjob_agent.server.spec import WorkerSpec
@@ -42,7 +42,7 @@ TORCHELASTIC_TIMER_FILE = "TORCHELASTIC_TIMER_FILE"
 TORCHELASTIC_HEALTH_CHECK_PORT = constants.ENV_HEALTH_CHECK_PORT
 TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"
 
-_NEWER = (
+_NEW_LOGS_SIGNATURE = (
     "logs_specs",
     "start_method",
     "exit_barrier_timeout",
@@ -51,9 +51,9 @@ _NEWER = (
     "health_check_server",
     "uninterruptible_state_timeout",
 )
-_OLDER = ("start_method", "exit_barrier_timeout", "log_dir", "log_line_prefix_template")
-_LATE_TURNS = 3
-_LOOK_S = 1.0
+_OLD_LOGS_SIGNATURE = ("start_method", "exit_barrier_timeout", "log_dir", "log_line_prefix_template")
+_MISSED_POLLS = 3
+_POLL_S = 1.0
 _SETTLE_S = 0.02
 """How long the first failure waits for others that come with it, before the rest is stopped."""
 
@@ -91,14 +91,16 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._log_line_prefix_template: str | None = given.get("log_line_prefix_template")
         self._health_check_server: HealthCheck | None = given.get("health_check_server")
         limit_s = _timeouts.uninterruptible_timeout(given.get("uninterruptible_state_timeout"))
-        self._kernel_watch = (
-            None if limit_s is None else KernelWatch(limit_s, clock=time.monotonic, hangs=hangs_in_kernel)
+        self._uninterruptible = (
+            None
+            if limit_s is None
+            else UninterruptibleMonitor(limit_s, clock=time.monotonic, is_uninterruptible=is_uninterruptible)
         )
         self._pcontext: PContext | None = None
         self._watcher: threading.Thread | None = None
         self._is_watched = False
-        self._failed_so_far: RunProcsResult | None = None
-        self._turned_s = time.monotonic()
+        self._failures: RunProcsResult | None = None
+        self._polled_s = time.monotonic()
 
     # -- workers ---------------------------------------------------------------------------------
 
@@ -126,11 +128,11 @@ class LocalElasticAgent(SimpleElasticAgent):
             )
         finally:
             # The context has put its own handlers in place, which raise; those of the agent only note.
-            self._handlers.stand()
+            self._handlers.reinstall()
         self._pcontext.failure_grace_s = FAILURE_GRACE_S
         self._pcontext.settle_s = _SETTLE_S
-        self._pcontext.on_failure = self._note_failures
-        self._failed_so_far = None
+        self._pcontext.on_failure = self._record_failures
+        self._failures = None
         return self._pcontext.pids()
 
     def _prefixes(self, group: WorkerGroup) -> dict[int, str] | None:
@@ -167,16 +169,16 @@ class LocalElasticAgent(SimpleElasticAgent):
             try:
                 context.close(death_sig, timeout_s)  # type: ignore[arg-type]  # parts of seconds are fine
             finally:
-                self._inbox.wake()
+                self._mailbox.wake()
 
         closing = threading.Thread(target=close, name="closing workers", daemon=True)
         closing.start()
         hurried = False
         while closing.is_alive():
-            if self._inbox.is_urgent and not hurried:
+            if self._mailbox.is_urgent and not hurried:
                 hurried = True
                 context.close(signal.SIGKILL, 0)
-            self._inbox.wait(_LOOK_S)  # the thread ends a moment after it has said so
+            self._mailbox.wait(_POLL_S)  # the thread ends a moment after it has said so
         closing.join()
         context.release_handlers()
         if self._watcher is not None:
@@ -188,20 +190,20 @@ class LocalElasticAgent(SimpleElasticAgent):
     @prof
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
         """Look at the workers once."""
-        self._turned_s = time.monotonic()
+        self._polled_s = time.monotonic()
         context = self._pcontext
         if context is None:
             raise AssertionError("no workers have been started")
         if {worker.id for worker in worker_group.workers} != set(context.pids().values()):
             log.error("[%s] the workers' ids are not the pids of their processes", worker_group.spec.role)
             return RunResult(state=WorkerState.UNKNOWN)
-        ended = self._failed_so_far if self._is_watched else context.wait(0)
+        ended = self._failures if self._is_watched else context.wait(0)
         if ended is not None:
             return _translated(ended, worker_group)
         return self._kernel_state(context)
 
     def _kernel_state(self, context: PContext) -> RunResult:
-        stuck = [] if self._kernel_watch is None else self._kernel_watch.stuck(context.pids().values())
+        stuck = [] if self._uninterruptible is None else self._uninterruptible.stuck(context.pids().values())
         if not stuck:
             return RunResult(state=WorkerState.HEALTHY)
         log.error("workers with pids %s hang in the kernel and cannot be killed; no restart is possible", stuck)
@@ -214,21 +216,21 @@ class LocalElasticAgent(SimpleElasticAgent):
             self._watcher = threading.Thread(target=self._watch, args=(self._pcontext,), daemon=True)
             self._is_watched = True
             self._watcher.start()
-        if self._kernel_watch is not None:
-            timeout = min(timeout, max(self._kernel_watch.limit_s / 4, 0.01))
+        if self._uninterruptible is not None:
+            timeout = min(timeout, max(self._uninterruptible.limit_s / 4, 0.01))
         super()._wait_for_change(timeout)
 
-    def _note_failures(self, failures: dict[int, ProcessFailure]) -> None:
+    def _record_failures(self, failures: dict[int, ProcessFailure]) -> None:
         """Called by whoever waits for the context, which now stops the siblings."""
-        self._failed_so_far = RunProcsResult(failures=failures)
-        self._inbox.wake()
+        self._failures = RunProcsResult(failures=failures)
+        self._mailbox.wake()
 
     def _watch(self, context: PContext) -> None:
         try:
             context.wait(-1)
         finally:
             self._is_watched = False  # before the wake: who wakes must find that it may look
-            self._inbox.wake()
+            self._mailbox.wake()
 
     # -- health ----------------------------------------------------------------------------------
 
@@ -243,7 +245,7 @@ class LocalElasticAgent(SimpleElasticAgent):
     def _is_alive(self) -> bool:
         """Whether the loop has turned lately; a turn takes at most the interval and a stop of the workers."""
         most_s = self._worker_group.spec.monitor_interval + self._shutdown_timeout
-        return time.monotonic() - self._turned_s < _LATE_TURNS * most_s
+        return time.monotonic() - self._polled_s < _MISSED_POLLS * most_s
 
 
 def _check_fork(spec: WorkerSpec, start_method: str | None) -> None:
@@ -271,9 +273,9 @@ def _translated(ended: RunProcsResult, group: WorkerGroup) -> RunResult:
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """What was given, by name; raises TypeError for what belongs to neither form, or to both."""
     is_newer = "logs_specs" in kwargs or (bool(args) and isinstance(args[0], LogsSpecs))
-    order = _NEWER if is_newer else _OLDER
+    order = _NEW_LOGS_SIGNATURE if is_newer else _OLD_LOGS_SIGNATURE
     by_place = dict(zip(order, args, strict=False))
-    wrong = (set(kwargs) - {*_NEWER, *_OLDER}) | (set(by_place) & set(kwargs))
+    wrong = (set(kwargs) - {*_NEW_LOGS_SIGNATURE, *_OLD_LOGS_SIGNATURE}) | (set(by_place) & set(kwargs))
     if wrong or len(args) > len(order):
         raise TypeError(f"LocalElasticAgent got unexpected, doubled or too many arguments: {sorted(wrong)}")
     if is_newer and "log_dir" in kwargs:

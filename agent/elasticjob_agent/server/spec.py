@@ -75,6 +75,6 @@ class WorkerSpec:
         return str(getattr(entry, "__qualname__", type(entry).__qualname__))
 
 
-def _require(holds: bool, sentence: str) -> None:  # noqa: FBT001 - reads as an assertion; `assert` is gone under -O
-    if not holds:
+def _require(is_true: bool, sentence: str) -> None:  # noqa: FBT001 - reads as an assertion; `assert` is gone under -O
+    if not is_true:
         raise AssertionError(sentence)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from elasticjob_agent.spawn.errors import ProcessException, ProcessExitedException, raised
-from elasticjob_agent.spawn.timeouts import bounds
+from elasticjob_agent.spawn.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class ProcessContext:
             ProcessExitedException: it was killed, or exited with another code than 0.
         """
         if self._failed is None and self.sentinels:
-            self._take(connection.wait(list(self.sentinels), timeout))
+            self._reap_ready(connection.wait(list(self.sentinels), timeout))
             self._failed = self._first_failed()
         if self._failed is not None:
             self._clean_up(grace_period)
@@ -93,7 +93,7 @@ class ProcessContext:
             self._sweep()
         return not self.sentinels
 
-    def _take(self, ready: Sequence[object]) -> None:
+    def _reap_ready(self, ready: Sequence[object]) -> None:
         for sentinel in ready:
             if isinstance(sentinel, int):
                 index = self.sentinels.pop(sentinel)
@@ -108,7 +108,7 @@ class ProcessContext:
         return float(getattr(self.processes[index], "ended_at_s", 0.0))
 
     def _clean_up(self, grace_period: float | None) -> None:
-        limits = bounds(grace_period)
+        limits = timeouts(grace_period)
         self._wait_for_others(limits.wait_s)
         for process in self.processes:
             if process.is_alive():
@@ -138,10 +138,10 @@ class ProcessContext:
 
     def _exception(self, index: int) -> ProcessException:
         if self._failure is None:
-            self._failure = self._told(index)
+            self._failure = self._reported(index)
         return self._failure
 
-    def _told(self, index: int) -> ProcessException:
+    def _reported(self, index: int) -> ProcessException:
         process = self.processes[index]
         pid, traceback = int(process.pid or 0), self._traceback(index)
         if traceback:

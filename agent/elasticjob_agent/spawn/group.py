@@ -23,10 +23,10 @@ INTERRUPTED_GRACE_S = 5.0
 class Group:
     """The processes of one start; see `start`."""
 
-    def __init__(self, home: Background, kind: type[FunctionProcess]) -> None:
+    def __init__(self, server: Background, kind: type[FunctionProcess]) -> None:
         self.processes: list[FunctionProcess] = []
         """In the order of their functions."""
-        self._home = home
+        self._server = server
         self._kind = kind
         self._children: list[FunctionChild] = []
         self._ended = False
@@ -48,13 +48,13 @@ class Group:
         """
         if multiprocessing.current_process().daemon:
             raise AssertionError("daemonic processes are not allowed to have children")
-        home = background()
-        group = cls(home, kind)
-        supervisor = home.run(home.supervisor())
+        background_loop = background()
+        group = cls(background_loop, kind)
+        supervisor = background_loop.run(background_loop.supervisor())
         # In this thread and before anything is started: what cannot be pickled is this caller's error.
         starting = spawn_functions(supervisor, functions, method, preload=preload)
         try:
-            home.run(group._adopt(starting, functions))
+            background_loop.run(group._register(starting, functions))
         except BaseException:
             group.end(grace_s=0).result()
             raise
@@ -68,15 +68,15 @@ class Group:
         Also for processes that have ended: what they have left behind goes, too. A second call may end it sooner.
         """
         self._ended = True
-        _living.discard(self)
-        return self._home.submit(stop_functions(self._children, grace_s=grace_s))
+        _groups.discard(self)
+        return self._server.submit(stop_functions(self._children, grace_s=grace_s))
 
     def sweep(self) -> None:
         """Remove what processes that have all ended have left behind. Once; may be called again."""
         if not self._ended:
             self.end(grace_s=0).result()
 
-    async def _adopt(self, starting: Awaitable[list[FunctionChild]], functions: Sequence[Function]) -> None:
+    async def _register(self, starting: Awaitable[list[FunctionChild]], functions: Sequence[Function]) -> None:
         # Nothing is awaited between the start and these lines, so no cancellation can come between them.
         self._children = await starting
         self.processes = [
@@ -85,20 +85,20 @@ class Group:
         ]
 
 
-_living: set[Group] = set()
+_groups: set[Group] = set()
 """Those of this process that nobody has seen the end of."""
 
 
 def _remember(group: Group) -> None:
     # After the background's own hook, so that it runs before that one ends everything.
-    if not _living:
+    if not _groups:
         atexit.unregister(_finish_at_exit)
         atexit.register(_finish_at_exit)
-    _living.add(group)
+    _groups.add(group)
 
 
 def _finish_at_exit() -> None:
-    groups = list(_living)
+    groups = list(_groups)
     interrupted = getattr(sys, "last_type", None) is KeyboardInterrupt
     grace_s = INTERRUPTED_GRACE_S if interrupted else 0.0
     to_end = [group for group in groups if interrupted or group.processes[0].daemon]
@@ -110,4 +110,4 @@ def _finish_at_exit() -> None:
         group.sweep()
 
 
-os.register_at_fork(after_in_child=_living.clear)
+os.register_at_fork(after_in_child=_groups.clear)

@@ -11,12 +11,12 @@ from multiprocessing import connection
 
 from elasticjob_agent.supervisor import fd_registry
 from elasticjob_agent.supervisor.forkserver import process_tree
-from elasticjob_agent.supervisor.function_worker import INTERRUPTED, NEVER_BEGAN, RAISED
+from elasticjob_agent.supervisor.function_worker import INTERRUPTED, NOT_STARTED, RAISED
 from elasticjob_agent.supervisor.function_workers import FunctionChild
 from elasticjob_agent.supervisor.process_types import Exit
 from elasticjob_agent.supervisor.result_channel import Outcome
 
-_RAISED = (RAISED, NEVER_BEGAN)
+_RAISED = (RAISED, NOT_STARTED)
 
 
 class FunctionProcess:
@@ -30,7 +30,7 @@ class FunctionProcess:
         """The moment of its end on the monotonic clock."""
         self.traceback = ""
         """What its function raised; empty if it did not."""
-        self.sentinel = fd_registry.own(os.eventfd(0, os.EFD_CLOEXEC))
+        self.sentinel = fd_registry.register(os.eventfd(0, os.EFD_CLOEXEC))
         """Readable once it has ended."""
         self._maker = os.getpid()
         self._child = child
@@ -70,7 +70,7 @@ class FunctionProcess:
             handle = os.pidfd_open(self.pid)
             try:
                 found = process_tree.read(self.pid)
-                if found and found.parent == self._child.home.supervisor.starter_pid:
+                if found and found.parent == self._child.server.supervisor.server_pid:
                     signal.pidfd_send_signal(handle, signum)
             finally:
                 os.close(handle)
@@ -80,10 +80,10 @@ class FunctionProcess:
             exit_, outcome = self._child.exit.result(), self._child.outcome.result()
             self.ended_at_s = exit_.at_s
             self.traceback = _traceback(outcome)
-            self._code = self._judged(exit_, outcome)
+            self._code = self._exit_code_of(exit_, outcome)
             os.eventfd_write(self.sentinel, 1)
 
-    def _judged(self, exit_: Exit, outcome: Outcome | None) -> int:
+    def _exit_code_of(self, exit_: Exit, outcome: Outcome | None) -> int:
         """Its exit code."""
         del outcome
         return exit_.code
@@ -93,14 +93,14 @@ def _traceback(outcome: Outcome | None) -> str:
     if outcome is None or outcome.kind not in _RAISED:
         return ""
     try:
-        return outcome.words["traceback"]
+        return outcome.describe["traceback"]
     except (ValueError, KeyError):  # somebody else has written to its channel; the exit code still says enough
         return ""
 
 
-class QuietProcess(FunctionProcess):
+class CommandProcess(FunctionProcess):
     """One for which Ctrl-C is a good end: whoever presses it means the parent."""
 
-    def _judged(self, exit_: Exit, outcome: Outcome | None) -> int:
+    def _exit_code_of(self, exit_: Exit, outcome: Outcome | None) -> int:
         interrupted = outcome is not None and outcome.kind == INTERRUPTED
         return 0 if interrupted and exit_.code == -signal.SIGINT else exit_.code

@@ -10,7 +10,7 @@ from typing import Any
 from elasticjob_agent.spawn.context import ProcessContext
 from elasticjob_agent.spawn.errors import ProcessException
 from elasticjob_agent.spawn.group import INTERRUPTED_GRACE_S, Group
-from elasticjob_agent.spawn.process import QuietProcess
+from elasticjob_agent.spawn.process import CommandProcess
 from elasticjob_agent.supervisor.function_workers import Function
 from elasticjob_agent.supervisor.process_types import Inherit
 
@@ -104,7 +104,7 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     if nprocs < 0:
         raise ValueError(f"nprocs is {nprocs}; it must be 0 or more")
     functions = _functions(fn, tuple(args), nprocs, daemon=daemon)
-    group = Group.start(functions, start_method, kind=QuietProcess, preload=tuple(preload) or configured_preload())
+    group = Group.start(functions, start_method, kind=CommandProcess, preload=tuple(preload) or configured_preload())
     context = FunctionContext(group)
     if not join:
         return context
@@ -131,7 +131,7 @@ def _functions(fn: Callable[..., object], args: tuple[Any, ...], nprocs: int, *,
             stdout=Inherit(),
             stderr=Inherit(),
             daemon=daemon,
-            quiet=True,
+            silent=True,
             discard=True,
         )
         for index in range(nprocs)

@@ -6,7 +6,7 @@ _TERMINATE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Timeouts:
     """Both in seconds, each shared by all processes."""
 
     wait_s: float
@@ -15,9 +15,9 @@ class Bounds:
     """From SIGTERM until SIGKILL."""
 
 
-def bounds(grace_period: float | None) -> Bounds:
+def timeouts(grace_period: float | None) -> Timeouts:
     """The bounds for this `grace_period` of a join; None: no wait, and half a minute after SIGTERM."""
     if grace_period is None:
-        return Bounds(wait_s=0.0, terminate_s=_TERMINATE_S)
+        return Timeouts(wait_s=0.0, terminate_s=_TERMINATE_S)
     grace_s = max(0.0, grace_period)
-    return Bounds(wait_s=grace_s, terminate_s=grace_s)
+    return Timeouts(wait_s=grace_s, terminate_s=grace_s)

@@ -20,11 +20,11 @@ from elasticjob_agent.supervisor.console import Console
 from elasticjob_agent.supervisor.errors import (
     CommandNotExecutable,
     CommandNotFound,
-    StarterLost,
+    ForkServerLost,
     StartError,
     SupervisorError,
 )
-from elasticjob_agent.supervisor.process_types import Command, Exit, Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor.process_types import Command, Exit, FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -47,18 +47,18 @@ __all__ = [
     "CommandNotFound",
     "Console",
     "Exit",
+    "FileSink",
+    "ForkServerLost",
     "Function",
     "FunctionChild",
     "Inherit",
-    "Lines",
+    "LineSink",
     "Null",
     "Outcome",
     "Sink",
     "StartError",
-    "StarterLost",
     "Supervisor",
     "SupervisorError",
-    "ToFile",
     "background",
     "resolve_method",
     "spawn_functions",

@@ -33,10 +33,10 @@ class Background:
     def __init__(self) -> None:
         _occupy_standard_descriptors()
         selector = selectors.DefaultSelector()
-        fd_registry.own_object(selector)
+        fd_registry.register_object(selector)
         self._loop = asyncio.SelectorEventLoop(selector)
         for end in (self._loop._ssock, self._loop._csock):  # type: ignore[attr-defined]  # noqa: SLF001 - ours in a fork too
-            fd_registry.own_object(end)
+            fd_registry.register_object(end)
         self._creating = asyncio.Lock()
         self._supervisor: Supervisor | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="elasticjob-background", daemon=True)
@@ -70,7 +70,7 @@ class Background:
         except BaseException:
             if not call.outcome.done():
                 self._loop.call_soon_threadsafe(call.cancel)
-                _wait_whatever_comes(call.outcome)
+                _wait_uninterruptibly(call.outcome)
             raise
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
@@ -126,7 +126,7 @@ class _Call(Generic[T]):
             self.outcome.set_result(task.result())
 
 
-def _wait_whatever_comes(outcome: "concurrent.futures.Future[T]") -> None:
+def _wait_uninterruptibly(outcome: "concurrent.futures.Future[T]") -> None:
     while not outcome.done():
         with contextlib.suppress(BaseException):  # the first interruption is raised by the caller; the work is bounded
             concurrent.futures.wait([outcome])

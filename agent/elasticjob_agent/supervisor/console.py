@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-_ROOM_BYTES = 8 << 20
-_AT_ONCE_BYTES = 4096
+_BUFFER_BYTES = 8 << 20
+_WRITE_BYTES = 4096
 """PIPE_BUF: a pipe takes this much in one piece, so no other line lands inside ours."""
 _STALLED_S = 1.0
 """A console that has taken nothing for this long is stalled, not slow."""
@@ -26,16 +26,16 @@ _STALLED_S = 1.0
 class Console:
     """Lines for one descriptor, as 1 or 2, which stays the caller's; or for any function."""
 
-    def __init__(self, target: int | Callable[[bytes], object], *, room_bytes: int = _ROOM_BYTES) -> None:
+    def __init__(self, target: int | Callable[[bytes], object], *, buffer_bytes: int = _BUFFER_BYTES) -> None:
         """Start nothing yet.
 
         Args:
             target: a file, pipe or terminal, blocking or not; or what shows whole lines, and may block.
-            room_bytes: how much may wait for a stalled reader before writes are dropped.
+            buffer_bytes: how much may wait for a stalled reader before writes are dropped.
         """
         self._emit = partial(_write_lines, target) if isinstance(target, int) else target
-        self._moved_s = 0.0
-        self._room_bytes = room_bytes
+        self._drained_s = 0.0
+        self._buffer_bytes = buffer_bytes
         self._waiting: collections.deque[bytes] = collections.deque()
         self._waiting_bytes = 0
         self._dropped_bytes = 0
@@ -51,23 +51,23 @@ class Console:
             if self.error or self._closed:
                 return
             # A write larger than all the room is still let into an empty buffer: memory stays bounded by one write.
-            if self._waiting and self._waiting_bytes + len(lines) > self._room_bytes:
+            if self._waiting and self._waiting_bytes + len(lines) > self._buffer_bytes:
                 self._dropped_bytes += len(lines)
                 return
             self._append_notice()
             self._append(lines)
             if not self._thread:
-                self._moved_s = time.monotonic()
+                self._drained_s = time.monotonic()
                 self._thread = threading.Thread(target=self._run, name="console", daemon=True)
                 self._thread.start()
 
     def is_behind(self) -> bool:
         """Much is waiting, but it moves: whoever has more should rather wait than have it dropped."""
-        return self._waiting_bytes >= self._room_bytes // 4 and self.is_moving()
+        return self._waiting_bytes >= self._buffer_bytes // 4 and self.is_draining()
 
-    def is_moving(self) -> bool:
+    def is_draining(self) -> bool:
         """It has taken something in the last second, and is not broken."""
-        return not self.error and time.monotonic() - self._moved_s < _STALLED_S
+        return not self.error and time.monotonic() - self._drained_s < _STALLED_S
 
     def close(self, *, within_s: float = 1.0) -> bool:
         """Take no more, wait up to `within_s` for what is waiting; True if everything was written."""
@@ -102,7 +102,7 @@ class Console:
             with self._changed:
                 self._waiting.popleft()
                 self._waiting_bytes -= len(lines)
-                self._moved_s = time.monotonic()
+                self._drained_s = time.monotonic()
 
     def _next(self) -> bytes:
         with self._changed:
@@ -115,8 +115,8 @@ def _write_lines(fd: int, lines: bytes) -> None:
     """Write everything, in pieces of whole lines that a pipe takes at once; a longer line in pieces."""
     start = 0
     while start < len(lines):
-        end = lines.rfind(b"\n", start, start + _AT_ONCE_BYTES) + 1
-        start += _write_some(fd, lines[start : end or start + _AT_ONCE_BYTES])
+        end = lines.rfind(b"\n", start, start + _WRITE_BYTES) + 1
+        start += _write_some(fd, lines[start : end or start + _WRITE_BYTES])
 
 
 def _write_some(fd: int, piece: bytes) -> int:

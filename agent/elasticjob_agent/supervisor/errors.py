@@ -42,5 +42,5 @@ class CommandNotExecutable(StartError):
         self.command = command
 
 
-class StarterLost(StartError):
+class ForkServerLost(StartError):
     """The starter process, which forks the workers, is gone or did not come up."""

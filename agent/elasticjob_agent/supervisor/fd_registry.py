@@ -22,7 +22,7 @@ _fds: set[int] = set()
 _objects: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
-def own(fd: int) -> int:
+def register(fd: int) -> int:
     """Note this descriptor; return it."""
     _fds.add(fd)
     return fd
@@ -34,7 +34,7 @@ def close(fd: int) -> None:
     os.close(fd)
 
 
-def own_object(thing: Closable) -> None:
+def register_object(thing: Closable) -> None:
     """Note something that closes its descriptor itself."""
     _objects.add(thing)
 

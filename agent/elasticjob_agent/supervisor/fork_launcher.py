@@ -13,22 +13,22 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from elasticjob_agent.supervisor.errors import StarterLost
+from elasticjob_agent.supervisor.errors import ForkServerLost
 from elasticjob_agent.supervisor.forkserver import server
-from elasticjob_agent.supervisor.function_worker import Call, ForkedWorker, clean_exit
-from elasticjob_agent.supervisor.launchers import StarterProcess
+from elasticjob_agent.supervisor.function_worker import Call, ForkedFunctionWorker, clean_exit
+from elasticjob_agent.supervisor.launchers import ForkServerProcess
 
 
-class ForkStarter:
+class ForkLauncher:
     """A fork of this process, which forks the workers; a `Launch`."""
 
-    what = "the fork of this process"
+    description = "the fork of this process"
     start_s = 30.0
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = calls
 
-    def start(self, theirs: socket.socket) -> StarterProcess:
+    def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Fork it; StarterLost if that fails."""
         agent_pid = os.getpid()
         _flush_streams()
@@ -42,8 +42,8 @@ class ForkStarter:
                 if pid == 0:
                     self._serve(theirs, agent_pid)
         except OSError as error:
-            raise StarterLost(f"cannot fork: {error.strerror}") from error
-        return _Forked(pid)
+            raise ForkServerLost(f"cannot fork: {error.strerror}") from error
+        return _ForkedProcess(pid)
 
     def _serve(self, theirs: socket.socket, agent_pid: int) -> NoReturn:
         # Everything of ours was closed by descriptors.py, and this thread is the only one now.
@@ -52,14 +52,14 @@ class ForkStarter:
             while (null := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - a caller may have closed 0, 1 or 2
                 os.set_inheritable(null, True)
             os.close(null)
-            server.serve(theirs, agent_pid, ForkedWorker(self._calls))
+            server.serve(theirs, agent_pid, ForkedFunctionWorker(self._calls))
         except BaseException:  # noqa: BLE001 - nothing above this frame is ours to return to
             traceback.print_exc()
         finally:
             clean_exit(70)
 
 
-class _Forked:
+class _ForkedProcess:
     """A forked process with the face of a Popen."""
 
     def __init__(self, pid: int) -> None:

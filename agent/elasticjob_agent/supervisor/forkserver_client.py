@@ -12,22 +12,22 @@ import socket
 from collections.abc import Callable, Sequence
 
 from elasticjob_agent.supervisor import fd_registry, forkserver_protocol
-from elasticjob_agent.supervisor.errors import StarterLost, StartError
-from elasticjob_agent.supervisor.launchers import Launch
+from elasticjob_agent.supervisor.errors import ForkServerLost, StartError
+from elasticjob_agent.supervisor.launchers import Launcher
 
 _END_S = 15.0
 """Seconds for it to end after its socket was closed; it gives up on processes that cannot die after 10."""
 _MESSAGE_BYTES = 4096
 
 
-class StarterLink:
+class ForkServerClient:
     """One starter process."""
 
     def __init__(
-        self, launch: Launch, on_event: Callable[[forkserver_protocol.Event], None], on_end: Callable[[], None]
+        self, launcher: Launcher, on_event: Callable[[forkserver_protocol.Event], None], on_end: Callable[[], None]
     ) -> None:
-        self._launch = launch
-        self._refusal = ""
+        self._launcher = launcher
+        self._start_refusal = ""
         self._loop = asyncio.get_running_loop()
         self._on_event = on_event
         self._on_end = on_end
@@ -35,10 +35,10 @@ class StarterLink:
         self._ended = asyncio.Event()
         self._sending = asyncio.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        fd_registry.own_object(self._socket)
+        fd_registry.register_object(self._socket)
         try:
             with theirs:
-                self._process = launch.start(theirs)
+                self._process = launcher.start(theirs)
         except BaseException:
             self._socket.close()
             raise
@@ -58,15 +58,17 @@ class StarterLink:
     async def wait_ready(self) -> None:
         """Return when the starter takes commands; StarterLost if it does not come up, StartError if it refuses to."""
         try:
-            async with asyncio.timeout(self._launch.start_s):
+            async with asyncio.timeout(self._launcher.start_s):
                 await self._ready.wait()
         except TimeoutError:
-            raise StarterLost(f"{self._launch.what} did not come up within {self._launch.start_s:.0f} s") from None
-        if self._refusal:
-            raise StartError(f"{self._launch.what} refuses: {self._refusal}")
+            raise ForkServerLost(
+                f"{self._launcher.description} did not come up within {self._launcher.start_s:.0f} s"
+            ) from None
+        if self._start_refusal:
+            raise StartError(f"{self._launcher.description} refuses: {self._start_refusal}")
         if self.lost:
             code = self._process.returncode
-            raise StarterLost(f"{self._launch.what} ended with code {code} as it began")
+            raise ForkServerLost(f"{self._launcher.description} ended with code {code} as it began")
 
     async def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
         """Send one message; messages arrive in the order of the calls.
@@ -75,7 +77,7 @@ class StarterLink:
             StarterLost: there is nobody to take it.
         """
         async with self._sending:
-            while not self._sent(message, fds):
+            while not self._try_send(message, fds):
                 await self._writable()
 
     async def close(self) -> None:
@@ -89,16 +91,16 @@ class StarterLink:
             self._process.kill()
             await self._ended.wait()
 
-    def _sent(self, message: bytes, fds: Sequence[int]) -> bool:
+    def _try_send(self, message: bytes, fds: Sequence[int]) -> bool:
         if self.lost:
-            raise StarterLost("the starter process is gone; the next spawn makes a new one")
+            raise ForkServerLost("the starter process is gone; the next spawn makes a new one")
         try:
             socket.send_fds(self._socket, [message], fds)
         except BlockingIOError:
             return False
         except ConnectionError as error:
             self._receive()  # messages from before it died still count; then comes the end
-            raise StarterLost("the starter process has just died; the next spawn makes a new one") from error
+            raise ForkServerLost("the starter process has just died; the next spawn makes a new one") from error
         return True
 
     async def _writable(self) -> None:
@@ -121,14 +123,14 @@ class StarterLink:
             if not message:
                 self._end()
                 return
-            self._take(forkserver_protocol.parse(message))
+            self._on_message(forkserver_protocol.parse(message))
 
-    def _take(self, event: forkserver_protocol.Event) -> None:
+    def _on_message(self, event: forkserver_protocol.Event) -> None:
         match event:
             case forkserver_protocol.Ready():
                 self._ready.set()
             case forkserver_protocol.Refused(why):
-                self._refusal = why
+                self._start_refusal = why
             case _:
                 self._on_event(event)
 

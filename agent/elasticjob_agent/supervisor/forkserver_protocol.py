@@ -32,7 +32,7 @@ class Ready:
 class Refused:
     """The starter will not come up, and says why."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def parse(message: bytes) -> Event:
     raise AssertionError(f"the starter sent {message!r}, which no version of it can")
 
 
-def words(kind: str, *numbers: int, of: Iterable[int] = ()) -> bytes:
+def encode_message(kind: str, *numbers: int, of: Iterable[int] = ()) -> bytes:
     """One message to the starter: the kind, its numbers, and the workers that it is about."""
     return " ".join([kind, *map(str, numbers), *([",".join(map(str, of))] if of else [])]).encode("ascii")
 

@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-VALUE, RAISED, UNPICKLABLE, NEVER_BEGAN, EXITED, INTERRUPTED = "V", "R", "U", "N", "X", "K"
+VALUE, RAISED, UNPICKLABLE, NOT_STARTED, EXITED, INTERRUPTED = "V", "R", "U", "N", "X", "K"
 HEADER_BYTES = 9
 
 
@@ -32,9 +32,9 @@ class Call(NamedTuple):
     fn: "Callable[..., Any]"
     args: "tuple[Any, ...]"
     daemon: bool
-    linger: bool
+    wait_for_children: bool
     """Having sent a value the worker waits until the parent sends a byte, or is gone."""
-    quiet: bool
+    silent: bool
     """Do not print the traceback of an exception: whoever asked does it."""
     discard: bool
     """Nobody wants the value: None is sent for it, so it may be what cannot be pickled."""
@@ -58,7 +58,7 @@ def run_pickled(data_fd: int, channel_fd: int, inherited: "Sequence[int]") -> in
             call = Call(*pickle.load(file))  # noqa: S301 - as above
     except BaseException as error:  # noqa: BLE001 - whatever the user's import raises is told
         traceback.print_exc()
-        tell(channel_fd, NEVER_BEGAN, words(error))
+        send(channel_fd, NOT_STARTED, describe(error))
         return 1
     finally:
         del process.current_process()._inheriting  # type: ignore[attr-defined]  # noqa: SLF001 - as above
@@ -82,7 +82,7 @@ def run(call: Call, channel_fd: int) -> int:
     class Worker(BaseProcess):
         def run(self) -> None:
             codes.append(_outcome(call, channel_fd))
-            if call.linger and codes == [0]:
+            if call.wait_for_children and codes == [0]:
                 with contextlib.suppress(OSError):
                     os.read(channel_fd, 1)
 
@@ -98,15 +98,15 @@ def _outcome(call: Call, channel_fd: int) -> int:
     try:
         value = call.fn(*call.args)
     except SystemExit as error:
-        tell(channel_fd, EXITED, words(error))
+        send(channel_fd, EXITED, describe(error))
         return _system_exit_code(error.code)
     except KeyboardInterrupt as error:
-        tell(channel_fd, INTERRUPTED, words(error))
+        send(channel_fd, INTERRUPTED, describe(error))
         return -signal.SIGINT
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent learns of it
-        if not call.quiet:
+        if not call.silent:
             traceback.print_exc()
-        tell(channel_fd, RAISED, words(error))
+        send(channel_fd, RAISED, describe(error))
         return 1
     return _send_value(call, channel_fd, None if call.discard else value)
 
@@ -117,11 +117,11 @@ def _send_value(call: Call, channel_fd: int, value: Any) -> int:
     try:
         data = ForkingPickler.dumps(value)
     except BaseException as error:  # noqa: BLE001 - a __reduce__ of the user's may raise anything
-        if not call.quiet:
+        if not call.silent:
             traceback.print_exc()
-        tell(channel_fd, UNPICKLABLE, words(error))
+        send(channel_fd, UNPICKLABLE, describe(error))
         return 1
-    tell(channel_fd, VALUE, data)
+    send(channel_fd, VALUE, data)
     return 0
 
 
@@ -134,7 +134,7 @@ def _system_exit_code(code: Any) -> int:
     return 1
 
 
-def words(error: BaseException) -> bytes:
+def describe(error: BaseException) -> bytes:
     """The exception as JSON; survives a `__str__` that raises."""
     kind = type(error)
     try:
@@ -145,7 +145,7 @@ def words(error: BaseException) -> bytes:
     return json.dumps({"type": kind.__qualname__, "text": text, "traceback": "".join(lines)}).encode("ascii")
 
 
-def tell(channel_fd: int, kind: str, payload: "bytes | memoryview") -> None:
+def send(channel_fd: int, kind: str, payload: "bytes | memoryview") -> None:
     """Send the one message; a parent that is gone has no use for it."""
     data = memoryview(payload)
     try:
@@ -187,7 +187,7 @@ def clean_exit(code: int) -> NoReturn:
     os._exit(code & 0xFF)
 
 
-class ForkedWorker:
+class ForkedFunctionWorker:
     """A starter's last step (forkserver/child_setup.py `Run`) for workers that go on in the forked process.
 
     With calls, the one with the number in the command is run; without, the call comes pickled.
@@ -196,36 +196,36 @@ class ForkedWorker:
     def __init__(self, calls: "Sequence[Call]" = ()) -> None:
         self._calls = calls
 
-    def __call__(self, handover: Any) -> None:
+    def __call__(self, setup: Any) -> None:
         """Become the function; never returns."""
         code = 70
         try:
-            _prepare(handover)
-            code = self._run(handover)
+            _prepare(setup)
+            code = self._run(setup)
             atexit._run_exitfuncs()  # noqa: SLF001 - what the function registered; os._exit would skip it
         except BaseException:  # noqa: BLE001 - nothing above this frame is ours to return to
             traceback.print_exc()
         finally:
             clean_exit(code)
 
-    def _run(self, handover: Any) -> int:
+    def _run(self, setup: Any) -> int:
         if self._calls:
-            return run(self._calls[int(handover.argv[0])], handover.extras[0])
-        data_fd, channel_fd, *inherited = handover.extras
+            return run(self._calls[int(setup.argv[0])], setup.extras[0])
+        data_fd, channel_fd, *inherited = setup.extras
         return run_pickled(data_fd, channel_fd, inherited)
 
 
-def _prepare(handover: Any) -> None:
+def _prepare(setup: Any) -> None:
     """What an exec and the start of an interpreter would have done."""
     atexit._clear()  # noqa: SLF001 - what was registered before the fork is the parent's to run
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("SIGPIPE", "SIGXFSZ"):  # as Python does at its start
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     os.environb.clear()
-    os.environb.update(handover.env)
+    os.environb.update(setup.env)
     for fd, name in ((1, "stdout"), (2, "stderr")):
         _rebind(fd, name)
-    os.close(handover.handshake)
+    os.close(setup.handshake)
 
 
 def _rebind(fd: int, name: str) -> None:

@@ -23,10 +23,10 @@ from typing import Any
 
 from elasticjob_agent.supervisor import function_worker
 from elasticjob_agent.supervisor.child import Child
-from elasticjob_agent.supervisor.fork_launcher import ForkStarter
-from elasticjob_agent.supervisor.launchers import PreloadStarter
+from elasticjob_agent.supervisor.fork_launcher import ForkLauncher
+from elasticjob_agent.supervisor.launchers import PreloadLauncher
 from elasticjob_agent.supervisor.process_types import Command, Exit, Sink
-from elasticjob_agent.supervisor.result_channel import Channel, Outcome
+from elasticjob_agent.supervisor.result_channel import Outcome, ResultChannel
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
 START_METHODS = ("spawn", "fork", "forkserver")
@@ -47,9 +47,9 @@ class Function:
     stderr: Sink
     daemon: bool = False
     """As multiprocessing's: it may not start processes of its own."""
-    linger: bool = False
+    wait_for_children: bool = False
     """After its answer it waits for `FunctionChild.release`."""
-    quiet: bool = False
+    silent: bool = False
     """It does not print the traceback of an exception; `Outcome` has it."""
     discard: bool = False
     """Its value is not wanted: `Outcome` has None, and what it returns need not be picklable."""
@@ -63,8 +63,8 @@ class Function:
             fn=self.fn,
             args=self.args,
             daemon=self.daemon,
-            linger=self.linger,
-            quiet=self.quiet,
+            wait_for_children=self.wait_for_children,
+            silent=self.silent,
             discard=self.discard,
             method=method,
         )
@@ -73,9 +73,9 @@ class Function:
 class FunctionChild:
     """A started function worker: a `Child`, and its answer."""
 
-    def __init__(self, child: Child, channel: Channel, home: "_Home") -> None:
+    def __init__(self, child: Child, channel: ResultChannel, server: "_Server") -> None:
         self.child = child
-        self.home = home
+        self.server = server
         self._channel = channel
         child.exit.add_done_callback(lambda _: channel.worker_ended())
 
@@ -104,7 +104,7 @@ class FunctionChild:
         self._channel.release()
 
 
-class _Home:
+class _Server:
     """The supervisor that some functions live under, and whether it goes with the last of them."""
 
     def __init__(self, supervisor: Supervisor, *, own: bool) -> None:
@@ -114,7 +114,7 @@ class _Home:
 
 
 @dataclass(frozen=True, slots=True)
-class _Packed:
+class _Pickled:
     function: Function
     call: function_worker.Call
     data: bytes
@@ -147,7 +147,7 @@ def spawn_functions(
         StartError: one could not be started; then none is left running.
     """
     method = resolve_method(method)
-    packed = [_pack(function, method) for function in functions]
+    packed = [_pickle(function, method) for function in functions]
     return _start(supervisor, packed, method, _preload_default() if preload is None else tuple(preload))
 
 
@@ -159,26 +159,26 @@ async def stop_functions(
     reap_s: float | None = None,
 ) -> None:
     """End these workers and everything they started, dead or alive, as `Supervisor.stop`; 0 kills at once."""
-    homes = {child.home for child in children}
+    homes = {child.server for child in children}
     stops = [
-        home.supervisor.stop(
-            [each.child for each in children if each.home is home], sig=sig, grace_s=grace_s, reap_s=reap_s
+        server.supervisor.stop(
+            [each.child for each in children if each.server is server], sig=sig, grace_s=grace_s, reap_s=reap_s
         )
-        for home in homes
+        for server in homes
     ]
     await asyncio.gather(*stops)
-    for home in homes:
-        home.left -= sum(each.home is home for each in children)
-        if home.own and home.left <= 0:
-            await home.supervisor.close()
+    for server in homes:
+        server.left -= sum(each.server is server for each in children)
+        if server.own and server.left <= 0:
+            await server.supervisor.close()
     for child in children:
         child.release()
 
 
-def _pack(function: Function, method: str) -> _Packed:
+def _pickle(function: Function, method: str) -> _Pickled:
     call = function.call(method)
     if method == "fork":
-        return _Packed(function, call, b"", ())
+        return _Pickled(function, call, b"", ())
     popen = _Spawning()
     buffer = io.BytesIO()
     head = io.BytesIO()
@@ -190,7 +190,7 @@ def _pack(function: Function, method: str) -> _Packed:
         reduction.dump((_tracker(popen), preparation), head)
     finally:
         context.set_spawning_popen(None)
-    return _Packed(function, call, head.getvalue() + buffer.getvalue(), tuple(popen.fds))
+    return _Pickled(function, call, head.getvalue() + buffer.getvalue(), tuple(popen.fds))
 
 
 def _preload_default() -> tuple[str, ...]:
@@ -220,35 +220,37 @@ def _tracker(popen: _Spawning) -> int | None:
 
 
 async def _start(
-    supervisor: Supervisor, packed: list[_Packed], method: str, preload: tuple[str, ...]
+    supervisor: Supervisor, pickled: list[_Pickled], method: str, preload: tuple[str, ...]
 ) -> list[FunctionChild]:
-    if not packed:
+    if not pickled:
         return []
-    home = await _home(supervisor, packed, method, preload)
+    server = await _server_for(supervisor, pickled, method, preload)
     opened: list[int] = []
-    channels: list[Channel] = []
+    channels: list[ResultChannel] = []
     try:
-        commands = [_command(each, number, method, opened, channels) for number, each in enumerate(packed)]
-        children = await home.supervisor.spawn(commands)
+        commands = [_command(each, number, method, opened, channels) for number, each in enumerate(pickled)]
+        children = await server.supervisor.spawn(commands)
     except BaseException:
         for channel in channels:
             channel.worker_ended()
-        if home.own:
-            await asyncio.shield(home.supervisor.close())
+        if server.own:
+            await asyncio.shield(server.supervisor.close())
         raise
     finally:
         for fd in opened:
             os.close(fd)
-    home.left += len(children)
-    return [FunctionChild(child, channel, home) for child, channel in zip(children, channels, strict=True)]
+    server.left += len(children)
+    return [FunctionChild(child, channel, server) for child, channel in zip(children, channels, strict=True)]
 
 
-async def _home(supervisor: Supervisor, packed: list[_Packed], method: str, preload: tuple[str, ...]) -> _Home:
+async def _server_for(
+    supervisor: Supervisor, pickled: list[_Pickled], method: str, preload: tuple[str, ...]
+) -> _Server:
     if method == "spawn":
-        return _Home(supervisor, own=False)
+        return _Server(supervisor, own=False)
     if method == "fork":
-        return _Home(await Supervisor.create(launch=ForkStarter([each.call for each in packed])), own=True)
-    return _Home(await supervisor.dependent(("forkserver", *preload), PreloadStarter(_python(), preload)), own=False)
+        return _Server(await Supervisor.create(launcher=ForkLauncher([each.call for each in pickled])), own=True)
+    return _Server(await supervisor.nested(("forkserver", *preload), PreloadLauncher(_python(), preload)), own=False)
 
 
 def _python() -> list[str]:
@@ -266,9 +268,9 @@ main({fds})
 """
 
 
-def _command(packed: _Packed, number: int, method: str, opened: list[int], channels: list[Channel]) -> Command:
+def _command(pickled: _Pickled, number: int, method: str, opened: list[int], channels: list[ResultChannel]) -> Command:
     """The command for the starter; what it opens is noted as it goes."""
-    channel, theirs = Channel.open()
+    channel, theirs = ResultChannel.open()
     channels.append(channel)
     opened.append(theirs)
     argv: tuple[str, ...] = (str(number),)
@@ -277,10 +279,10 @@ def _command(packed: _Packed, number: int, method: str, opened: list[int], chann
         data = os.memfd_create("function")
         opened.append(data)
         with os.fdopen(os.dup(data), "wb") as file:
-            file.write(packed.data)
-        fds = (data, theirs, *packed.fds)
-        argv = _argv(len(packed.fds)) if method == "spawn" else ("function",)
-    function = packed.function
+            file.write(pickled.data)
+        fds = (data, theirs, *pickled.fds)
+        argv = _argv(len(pickled.fds)) if method == "spawn" else ("function",)
+    function = pickled.function
     return Command(
         name=function.name,
         argv=argv,

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from elasticjob_agent.supervisor.errors import StarterLost
+from elasticjob_agent.supervisor.errors import ForkServerLost
 
 _HERE = Path(__file__).parent
 _PRELOAD_SERVER = _HERE.parent / "user_python" / "preload_server.py"
 
 
-class StarterProcess(Protocol):
+class ForkServerProcess(Protocol):
     """What a link needs of the process: `subprocess.Popen` has it."""
 
     pid: int
@@ -34,32 +34,32 @@ class StarterProcess(Protocol):
         """SIGKILL it."""
 
 
-class Launch(Protocol):
+class Launcher(Protocol):
     """One way to start a starter."""
 
-    what: str
+    description: str
     """What messages call it."""
     start_s: float
     """Seconds for it to come up."""
 
-    def start(self, theirs: socket.socket) -> StarterProcess:
+    def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Start it with its end of the socket."""
 
 
-class ExecStarter:
+class ExecLauncher:
     """A fresh interpreter with nothing but the starter: for commands."""
 
-    what = f"the starter ({sys.executable})"
+    description = f"the starter ({sys.executable})"
     start_s = 30.0
     """It takes hundredths of one, so only a machine that hangs needs this."""
 
-    def start(self, theirs: socket.socket) -> StarterProcess:
+    def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Exec it; StarterLost if that fails."""
         # -I and -S: nothing of the agent's environment or of installed packages has a say, and it is up in no time.
         return _execute([sys.executable, "-I", "-S", str(_HERE / "forkserver")], theirs)
 
 
-class PreloadStarter:
+class PreloadLauncher:
     """The user's own Python with these modules imported: for functions, start method `forkserver`."""
 
     start_s = 600.0
@@ -68,9 +68,9 @@ class PreloadStarter:
     def __init__(self, python: Sequence[str], preload: Sequence[str]) -> None:
         self._python = python
         self._preload = list(preload)
-        self.what = f"the fork server ({python[0]}, preload {', '.join(preload) or 'nothing'})"
+        self.description = f"the fork server ({python[0]}, preload {', '.join(preload) or 'nothing'})"
 
-    def start(self, theirs: socket.socket) -> StarterProcess:
+    def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Exec it; StarterLost if that fails. It reports failed imports itself."""
         plan = json.dumps({"preload": self._preload, "sys_path": sys.path, "supervisor": str(_HERE)})
         return _execute([*self._python, str(_PRELOAD_SERVER), plan], theirs)
@@ -86,4 +86,4 @@ def _execute(command: list[str], theirs: socket.socket) -> "subprocess.Popen[byt
             start_new_session=True,
         )
     except OSError as error:
-        raise StarterLost(f"cannot run the starter ({command[0]}): {error.strerror}") from error
+        raise ForkServerLost(f"cannot run the starter ({command[0]}): {error.strerror}") from error

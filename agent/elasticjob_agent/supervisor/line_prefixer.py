@@ -1,12 +1,12 @@
 """From bytes as they come out of a pipe to whole prefixed lines: pure.
 
-Invariant: every byte comes out once and in order, each line behind one prefix, and never more than `LONGEST_LINE` bytes
+Invariant: every byte comes out once and in order, each line behind one prefix, and never more than `MAX_LINE` bytes
 are held back for a line that has not ended. `ConsoleText` before it makes text of the bytes.
 """
 
 import codecs
 
-LONGEST_LINE = 1 << 20
+MAX_LINE = 1 << 20
 """Bytes; a longer line comes out in pieces that each have the prefix and a newline, so that memory stays bounded."""
 
 
@@ -16,34 +16,34 @@ class LinePrefixer:
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
         # A bytearray grows in place: a line that arrives a byte at a time must not be copied for each byte.
-        self._rest = bytearray()
+        self._partial_line = bytearray()
 
     def feed(self, data: bytes) -> bytes:
         """Take these bytes; return the lines that are now whole, prefixed, or nothing."""
         end = data.rfind(b"\n") + 1
         if not end:
-            self._rest += data
+            self._partial_line += data
             return self._cut_pieces()
-        self._rest += data[:end]
-        whole = self._prefixed(bytes(self._rest))
-        self._rest = bytearray(data[end:])
+        self._partial_line += data[:end]
+        whole = self._add_prefix(bytes(self._partial_line))
+        self._partial_line = bytearray(data[end:])
         return whole
 
     def flush(self) -> bytes:
         """The last line, if it did not end, with the newline that it lacks."""
-        if not self._rest:
+        if not self._partial_line:
             return b""
-        rest, self._rest = bytes(self._rest), bytearray()
-        return self._prefixed(rest + b"\n")
+        rest, self._partial_line = bytes(self._partial_line), bytearray()
+        return self._add_prefix(rest + b"\n")
 
     def _cut_pieces(self) -> bytes:
         pieces = b""
-        while len(self._rest) >= LONGEST_LINE:
-            pieces += self._prefixed(bytes(self._rest[:LONGEST_LINE]) + b"\n")
-            del self._rest[:LONGEST_LINE]
+        while len(self._partial_line) >= MAX_LINE:
+            pieces += self._add_prefix(bytes(self._partial_line[:MAX_LINE]) + b"\n")
+            del self._partial_line[:MAX_LINE]
         return pieces
 
-    def _prefixed(self, lines: bytes) -> bytes:
+    def _add_prefix(self, lines: bytes) -> bytes:
         return self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
 
 
@@ -58,13 +58,13 @@ class ConsoleText:
         """Take these bytes; return them as they can be shown."""
         if not self._after_cr and data.isascii() and b"\r" not in data and not self._decoder.getstate()[0]:
             return data
-        return self._shown(self._decoder.decode(data))
+        return self._to_text(self._decoder.decode(data))
 
     def flush(self) -> bytes:
         """What an unfinished character at the end comes to."""
-        return self._shown(self._decoder.decode(b"", final=True))
+        return self._to_text(self._decoder.decode(b"", final=True))
 
-    def _shown(self, text: str) -> bytes:
+    def _to_text(self, text: str) -> bytes:
         if not text:
             return b""
         if self._after_cr:

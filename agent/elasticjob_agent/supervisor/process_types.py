@@ -21,14 +21,14 @@ class Null:
 
 
 @dataclass(frozen=True, slots=True)
-class ToFile:
+class FileSink:
     """The worker writes straight into this file, at its end; the agent is not in the path."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineSink:
     """A pipe to the agent: the bytes go unchanged to `path`, and whole prefixed lines to `write`.
 
     `write` gets one or more whole lines at a time and must not block: it runs in the event loop.
@@ -43,7 +43,7 @@ class Lines:
     """While it says yes, the worker's pipe is not read: the worker waits for whoever is behind."""
 
 
-Sink = Inherit | Null | ToFile | Lines
+Sink = Inherit | Null | FileSink | LineSink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +98,9 @@ class Exit:
         """`exited with code 1` or `killed by SIGSEGV`, then `(core dumped)` if it was, and the note."""
         name = self.signal_name
         how = f"killed by {name}" if name else f"exited with code {self.code}"
-        return f"{how} ({self.remarks})" if self.remarks else how
+        return f"{how} ({self.notes})" if self.notes else how
 
     @property
-    def remarks(self) -> str:
+    def notes(self) -> str:
         """What there is to say besides code and signal; empty if nothing."""
         return "; ".join(filter(None, ["core dumped" if self.core_dumped else "", self.note]))

@@ -37,25 +37,25 @@ class Outcome:
         return pickle.loads(self.payload)  # noqa: S301 - the worker runs our user's own code
 
     @property
-    def words(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """`type`, `text` and `traceback` of the exception; for all kinds but a value."""
         words: dict[str, str] = json.loads(self.payload)
         return words
 
 
-class Channel:
+class ResultChannel:
     """One worker's channel."""
 
     def __init__(self, fd: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.outcome: asyncio.Future[Outcome | None] = self._loop.create_future()
-        self._fd = fd_registry.own(fd)
+        self._fd = fd_registry.register(fd)
         self._data = bytearray()
         self._released = False
         self._loop.add_reader(fd, self._read)
 
     @classmethod
-    def open(cls) -> "tuple[Channel, int]":
+    def open(cls) -> "tuple[ResultChannel, int]":
         """A channel, and the descriptor that its worker gets: the caller closes it."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

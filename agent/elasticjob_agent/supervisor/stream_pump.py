@@ -1,11 +1,11 @@
 """Pumping one teed stream: from a worker's pipe to its file and, in lines, to its console.
 
 A pump reads in large pieces from the event loop, no thread. Its file copy is byte-exact and is never dropped for a
-slow console: `Lines.write` must not block. A full disk ends the copy with one line about it; the worker and its console
-go on.
+slow console: `LineSink.write` must not block. A full disk ends the copy with one line about it; the worker and its
+console go on.
 
 A pump ends at the end of its pipe. A grandchild may hold the pipe open after the worker has ended. So from then on
-`QUIET_S` without a byte ends it too, and `LONGEST_DRAIN_S` in any case. The rest of the pipe is still read, so nothing
+`QUIET_S` without a byte ends it too, and `MAX_DRAIN_S` in any case. The rest of the pipe is still read, so nothing
 that the worker wrote is lost.
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from elasticjob_agent.supervisor import fd_registry
 from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
-from elasticjob_agent.supervisor.process_types import Lines
+from elasticjob_agent.supervisor.process_types import LineSink
 
 QUIET_S = 0.5
 """How long a pipe must be silent after its worker's end before it is given up."""
-LONGEST_DRAIN_S = 5.0
+MAX_DRAIN_S = 5.0
 """How long a grandchild that never stops writing is listened to after its worker's end."""
 PIPE_BYTES = 1 << 20
 """What a pipe is enlarged to: how far a worker may run ahead of a busy agent."""
@@ -38,7 +38,7 @@ class FileCopy:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = fd_registry.own(open_log(path))
+        self._fd = fd_registry.register(open_log(path))
 
     def write(self, data: bytes) -> bytes:
         """Append; return the line to show if the file has just become impossible to write, else nothing."""
@@ -64,10 +64,10 @@ class FileCopy:
 class LinePump:
     """Reads one pipe to its end; `done` resolves after the last byte is in the file and with the console."""
 
-    def __init__(self, fd: int, sink: Lines, copy: FileCopy | None) -> None:
+    def __init__(self, fd: int, sink: LineSink, copy: FileCopy | None) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
-        self._fd = fd_registry.own(fd)
+        self._fd = fd_registry.register(fd)
         self._sink = sink
         self._copy = copy
         self._text = ConsoleText() if sink.as_text else None
@@ -76,11 +76,11 @@ class LinePump:
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(fd, self._read)
 
-    def leader_ended(self, *, longest_s: float = LONGEST_DRAIN_S) -> None:
+    def leader_ended(self, *, max_s: float = MAX_DRAIN_S) -> None:
         """The worker is gone: from now on the wait for the end of the pipe is bounded."""
         if not self.done.done():
             self._last_read_s = self._loop.time()
-            self._check_quiet(self._last_read_s + longest_s)
+            self._check_quiet(self._last_read_s + max_s)
 
     def _check_quiet(self, give_up_at_s: float) -> None:
         # In each turn of the loop readers run before timers, so a loop that was late cannot mistake
@@ -105,8 +105,8 @@ class LinePump:
             return
         self._last_read_s = self._loop.time()
         notice = self._copy.write(data) if self._copy else b""
-        self._show(self._lines.feed(self._text.feed(data) if self._text else data))
-        self._show(notice and self._sink.prefix + notice)
+        self._emit_lines(self._lines.feed(self._text.feed(data) if self._text else data))
+        self._emit_lines(notice and self._sink.prefix + notice)
         if self._sink.is_behind and self._sink.is_behind():
             self._loop.remove_reader(self._fd)
             self._loop.call_later(_PAUSE_S, self._resume)
@@ -129,10 +129,10 @@ class LinePump:
         if self._copy:
             self._copy.close()
         if self._text:
-            self._show(self._lines.feed(self._text.flush()))
-        self._show(self._lines.flush())
+            self._emit_lines(self._lines.feed(self._text.flush()))
+        self._emit_lines(self._lines.flush())
         self.done.set_result(None)
 
-    def _show(self, lines: bytes) -> None:
+    def _emit_lines(self, lines: bytes) -> None:
         if lines:
             self._sink.write(lines)

@@ -17,13 +17,13 @@ from collections.abc import Hashable, Sequence
 
 from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
-from elasticjob_agent.supervisor.errors import StarterLost, SupervisorError
-from elasticjob_agent.supervisor.forkserver_client import StarterLink
-from elasticjob_agent.supervisor.launchers import ExecStarter, Launch
+from elasticjob_agent.supervisor.errors import ForkServerLost, SupervisorError
+from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
+from elasticjob_agent.supervisor.launchers import ExecLauncher, Launcher
 from elasticjob_agent.supervisor.process_types import Command, Exit
 from elasticjob_agent.supervisor.sessions import kill_sessions
-from elasticjob_agent.supervisor.stream_pump import LONGEST_DRAIN_S, QUIET_S
-from elasticjob_agent.supervisor.worker_streams import opened
+from elasticjob_agent.supervisor.stream_pump import MAX_DRAIN_S, QUIET_S
+from elasticjob_agent.supervisor.worker_streams import open_streams
 
 _CLOSED = "this supervisor is closed; nothing can be started any more"
 
@@ -31,27 +31,27 @@ _CLOSED = "this supervisor is closed; nothing can be started any more"
 class Supervisor:
     """Starts, watches and ends workers; see `create`."""
 
-    def __init__(self, *, reap_s: float, launch: Launch) -> None:
-        self._link: StarterLink
-        self._launch = launch
+    def __init__(self, *, reap_s: float, launcher: Launcher) -> None:
+        self._client: ForkServerClient
+        self._launcher = launcher
         self._reap_s = reap_s
         self._numbers = itertools.count(1)
         self._children: dict[int, Child] = {}
         self._requests: dict[int, asyncio.Future[None]] = {}
         self._starting = asyncio.Lock()
-        self._dependents: dict[Hashable, Supervisor] = {}
+        self._nested: dict[Hashable, Supervisor] = {}
         self._closed = False
 
     @classmethod
-    async def create(cls, *, reap_s: float = 5.0, launch: Launch | None = None) -> "Supervisor":
+    async def create(cls, *, reap_s: float = 5.0, launcher: Launcher | None = None) -> "Supervisor":
         """Start the starter and return when it takes commands; StarterLost if it does not come up.
 
         Args:
             reap_s: seconds after SIGKILL until what still lives counts as wedged.
-            launch: how the starter comes to be; by default it is exec'ed.
+            launcher: how the starter comes to be; by default it is exec'ed.
         """
-        self = cls(reap_s=reap_s, launch=launch or ExecStarter())
-        self._link = await self._start_link()
+        self = cls(reap_s=reap_s, launcher=launcher or ExecLauncher())
+        self._client = await self._start_client()
         return self
 
     @classmethod
@@ -60,23 +60,23 @@ class Supervisor:
 
         Best called early: it forks this process, which is cheapest while it is small.
         """
-        self = cls(reap_s=reap_s, launch=ExecStarter())
-        self._link = StarterLink(self._launch, self._on_event, self._on_end)
+        self = cls(reap_s=reap_s, launcher=ExecLauncher())
+        self._client = ForkServerClient(self._launcher, self._on_event, self._on_end)
         return self
 
     @property
-    def starter_pid(self) -> int:
+    def server_pid(self) -> int:
         """The process that is the parent of all workers."""
-        return self._link.pid
+        return self._client.pid
 
-    async def dependent(self, key: Hashable, launch: Launch) -> "Supervisor":
+    async def nested(self, key: Hashable, launcher: Launcher) -> "Supervisor":
         """The supervisor of another starter, made at the first call with this key and closed together with this one."""
         async with self._starting:
             if self._closed:
                 raise SupervisorError(_CLOSED)
-            if key not in self._dependents:
-                self._dependents[key] = await Supervisor.create(reap_s=self._reap_s, launch=launch)
-            return self._dependents[key]
+            if key not in self._nested:
+                self._nested[key] = await Supervisor.create(reap_s=self._reap_s, launcher=launcher)
+            return self._nested[key]
 
     # --- starting ----------------------------------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ class Supervisor:
         Raises:
             StartError: one cannot be started; then none of them is left running. See errors.py.
         """
-        link = await self._living_link()
+        link = await self._live_client()
         begun: list[Child] = []
         try:
             await self._begin_all(link, commands, begun)
@@ -96,7 +96,7 @@ class Supervisor:
             raise
         return begun
 
-    async def _begin_all(self, link: StarterLink, commands: Sequence[Command], begun: list[Child]) -> None:
+    async def _begin_all(self, link: ForkServerClient, commands: Sequence[Command], begun: list[Child]) -> None:
         for command in commands:
             begun.append(await self._begin(link, command))  # noqa: PERF401 - the caller needs those begun before an error
         # All answers first: a batch is undone when it is known what there is to undo.
@@ -104,29 +104,31 @@ class Supervisor:
         if errors:
             raise errors[0]
 
-    async def _begin(self, link: StarterLink, command: Command) -> Child:
+    async def _begin(self, link: ForkServerClient, command: Command) -> Child:
         """Ask for one worker; its `start` resolves when the starter has answered."""
-        with opened(command) as streams:
+        with open_streams(command) as streams:
             child = Child(command, number=next(self._numbers), pumps=streams.pumps)
             self._children[child.number] = child
             try:
-                await link.send(forkserver_protocol.words("spawn", child.number, len(streams.fds)), streams.fds)
+                await link.send(
+                    forkserver_protocol.encode_message("spawn", child.number, len(streams.fds)), streams.fds
+                )
             except BaseException:
                 self._children.pop(child.number, None)  # the end of the starter may have cleared them all
                 raise
         return child
 
-    async def _living_link(self) -> StarterLink:
+    async def _live_client(self) -> ForkServerClient:
         async with self._starting:
             if self._closed:
                 raise SupervisorError(_CLOSED)
-            if self._link.lost:
-                self._link = await self._start_link()
-            await self._link.wait_ready()
-            return self._link
+            if self._client.lost:
+                self._client = await self._start_client()
+            await self._client.wait_ready()
+            return self._client
 
-    async def _start_link(self) -> StarterLink:
-        link = StarterLink(self._launch, self._on_event, self._on_end)
+    async def _start_client(self) -> ForkServerClient:
+        link = ForkServerClient(self._launcher, self._on_event, self._on_end)
         try:
             await link.wait_ready()
         except BaseException:
@@ -171,9 +173,9 @@ class Supervisor:
         """Kill all workers and their trees and end the starter. Bounded; may be called again."""
         self._closed = True
         async with self._starting:
-            await asyncio.gather(*(dependent.close() for dependent in self._dependents.values()))
+            await asyncio.gather(*(dependent.close() for dependent in self._nested.values()))
             await self._kill(list(self._children.values()))
-            await self._link.close()
+            await self._client.close()
 
     async def _kill(self, children: Sequence[Child], *, reap_s: float | None = None) -> None:
         within_s = self._reap_s if reap_s is None else reap_s
@@ -184,24 +186,24 @@ class Supervisor:
             if gone:
                 self._children.pop(child.number, None)
         if drains := [child.drained for child in children if child.ended]:
-            await asyncio.wait(drains, timeout=LONGEST_DRAIN_S + QUIET_S)
+            await asyncio.wait(drains, timeout=MAX_DRAIN_S + QUIET_S)
 
     async def _ask(self, kind: str, *numbers: int, children: Sequence[Child], within_s: float) -> bool:
         """Send a request about these workers; True if it was answered in time."""
-        if not children or self._link.lost:
+        if not children or self._client.lost:
             return True
         request = next(self._numbers)
         answered = self._requests[request] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within_s):
-                await self._link.send(
-                    forkserver_protocol.words(kind, request, *numbers, of=[child.number for child in children])
+                await self._client.send(
+                    forkserver_protocol.encode_message(kind, request, *numbers, of=[child.number for child in children])
                 )
                 await answered
         except TimeoutError:
             # An event loop that was late finds the answer and the end of its time in the same turn.
             return answered.done() and not answered.cancelled()
-        except StarterLost:  # then its end has ended them all
+        except ForkServerLost:  # then its end has ended them all
             return True
         finally:
             del self._requests[request]
@@ -235,7 +237,7 @@ class Supervisor:
             if child.start.done():
                 child.exited(end)
             else:
-                child.failed(StarterLost(f"{child.name}: not started: the starter process has died"))
+                child.failed(ForkServerLost(f"{child.name}: not started: the starter process has died"))
         self._children.clear()
         for answered in self._requests.values():
             _resolve(answered)

@@ -14,12 +14,12 @@ from typing import assert_never
 
 from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.errors import StartError
-from elasticjob_agent.supervisor.process_types import Command, Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor.process_types import Command, FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.supervisor.stream_pump import PIPE_BYTES, FileCopy, LinePump, open_log
 
 
 @dataclass(slots=True)
-class Streams:
+class OpenStreams:
     """What one worker is started with."""
 
     fds: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Streams:
 
 
 @contextlib.contextmanager
-def opened(command: Command) -> Iterator[Streams]:
+def open_streams(command: Command) -> Iterator[OpenStreams]:
     """Open everything of this command; on leaving close the descriptors.
 
     A pump ends by itself when nobody holds its pipe: if no worker came of it, then.
@@ -38,7 +38,7 @@ def opened(command: Command) -> Iterator[Streams]:
         StartError: a file cannot be opened, no descriptor is left, or no process can have such a command.
     """
     content = forkserver_protocol.encode(command)
-    streams = Streams()
+    streams = OpenStreams()
     try:
         _open_all(command, content, streams)
         yield streams
@@ -47,7 +47,7 @@ def opened(command: Command) -> Iterator[Streams]:
             os.close(fd)
 
 
-def _open_all(command: Command, content: bytes, streams: Streams) -> None:
+def _open_all(command: Command, content: bytes, streams: OpenStreams) -> None:
     try:
         streams.fds.append(os.memfd_create("command"))
         os.write(streams.fds[0], content)
@@ -70,9 +70,9 @@ def _open(sink: Sink, standard_fd: int) -> tuple[int, LinePump | None]:
             return _dup_own(standard_fd), None
         case Null():
             return os.open(os.devnull, os.O_WRONLY), None
-        case ToFile(path):
+        case FileSink(path):
             return open_log(path), None
-        case Lines():
+        case LineSink():
             return _open_pipe(sink)
     assert_never(sink)
 
@@ -86,7 +86,7 @@ def _dup_own(standard_fd: int) -> int:
         return os.open(os.devnull, os.O_WRONLY)  # ours is closed, as a daemon's may be: the worker still runs
 
 
-def _open_pipe(sink: Lines) -> tuple[int, LinePump]:
+def _open_pipe(sink: LineSink) -> tuple[int, LinePump]:
     copy = FileCopy(sink.path) if sink.path else None
     try:
         read_end, write_end = os.pipe()

@@ -23,14 +23,14 @@ from elasticjob_agent.cli import rdzv_conf, values
 from elasticjob_agent.cli.config import own_address
 from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous import errors
-from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
 from elasticjob_agent.rendezvous.interface import RendezvousInfo
-from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
-from elasticjob_agent.rendezvous.member.join import Profile
-from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.job_rendezvous import NodeInfo
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.supervisor.background_loop import Background, background
-from elasticjob_agent.torchrun.round_store import RoundOver, RoundStore
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.torchrun.round_store import RoundEnded, RoundStore
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
@@ -42,7 +42,7 @@ BACKEND = "elasticjob"
 _LEASE_TTL_S = 6.0
 _NO_LIMIT = 1 << 30
 _EXIT_BARRIER = "torchelastic/agent/terminal_state"
-_ENDED_S = 10.0
+_LEAVE_TIMEOUT_S = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -64,48 +64,48 @@ def create(parameters: Any) -> "TorchrunRendezvous":
         desired=parameters.max_nodes,
         max_restarts=_NO_LIMIT,
         join_timeout_s=conf.join_timeout_s or 600.0,
-        last_call_s=LAST_CALL_S if conf.last_call_s is None else conf.last_call_s,
+        last_call_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
         scale_up_delay_s=1.0,
     )
-    profile = Profile(
+    identity = NodeIdentity(
         keys=keys,
         pod=f"{socket.gethostname()}-{os.getpid()}",
         pod_uid=secrets.token_hex(8),
         host=socket.gethostname(),
         address=address,
         nproc=1,  # torch's agent does not tell; it counts workers itself, through the store
-        lease_ttl_s=conf.lease_ttl_s or _LEASE_TTL_S,
+        lease_ttl_s=conf.keep_alive_s or _LEASE_TTL_S,
         own_spec=spec,
     )
     endpoint = Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key)
-    return TorchrunRendezvous(endpoint=endpoint, profile=profile, run_id=parameters.run_id)
+    return TorchrunRendezvous(endpoint=endpoint, identity=identity, run_id=parameters.run_id)
 
 
 class TorchrunRendezvous:
     """What torch calls a RendezvousHandler, for one torchrun process."""
 
-    def __init__(self, *, endpoint: Endpoint, profile: Profile, run_id: str) -> None:
+    def __init__(self, *, endpoint: Endpoint, identity: NodeIdentity, run_id: str) -> None:
         self._background: Background = background()
         self._etcd: EtcdClient = self._background.submit(_client(endpoint)).result()
-        self._keys = profile.keys
+        self._keys = identity.keys
         self._store: RoundStore | None = None
         self._succeeded = False
-        self._inner = EtcdRendezvousHandler(self._surroundings(profile, run_id))
-        self._inner.offer(NodeOffer(role="", local_world_size=1, max_restarts=_NO_LIMIT), self._on_change)
+        self._inner = EtcdRendezvousHandler(self._deps(identity, run_id))
+        self._inner.offer(NodeInfo(role="", local_world_size=1, max_restarts=_NO_LIMIT), self._on_change)
         atexit.register(self._leave)
 
-    def _surroundings(self, profile: Profile, run_id: str) -> Surroundings:
-        join_timeout_s = profile.own_spec.join_timeout_s if profile.own_spec else 600.0
-        return Surroundings(
+    def _deps(self, identity: NodeIdentity, run_id: str) -> HandlerDeps:
+        join_timeout_s = identity.own_spec.join_timeout_s if identity.own_spec else 600.0
+        return HandlerDeps(
             loop=self._background,
             connect=self._connection,
-            profile=lambda _offer: profile,
-            port=MasterPort(profile.address),
+            profile=lambda _offer: identity,
+            port=MasterPort(identity.address),
             run_id=run_id,
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            trace=Trace(os.environ.get(constants.ENV_TRACE), profile.pod),
+            trace=Tracer(os.environ.get(constants.ENV_TRACE), identity.pod),
             join_timeout_s=join_timeout_s,
         )
 
@@ -135,16 +135,16 @@ class TorchrunRendezvous:
             try:
                 info = self._inner.next_rendezvous()
             except errors.RendezvousError as error:
-                raise _as_torch_has_it(error) from error
+                raise _to_torch(error) from error
             store = self._store = self._new_store(info)
             try:
                 # A node that died with the round already written is found out here, not inside torch's rank exchange.
                 store.set(f"arrived/{info.rank}", b"1")
                 store.wait([f"arrived/{rank}" for rank in range(info.world_size)])
-            except (RoundOver, TimeoutError) as error:
+            except (RoundEnded, TimeoutError) as error:
                 log.info("round given up before it began: %s", error)
                 continue
-            return _as_torchs_info(info, store)
+            return _to_torch_info(info, store)
 
     def num_nodes_waiting(self) -> int:
         """1 when the agent has to stop its workers and come to the next rendezvous, for whatever reason."""
@@ -157,7 +157,7 @@ class TorchrunRendezvous:
     def set_closed(self) -> None:
         """End the job for all: every agent's next rendezvous is refused."""
         try:
-            self._background.submit(self._delete()).result(_ENDED_S)
+            self._background.submit(self._delete()).result(_LEAVE_TIMEOUT_S)
         except (EtcdError, TimeoutError) as error:
             log.warning("could not end the job for the others; they wait for this node: %s", error)
 
@@ -184,8 +184,8 @@ class TorchrunRendezvous:
             self._background.loop.call_soon_threadsafe(self._store.wake)
 
     def _new_store(self, info: RendezvousInfo) -> "AgentStore":
-        place = info.assignment
-        round_ = 0 if place is None else place.round
+        assignment = info.assignment
+        round_ = 0 if assignment is None else assignment.round
         return AgentStore(
             etcd=self._etcd,
             prefix=f"{self._keys.prefix}/t/{round_}",
@@ -227,7 +227,7 @@ async def _client(endpoint: Endpoint) -> EtcdClient:
     return EtcdClient(endpoint)
 
 
-def _as_torchs_info(info: RendezvousInfo, store: RoundStore) -> Any:
+def _to_torch_info(info: RendezvousInfo, store: RoundStore) -> Any:
     from torch.distributed.elastic.rendezvous.api import (  # noqa: PLC0415  # only ever inside torchrun
         RendezvousInfo as TorchsInfo,
     )
@@ -238,7 +238,7 @@ def _as_torchs_info(info: RendezvousInfo, store: RoundStore) -> Any:
     return TorchsInfo(store, info.rank, info.world_size, master)
 
 
-def _as_torch_has_it(error: errors.RendezvousError) -> Exception:
+def _to_torch(error: errors.RendezvousError) -> Exception:
     """The same kind in torch's own tree, which is what its agent catches."""
     from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415  # only ever inside torchrun
 

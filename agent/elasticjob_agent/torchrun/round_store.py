@@ -16,14 +16,14 @@ from elasticjob_etcd.interface import Etcd, Put, Txn, absent, unchanged
 from elasticjob_etcd.mirror import Mirror
 
 _TIMEOUT = timedelta(minutes=5)
-_AT_ONCE = 100
+_MAX_CONCURRENT = 100
 """etcd takes 128 operations in a transaction."""
 
 T = TypeVar("T")
 Submit = Callable[[Coroutine[Any, Any, Any]], "concurrent.futures.Future[Any]"]
 
 
-class RoundOver(RendezvousClosedError):
+class RoundEnded(RendezvousClosedError):
     """The round ended while a key of it was waited for."""
 
 
@@ -78,8 +78,8 @@ class RoundStore:
 
     async def _put(self, keys: Sequence[str], values: Sequence[bytes]) -> None:
         puts = [Put(self._prefix + key, value) for key, value in zip(keys, values, strict=True)]
-        for first in range(0, len(puts), _AT_ONCE):
-            await self._etcd.txn(Txn((), tuple(puts[first : first + _AT_ONCE])))
+        for first in range(0, len(puts), _MAX_CONCURRENT):
+            await self._etcd.txn(Txn((), tuple(puts[first : first + _MAX_CONCURRENT])))
 
     async def _wait(self, keys: list[str], timeout_s: float) -> list[bytes]:
         changed = self._changed = asyncio.Event()
@@ -98,14 +98,14 @@ class RoundStore:
         if mirror.failure is not None:
             raise mirror.failure
         if self._is_over():
-            raise RoundOver(f"the round is over; {', '.join(keys)} may never come")
+            raise RoundEnded(f"the round is over; {', '.join(keys)} may never come")
 
-    async def _until(self, holds: Callable[[], bool], timeout_s: float) -> None:
+    async def _until(self, is_true: Callable[[], bool], timeout_s: float) -> None:
         changed = self._changed = asyncio.Event()
         async with asyncio.timeout(timeout_s):
-            while not holds():
+            while not is_true():
                 if self._is_over():
-                    raise RoundOver("the job goes on with another round")
+                    raise RoundEnded("the job goes on with another round")
                 await changed.wait()
                 changed.clear()
 

@@ -17,7 +17,7 @@ import threading
 import traceback
 import warnings
 
-_LONGEST_REFUSAL = 3000
+_MAX_ERROR_LENGTH = 3000
 
 
 def main() -> None:
@@ -27,11 +27,11 @@ def main() -> None:
     agent_pid = int(sys.argv[3])
     sys.path[0] = plan["supervisor"]
     serve = importlib.import_module("forkserver.server").serve
-    worker = importlib.import_module("function_worker").ForkedWorker()
+    worker = importlib.import_module("function_worker").ForkedFunctionWorker()
     sys.path[:] = plan["sys_path"]
     refusal = _preload(plan["preload"])
     if refusal:
-        agent.send(b"refused " + refusal.encode("utf-8", "replace")[-_LONGEST_REFUSAL:])
+        agent.send(b"refused " + refusal.encode("utf-8", "replace")[-_MAX_ERROR_LENGTH:])
         os._exit(1)  # at once: a thread of theirs may never end
     serve(agent, agent_pid, worker)
 
@@ -44,7 +44,7 @@ def _preload(names: "list[str]") -> str:
         except BaseException:  # noqa: BLE001 - whatever a module raises, the agent is told
             return "cannot import " + repr(name) + ":\n" + traceback.format_exc()
     if _threads() > 1:
-        _fork_on_trial()
+        _test_fork()
     threads = _threads()
     if threads > 1:
         known = ", ".join(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
@@ -58,7 +58,7 @@ def _threads() -> int:
     return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - without pathlib: counts native threads, too
 
 
-def _fork_on_trial() -> None:
+def _test_fork() -> None:
     """Threads that a library ends before each fork (pthread_atfork), and begins anew when it needs them, end here."""
     with warnings.catch_warnings():
         warnings.simplefilter(

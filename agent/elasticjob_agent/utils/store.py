@@ -134,29 +134,29 @@ def _missing_ranks(
     answer = key_prefix + _MISSING
     if rank != 0:
         with store_timeout(store, 2 * trace_timeout):  # rank 0 may need all of its time before it answers
-            return [int(r) for r in json.loads(store.get(answer))] if _comes(store, answer) else [0]
+            return [int(r) for r in json.loads(store.get(answer))] if _appears(store, answer) else [0]
     with store_timeout(store, trace_timeout):
-        late = _comes_not(store, [f"{key_prefix}{other}{_TRACE}" for other in range(1, world_size)])
+        late = _is_missing(store, [f"{key_prefix}{other}{_TRACE}" for other in range(1, world_size)])
     missing = [1 + index for index in late]
     store.set(answer, json.dumps(missing))
     return missing
 
 
-def _comes_not(store: KeyValueStore, keys: Sequence[str]) -> list[int]:
+def _is_missing(store: KeyValueStore, keys: Sequence[str]) -> list[int]:
     """Indices of those keys that do not appear in time: one wait for all, then a look at each."""
     try:
         store.wait(keys)
     except Exception:  # noqa: BLE001 - which keys are missing is what is asked; each store has its own error
-        with store_timeout(store, _LOOK_S):
-            return [index for index, key in enumerate(keys) if not _comes(store, key)]
+        with store_timeout(store, _POLL_S):
+            return [index for index, key in enumerate(keys) if not _appears(store, key)]
     return []
 
 
-_LOOK_S = 0.01
+_POLL_S = 0.01
 """Seconds for a look: the least that stores with whole milliseconds do not take for "for ever"."""
 
 
-def _comes(store: KeyValueStore, key: str) -> bool:
+def _appears(store: KeyValueStore, key: str) -> bool:
     try:
         store.wait([key])
     except Exception:  # noqa: BLE001 - the answer is no; each store has its own error

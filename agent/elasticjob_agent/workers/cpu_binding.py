@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from elasticjob_agent.cli.options import UsageError
 from elasticjob_agent.host.cpu_topology import Cpus, Topology, read_topology
-from elasticjob_agent.host.numa import AffinityMode, CannotBind, bound, homes
+from elasticjob_agent.host.numa import AffinityMode, CannotBind, bind_to_mode, numa_nodes_of
 
 
 def parse_binding(
@@ -26,7 +26,7 @@ def parse_binding(
         return ()
     try:
         topology = read()
-        return tuple(bound(topology, AffinityMode(mode), homes(topology, nproc, environment)))
+        return tuple(bind_to_mode(topology, AffinityMode(mode), numa_nodes_of(topology, nproc, environment)))
     except (CannotBind, OSError, ValueError) as error:
         raise UsageError(
             f"--numa-binding {mode}: workers cannot be bound to processors here: {error}; leave it out, or take "
@@ -34,6 +34,6 @@ def parse_binding(
         ) from error
 
 
-def of_rank(cpus: tuple[Cpus, ...], local_rank: int) -> Cpus:
+def cpus_of_rank(cpus: tuple[Cpus, ...], local_rank: int) -> Cpus:
     """Those of one worker; empty: it is not bound."""
     return cpus[local_rank] if cpus else frozenset()

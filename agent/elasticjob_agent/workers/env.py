@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_api import constants
 
-_AGENTS_OWN = {
+_AGENT_ONLY = {
     constants.ENV_PREFIX,
     constants.ENV_ENDPOINTS,
     constants.ENV_ETCD_TLS,
@@ -19,7 +19,7 @@ _AGENTS_OWN = {
     constants.ENV_TRACE,
     constants.ENV_LOG_LEVEL,
 }
-_AGENTS_OWN_PREFIXES = ("GRPC_", "PROTOCOL_BUFFERS_")
+_AGENT_ONLY_PREFIXES = ("GRPC_", "PROTOCOL_BUFFERS_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class WorkerPaths:
 
 def worker_environment(
     base: Mapping[str, str],
-    place: Assignment,
+    assignment: Assignment,
     *,
     local_rank: int,
     run_id: str,
@@ -44,38 +44,38 @@ def worker_environment(
     kept = {
         name: value
         for name, value in base.items()
-        if name not in _AGENTS_OWN and not name.startswith(_AGENTS_OWN_PREFIXES)
+        if name not in _AGENT_ONLY and not name.startswith(_AGENT_ONLY_PREFIXES)
     }
     kept.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
-    if place.nproc > 1:
+    if assignment.nproc > 1:
         kept.setdefault("OMP_NUM_THREADS", "1")
     if virtual:
-        kept["CUDA_VISIBLE_DEVICES"] = _own_device(base.get("CUDA_VISIBLE_DEVICES"), local_rank)
+        kept["CUDA_VISIBLE_DEVICES"] = _device_of_rank(base.get("CUDA_VISIBLE_DEVICES"), local_rank)
     return {
         **kept,
-        "RANK": str(place.base_rank + local_rank),
+        "RANK": str(assignment.base_rank + local_rank),
         "LOCAL_RANK": "0" if virtual else str(local_rank),
-        "GROUP_RANK": str(place.group_rank),
-        "ROLE_RANK": str(place.role_base_rank + local_rank),
-        "ROLE_NAME": place.role,
-        "WORLD_SIZE": str(place.world_size),
-        "LOCAL_WORLD_SIZE": str(place.nproc),
-        "GROUP_WORLD_SIZE": str(place.group_world_size),
-        "ROLE_WORLD_SIZE": str(place.role_world_size),
-        "MASTER_ADDR": place.master_addr,
-        "MASTER_PORT": str(place.master_port),
-        "TORCHELASTIC_RESTART_COUNT": str(place.restart_count),
+        "GROUP_RANK": str(assignment.group_rank),
+        "ROLE_RANK": str(assignment.role_base_rank + local_rank),
+        "ROLE_NAME": assignment.role,
+        "WORLD_SIZE": str(assignment.world_size),
+        "LOCAL_WORLD_SIZE": str(assignment.nproc),
+        "GROUP_WORLD_SIZE": str(assignment.group_world_size),
+        "ROLE_WORLD_SIZE": str(assignment.role_world_size),
+        "MASTER_ADDR": assignment.master_addr,
+        "MASTER_PORT": str(assignment.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(assignment.restart_count),
         "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
         "TORCHELASTIC_RUN_ID": run_id,
         # torch would expect a store server of its own at MASTER_PORT; without it rank 0 opens one there.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCHELASTIC_ERROR_FILE": paths.error_file,
-        constants.ENV_ROUND: str(place.round),
+        constants.ENV_ROUND: str(assignment.round),
         constants.ENV_PROGRESS: paths.progress,
     }
 
 
-def _own_device(visible: str | None, local_rank: int) -> str:
+def _device_of_rank(visible: str | None, local_rank: int) -> str:
     """The one device of this worker, which it then calls 0; a list that is too short leaves it without one."""
     if visible is None:
         return str(local_rank)

@@ -16,16 +16,16 @@ from typing import Any
 TAIL_BYTES = 4096
 """The part of stderr that is kept."""
 
-_MOST_BYTES = 256 * 1024
-_MOST_TEXT = 1024
-_MOST_DIGITS = 40
-_LATEST_S = 1 << 33
-_LOOK_BACK = 16 * TAIL_BYTES
+_MAX_BYTES = 256 * 1024
+_MAX_TEXT = 1024
+_MAX_DIGITS = 40
+_MAX_TIME_S = 1 << 33
+_PREFIX_SEARCH = 16 * TAIL_BYTES
 """How much of one piece is looked at: lines may be short and prefixes long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ErrorFileContents:
     """The content of an error file; empty and 0 without one."""
 
     message: str = ""
@@ -33,27 +33,27 @@ class Told:
     """When the error was caught, wall clock."""
 
 
-NOTHING = Told()
+EMPTY = ErrorFileContents()
 
 
-def read_error_file(path: Path) -> Told:
+def read_error_file(path: Path) -> ErrorFileContents:
     """What the file at `path` says, as torchrun's `record` writes it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return NOTHING
+        return EMPTY
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        return NOTHING
+        return EMPTY
     with os.fdopen(fd, "rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        return NOTHING
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        return EMPTY
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        return NOTHING
-    return Told(_message(value)[:_MOST_TEXT], _time_ns(value))
+        return EMPTY
+    return ErrorFileContents(_message(value)[:_MAX_TEXT], _time_ns(value))
 
 
 def _message(value: Any) -> str:
@@ -72,29 +72,29 @@ def _time_ns(value: Any) -> int:
     from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - few agents ever read one
 
     try:
-        seconds = Decimal(str(value)[:_MOST_DIGITS])
+        seconds = Decimal(str(value)[:_MAX_DIGITS])
     except (InvalidOperation, ValueError):
         return 0
-    return int(seconds * 10**9) if seconds.is_finite() and 0 < seconds < _LATEST_S else 0
+    return int(seconds * 10**9) if seconds.is_finite() and 0 < seconds < _MAX_TIME_S else 0
 
 
-class Tail:
+class StderrTail:
     """The end of a stream that passes by, prefixes taken off."""
 
     def __init__(self, prefix: bytes, clock: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix
         self._clock = clock
-        self._kept = b""
+        self._buffer = b""
         self.at_s = 0.0
         """When something came last (monotonic seconds)."""
 
     def add(self, data: bytes) -> None:
         """Take in whole prefixed lines."""
         self.at_s = self._clock()
-        lines = data[-_LOOK_BACK:].split(b"\n")
-        self._kept = (self._kept + b"\n".join(line.removeprefix(self._prefix) for line in lines))[-TAIL_BYTES:]
+        lines = data[-_PREFIX_SEARCH:].split(b"\n")
+        self._buffer = (self._buffer + b"\n".join(line.removeprefix(self._prefix) for line in lines))[-TAIL_BYTES:]
 
     @property
     def text(self) -> str:
         """The end of stderr, 4 KiB at most; bytes that are no text are left out."""
-        return self._kept.decode(errors="ignore").strip("\n")
+        return self._buffer.decode(errors="ignore").strip("\n")

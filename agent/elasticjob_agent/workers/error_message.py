@@ -10,7 +10,7 @@ shows that the exception came first: Python prints none for SIGTERM.
 
 import re
 
-MOST_CHARACTERS = 1024
+MAX_CHARACTERS = 1024
 
 _WARNING = re.compile(
     r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\]"  # as c10 writes what is no error
@@ -19,23 +19,23 @@ _WARNING = re.compile(
 )
 _RANK = re.compile(r"\[rank\d+\]: ?")
 _TRACEBACK = "Traceback (most recent call last):"
-_TOLD_TO = "KeyboardInterrupt"
+_SIGNAL_NOTICE = "KeyboardInterrupt"
 """Python's answer to SIGINT, which may be the signal that stops workers."""
 
 
-def last_words(text: str) -> str:
+def error_line(text: str) -> str:
     """Return the last line that is no warning, cut; else the last one that is not blank; else nothing."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return (_telling(lines) or lines or [""])[-1].strip()[:MOST_CHARACTERS]
+    return (_meaningful_lines(lines) or lines or [""])[-1].strip()[:MAX_CHARACTERS]
 
 
-def uncaught(text: str) -> str:
+def traceback_tail(text: str) -> str:
     """The exception whose traceback is the end of all that was said, in one line; empty if it ends otherwise."""
-    lines = [_RANK.sub("", line, count=1) for line in _telling(text.splitlines())]
+    lines = [_RANK.sub("", line, count=1) for line in _meaningful_lines(text.splitlines())]
     after = next((lines[-at:] for at in range(1, len(lines) + 1) if lines[-at] == _TRACEBACK), [])
     below = [line for line in after[1:] if not line.startswith(" ")]
-    return below[0][:MOST_CHARACTERS] if len(below) == 1 and not below[0].startswith(_TOLD_TO) else ""
+    return below[0][:MAX_CHARACTERS] if len(below) == 1 and not below[0].startswith(_SIGNAL_NOTICE) else ""
 
 
-def _telling(lines: list[str]) -> list[str]:
+def _meaningful_lines(lines: list[str]) -> list[str]:
     return [line for line in lines if not _WARNING.match(line)]

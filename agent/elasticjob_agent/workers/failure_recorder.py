@@ -14,34 +14,34 @@ from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Exit, StartError
-from elasticjob_agent.workers.error_file import Tail, Told
-from elasticjob_agent.workers.error_message import last_words, uncaught
+from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
+from elasticjob_agent.workers.error_message import error_line, traceback_tail
 from elasticjob_api.records import Failure
 
-STARTUP_S = 10.0
+STARTUP_FAILURE_S = 10.0
 """A worker that exits within this time, and has reported no progress, has failed to start."""
-DYING_S = 10.0
+ERROR_FILE_SLACK_S = 10.0
 """From a traceback to the end of its process; older ones are of exceptions that were caught and logged."""
 
-_NEVER_STARTED = re.compile(r"\b(ImportError|ModuleNotFoundError|SyntaxError)\b")
+_NOT_STARTED = re.compile(r"\b(ImportError|ModuleNotFoundError|SyntaxError)\b")
 _IN_USE = re.compile(r"EADDRINUSE|address (is )?already in use", re.IGNORECASE)
 _CLOCK_SLACK_NS = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remains:
+class ExitedWorker:
     """The remains of one worker."""
 
     rank: int
     pid: int
-    end: Exit
+    exit: Exit
     started_at_ns: int
     """Wall clock."""
-    told: Told
-    tail: Tail
+    error_file: ErrorFileContents
+    tail: StderrTail
 
 
-class Autopsy:
+class FailureRecorder:
     """Of one node's workers; notified of each start."""
 
     def __init__(
@@ -55,36 +55,36 @@ class Autopsy:
         self._progress = progress
         self._progress_before: object | None = None
         self._started_s = 0.0
-        self._place: Assignment | None = None
+        self._assignment: Assignment | None = None
 
-    def begin(self, place: Assignment, now_s: float) -> None:
-        """The workers of `place` start now (monotonic seconds)."""
-        self._place, self._started_s = place, now_s
+    def round_started(self, assignment: Assignment, now_s: float) -> None:
+        """The workers of `assignment` start now (monotonic seconds)."""
+        self._assignment, self._started_s = assignment, now_s
         self._progress_before = self._progress()
-        self._memory.mark()
+        self._memory.take_baseline()
 
-    def of(self, remains: Remains) -> Failure:
+    def record(self, exited: ExitedWorker) -> Failure:
         """The record of one that ended."""
-        end, said = remains.end, remains.told.message
-        words = said or self._words(remains)
+        end, said = exited.exit, exited.error_file.message
+        words = said or self._message_of(exited)
         return Failure(
             incarnation="",
-            rank=remains.rank,
+            rank=exited.rank,
             exit_code=end.code,
             signal=end.signal_name or "",
             message=words or ("core dumped" if end.core_dumped else ""),
             pod=self._pod,
             host=self._host,
-            pid=remains.pid,
-            time_ns=_when_ns(remains),
+            pid=exited.pid,
+            time_ns=_when_ns(exited),
             killed_by_us=end.stopped_by_us,
-            oom=oom.is_suspect(end.code, words) and not end.stopped_by_us and self._memory.has_grown(),
+            oom=oom.may_be_oom(end.code, words) and not end.stopped_by_us and self._memory.has_grown(),
             startup=self._is_startup(end, words),
-            port_taken=self._found_port_taken(remains, words),
-            stderr=remains.tail.text,
+            port_taken=self._is_port_conflict(exited, words),
+            stderr=exited.tail.text,
         )
 
-    def of_none(self, rank: int, error: StartError, time_ns: int) -> Failure:
+    def record_start_error(self, rank: int, error: StartError, time_ns: int) -> Failure:
         """The record of one that could not be started."""
         return Failure(
             incarnation="",
@@ -98,29 +98,29 @@ class Autopsy:
         )
 
     @staticmethod
-    def _words(remains: Remains) -> str:
+    def _message_of(exited: ExitedWorker) -> str:
         """Of the end of its stderr: why it exited; or, if we had signalled it, what it was dying of already."""
-        end, tail = remains.end, remains.tail
+        end, tail = exited.exit, exited.tail
         if not end.stopped_by_us:
-            return last_words(tail.text) if end.code > 0 else ""
-        return uncaught(tail.text) if end.at_s - tail.at_s < DYING_S else ""
+            return error_line(tail.text) if end.code > 0 else ""
+        return traceback_tail(tail.text) if end.at_s - tail.at_s < ERROR_FILE_SLACK_S else ""
 
     def _is_startup(self, end: Exit, words: str) -> bool:
         if self._progress() is not self._progress_before:
             return False
-        return end.at_s - self._started_s < STARTUP_S or _NEVER_STARTED.search(words) is not None
+        return end.at_s - self._started_s < STARTUP_FAILURE_S or _NOT_STARTED.search(words) is not None
 
-    def _found_port_taken(self, remains: Remains, words: str) -> bool:
+    def _is_port_conflict(self, exited: ExitedWorker, words: str) -> bool:
         """Only rank 0 binds MASTER_PORT; another port in use is its own affair."""
-        said = f"{words}\n{remains.tail.text}"
-        if self._place is None or remains.rank != 0 or not _IN_USE.search(said):
+        said = f"{words}\n{exited.tail.text}"
+        if self._assignment is None or exited.rank != 0 or not _IN_USE.search(said):
             return False
-        number = self._place.master_port
+        number = self._assignment.master_port
         return re.search(rf"\b{number}\b", said) is not None or self._port.is_taken(number)
 
 
-def _when_ns(remains: Remains) -> int:
+def _when_ns(exited: ExitedWorker) -> int:
     """When the error was caught, if the worker's word for it can be true; else when it ended."""
-    told, end = remains.told.time_ns, remains.end.wall_ns
-    can_be = remains.started_at_ns - _CLOCK_SLACK_NS <= told <= end + _CLOCK_SLACK_NS
+    told, end = exited.error_file.time_ns, exited.exit.wall_ns
+    can_be = exited.started_at_ns - _CLOCK_SLACK_NS <= told <= end + _CLOCK_SLACK_NS
     return told if can_be else end

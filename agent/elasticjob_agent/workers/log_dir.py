@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-KEPT_ROUNDS = 10
+MAX_ROUNDS = 10
 _ROUND = "round_"
 
 
@@ -65,7 +65,7 @@ def prune(log_dir: Path, newest_round: int) -> None:
     """Delete the folders of rounds that are too old to be kept."""
     for folder in log_dir.glob(f"{_ROUND}*"):
         number = folder.name.removeprefix(_ROUND)
-        if number.isdecimal() and int(number) <= newest_round - KEPT_ROUNDS:
+        if number.isdecimal() and int(number) <= newest_round - MAX_ROUNDS:
             _remove_tree(folder, ignore_errors=True)
 
 

@@ -20,27 +20,27 @@ from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
 from elasticjob_agent.workers import error_file
 from elasticjob_agent.workers import log_dir as logs
-from elasticjob_agent.workers.cpu_binding import of_rank
+from elasticjob_agent.workers.cpu_binding import cpus_of_rank
 from elasticjob_agent.workers.env import WorkerPaths, worker_arguments, worker_environment
-from elasticjob_agent.workers.failure_recorder import Autopsy, Remains
-from elasticjob_agent.workers.output import AS_EVER, Output
+from elasticjob_agent.workers.failure_recorder import ExitedWorker, FailureRecorder
+from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_api.records import WorkerReport, WorkerState
 from elasticjob_api.runtime_config import Terms
 
-_MOST_TAILS = 16
+_MAX_TAILS = 16
 """Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""
-_LAST_WORDS_S = 0.05
+_STDERR_DRAIN_S = 0.05
 """How long a failure waits for the worker's last line of stderr; it is there already unless a grandchild writes."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class WorkerTemplate:
     """What is run on this node, the same in every round."""
 
     argv: tuple[str, ...]
@@ -54,15 +54,15 @@ class Job:
     progress: Path
     stdout: Callable[[bytes], None]
     stderr: Callable[[bytes], None]
-    output: Output = AS_EVER
+    output: Output = DEFAULT_OUTPUT
     virtual_local_rank: bool = False
     cpus: tuple[Cpus, ...] = ()
     """By local rank, if workers are bound to processors."""
-    told: Callable[[], object | None] = lambda: None
+    received_signals: Callable[[], object | None] = lambda: None
     """The newest progress that a worker of this node has told; another object with each."""
 
 
-_Draft = tuple[Command, logs.WorkerLogs, error_file.Tail]
+_Launch = tuple[Command, logs.WorkerLogs, error_file.StderrTail]
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class _Worker:
     rank: int
     local_rank: int
     files: logs.WorkerLogs
-    tail: error_file.Tail
+    tail: error_file.StderrTail
     end: Exit | None = None
 
 
@@ -82,41 +82,43 @@ class NodeWorkers:
         self,
         *,
         supervisor: Supervisor,
-        job: Job,
+        template: WorkerTemplate,
         port: MasterPort,
         wall_ns: Callable[[], int],
         memory: OomCounter | None = None,
     ) -> None:
         """`wall_ns` is the wall clock in nanoseconds, for reports only; `memory` counts kills: this container's."""
         self._supervisor = supervisor
-        self._job = job
+        self._template = template
         self._port = port
         self._wall_ns = wall_ns
         counter = memory or OomCounter(find_folder())
-        self._autopsy = Autopsy(pod=job.pod, host=job.host, port=port, memory=counter, progress=job.told)
+        self._failure_recorder = FailureRecorder(
+            pod=template.pod, host=template.host, port=port, memory=counter, progress=template.received_signals
+        )
         self._workers: list[_Worker] = []
-        self._place: Assignment | None = None
+        self._assignment: Assignment | None = None
         self._ending: set[asyncio.Task[None]] = set()
-        self._settling: list[asyncio.Task[None]] = []
+        self._finishing: list[asyncio.Task[None]] = []
         self._stopping = False
         self._starting: asyncio.Task[None] | None = None
-        self._fault: BaseException | None = None
+        self._error: BaseException | None = None
         self._phase = Workers.NONE
-        self.failures: list[FailureIn] = []
+        self.failures: list[FailureRecord] = []
         self.on_change: Callable[[], None] = lambda: None
         self.on_report: Callable[[], None] = lambda: None
 
     @property
     def phase(self) -> Workers:
         """How they are; raises what went wrong in here, so that a fault of ours ends the agent, not its job."""
-        if self._fault is not None:
-            raise self._fault
+        if self._error is not None:
+            raise self._error
         return self._phase
 
     @property
-    def place(self) -> Assignment | None:
+    def assignment(self) -> Assignment | None:
         """This node's place in the round started last."""
-        return self._place
+        return self._assignment
 
     @property
     def started_ns(self) -> int | None:
@@ -125,70 +127,70 @@ class NodeWorkers:
 
     def renew_master_port(self) -> int:
         """Hold a fresh port for the next round's rank 0."""
-        return self._port.renew()
+        return self._port.acquire()
 
     # -- start -----------------------------------------------------------------------------------
 
-    async def start(self, place: Assignment, terms: Terms) -> None:
-        """Begin to start all workers of `place`; what cannot be started makes the group FAILED.
+    async def start(self, assignment: Assignment, config: Terms) -> None:
+        """Begin to start all workers of `assignment`; what cannot be started makes the group FAILED.
 
         Does not wait for them: an exec may hang on a dead file system, and this node must still be able to leave.
         """
-        self._place, self.failures, self._workers, self._stopping = place, [], [], False
+        self._assignment, self.failures, self._workers, self._stopping = assignment, [], [], False
         self._port.release()
-        logs.prune(self._job.log_dir, place.round)
-        drafts = [self._draft(place, terms, local_rank) for local_rank in range(place.nproc)]
-        self._autopsy.begin(place, time.monotonic())
+        logs.prune(self._template.log_dir, assignment.round)
+        drafts = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]
+        self._failure_recorder.round_started(assignment, time.monotonic())
         self._phase = Workers.RUNNING
-        self._starting = self._spawn_task(self._start_all(place, drafts))
+        self._starting = self._spawn_task(self._start_all(assignment, drafts))
 
-    async def _start_all(self, place: Assignment, drafts: list[_Draft]) -> None:
+    async def _start_all(self, assignment: Assignment, launches: list[_Launch]) -> None:
         try:
-            children = await self._supervisor.spawn([command for command, _, _ in drafts])
+            children = await self._supervisor.spawn([command for command, _, _ in launches])
         except StartError as error:
-            self._could_not_start(place, error)
+            self._start_failed(assignment, error)
             return
-        for local_rank, (child, (_, files, tail)) in enumerate(zip(children, drafts, strict=True)):
-            worker = _Worker(child, place.base_rank + local_rank, local_rank, files, tail)
+        for local_rank, (child, (_, files, tail)) in enumerate(zip(children, launches, strict=True)):
+            worker = _Worker(child, assignment.base_rank + local_rank, local_rank, files, tail)
             self._workers.append(worker)
             child.exit.add_done_callback(functools.partial(self._on_exit, worker))
         log.info(
             "round %d: ranks %d-%d of %d are running (restart %d)",
-            place.round,
-            place.base_rank,
-            place.base_rank + place.nproc - 1,
-            place.world_size,
-            place.restart_count,
+            assignment.round,
+            assignment.base_rank,
+            assignment.base_rank + assignment.nproc - 1,
+            assignment.world_size,
+            assignment.restart_count,
         )
         self._changed()
 
-    def _draft(self, place: Assignment, terms: Terms, local_rank: int) -> _Draft:
-        rank = place.base_rank + local_rank
-        files = logs.worker_logs(self._job.log_dir, place.round, rank)
-        job = self._job
-        tail = error_file.Tail(job.output.prefix(place, local_rank))
+    def _prepare(self, assignment: Assignment, terms: Terms, local_rank: int) -> _Launch:
+        rank = assignment.base_rank + local_rank
+        files = logs.worker_logs(self._template.log_dir, assignment.round, rank)
+        job = self._template
+        tail = error_file.StderrTail(job.output.prefix(assignment, local_rank))
         command = Command(
             name=f"rank {rank}",
-            argv=worker_arguments(self._job.argv, local_rank),
+            argv=worker_arguments(self._template.argv, local_rank),
             env=worker_environment(
-                self._job.environment,
-                place,
+                self._template.environment,
+                assignment,
                 local_rank=local_rank,
-                run_id=self._job.run_id,
+                run_id=self._template.run_id,
                 max_restarts=terms.max_restarts,
-                paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._job.progress)),
+                paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._template.progress)),
                 virtual=job.virtual_local_rank,
             ),
-            cwd=self._job.cwd,
-            cpus=of_rank(job.cpus, local_rank),
-            stdout=job.output.stdout(place, local_rank, files, job.stdout),
-            stderr=job.output.stderr(place, local_rank, files, job.stderr, tail.add),
+            cwd=self._template.cwd,
+            cpus=cpus_of_rank(job.cpus, local_rank),
+            stdout=job.output.stdout(assignment, local_rank, files, job.stdout),
+            stderr=job.output.stderr(assignment, local_rank, files, job.stderr, tail.add),
         )
         return command, files, tail
 
-    def _could_not_start(self, place: Assignment, error: StartError) -> None:
-        failure = self._autopsy.of_none(place.base_rank, error, self._wall_ns())
-        self.failures = [FailureIn(place.round, 0, failure)]
+    def _start_failed(self, assignment: Assignment, error: StartError) -> None:
+        failure = self._failure_recorder.record_start_error(assignment.base_rank, error, self._wall_ns())
+        self.failures = [FailureRecord(assignment.round, 0, failure)]
         if self._phase is Workers.RUNNING:
             self._phase = Workers.FAILED
         self._changed()
@@ -198,47 +200,47 @@ class NodeWorkers:
     def _on_exit(self, worker: _Worker, exited: "asyncio.Future[Exit]") -> None:
         end = worker.end = exited.result()
         if end.code != 0:
-            self._settling.append(self._spawn_task(self._settle_failure(worker, end)))
+            self._finishing.append(self._spawn_task(self._record_failure(worker, end)))
         elif self._stopping or end.stopped_by_us:
             self.on_report()
         elif all(w.end is not None and w.end.code == 0 for w in self._workers):
-            self._spawn_task(self._settle_success())
+            self._spawn_task(self._record_success())
         else:
             self.on_report()
 
-    async def _settle_failure(self, worker: _Worker, end: Exit) -> None:
+    async def _record_failure(self, worker: _Worker, end: Exit) -> None:
         """The worker's last words are part of the failure; they wait for nothing else.
 
         Who was signalled by us and ended of that has no failure. But it may have crashed, or told of an error, and
         only looked alive: peers that lose their connection to it can be faster than its own end.
         """
-        place = self._place
-        if place is None:
+        assignment = self._assignment
+        if assignment is None:
             return
         if not end.stopped_by_us:
-            await asyncio.wait([worker.child.drained], timeout=_LAST_WORDS_S)
-        failure = self._autopsy.of(self._remains(worker, end))
-        if end.stopped_by_us and not verdict.told_by_itself(failure):
+            await asyncio.wait([worker.child.drained], timeout=_STDERR_DRAIN_S)
+        failure = self._failure_recorder.record(self._exited_worker(worker, end))
+        if end.stopped_by_us and not verdict.reported_by_worker(failure):
             self.on_report()
             return
-        if len(self.failures) >= _MOST_TAILS:
+        if len(self.failures) >= _MAX_TAILS:
             failure = replace(failure, stderr="")
-        self.failures.append(FailureIn(place.round, worker.local_rank, failure))
+        self.failures.append(FailureRecord(assignment.round, worker.local_rank, failure))
         if self._phase is Workers.RUNNING:
             self._phase = Workers.FAILED
         self._changed()
 
-    def _remains(self, worker: _Worker, end: Exit) -> Remains:
-        return Remains(
+    def _exited_worker(self, worker: _Worker, end: Exit) -> ExitedWorker:
+        return ExitedWorker(
             rank=worker.rank,
             pid=worker.child.pid,
-            end=end,
+            exit=end,
             started_at_ns=worker.child.started_at_ns,
-            told=error_file.read_error_file(worker.files.error_file),
+            error_file=error_file.read_error_file(worker.files.error_file),
             tail=worker.tail,
         )
 
-    async def _settle_success(self) -> None:
+    async def _record_success(self) -> None:
         await self._supervisor.sweep([worker.child for worker in self._workers])
         if self._phase is Workers.RUNNING:
             self._phase = Workers.SUCCEEDED
@@ -261,8 +263,8 @@ class NodeWorkers:
             await asyncio.wait([self._starting])  # a half-started worker cannot be stopped; the spawn itself is atomic
         await self._supervisor.stop([worker.child for worker in self._workers], sig=sig, grace_s=grace_s)
         # Failures are recorded before this node says that it is ready: the barrier is the settle window.
-        await asyncio.gather(*self._settling)
-        self._settling.clear()
+        await asyncio.gather(*self._finishing)
+        self._finishing.clear()
         if self._phase is Workers.STOPPING:
             self._phase = Workers.NONE
         self._changed()
@@ -301,5 +303,5 @@ class NodeWorkers:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fault = error
+            self._error = error
             self.on_change()

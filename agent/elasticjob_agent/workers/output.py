@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_agent.cli.values import NO_STREAMS, Streams
+from elasticjob_agent.cli.values import NO_STREAMS_SELECTED, StreamSelection
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.supervisor import Inherit, Lines, Null, Sink, ToFile
+from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.workers.log_dir import WorkerLogs
 
 PREFIX_TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
@@ -25,9 +25,9 @@ Write = Callable[[bytes], None]
 class Output:
     """What the command line says of the workers' streams; as it stands, nothing."""
 
-    redirects: Streams = NO_STREAMS
-    tee: Streams = NO_STREAMS
-    shown: frozenset[int] | None = None
+    redirects: StreamSelection = NO_STREAMS_SELECTED
+    tee: StreamSelection = NO_STREAMS_SELECTED
+    console_ranks: frozenset[int] | None = None
     """Local ranks that appear on the console; None: all."""
     prefix_template: str | None = None
     stdout_filters: tuple[str, ...] = ()
@@ -37,58 +37,60 @@ class Output:
     def wants_files(self) -> bool:
         """Somebody will look for files afterwards."""
         streams = (self.redirects, self.tee)
-        return any(each.every or each.by_rank for each in streams) or bool(self.stdout_filters or self.stderr_filters)
+        return any(each.all_ranks or each.by_rank for each in streams) or bool(
+            self.stdout_filters or self.stderr_filters
+        )
 
-    def prefix(self, place: Assignment, local_rank: int) -> bytes:
+    def prefix(self, assignment: Assignment, local_rank: int) -> bytes:
         """What each line of a worker begins with on the console; nothing for the only one."""
-        rank = place.base_rank + local_rank
+        rank = assignment.base_rank + local_rank
         if self.prefix_template is not None:
-            values = {"role_name": place.role, "rank": rank, "local_rank": local_rank}
+            values = {"role_name": assignment.role, "rank": rank, "local_rank": local_rank}
             return string.Template(self.prefix_template).safe_substitute(values).encode()
         teed = self.tee.stdout(local_rank) or self.tee.stderr(local_rank)
-        return f"[rank{rank}] ".encode() if place.nproc > 1 or teed else b""
+        return f"[rank{rank}] ".encode() if assignment.nproc > 1 or teed else b""
 
-    def stdout(self, place: Assignment, local_rank: int, files: WorkerLogs, write: Write) -> Sink:
+    def stdout(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write) -> Sink:
         """Where stdout of this worker goes; a single one has the console itself, terminal and all."""
         teed = self.tee.stdout(local_rank)
         if self.redirects.stdout(local_rank) and not teed:
-            return ToFile(files.stdout)
+            return FileSink(files.stdout)
         if not self._is_shown(local_rank):
-            return ToFile(files.stdout) if teed else Null()
-        if place.nproc == 1 and not teed and not self.stdout_filters:
+            return FileSink(files.stdout) if teed else Null()
+        if assignment.nproc == 1 and not teed and not self.stdout_filters:
             return Inherit()
-        copy = filtered(files.folder.parent / "filtered_stdout.log", self.stdout_filters, write)
-        return Lines(files.stdout, self.prefix(place, local_rank), copy)
+        copy = filter_lines(files.folder.parent / "filtered_stdout.log", self.stdout_filters, write)
+        return LineSink(files.stdout, self.prefix(assignment, local_rank), copy)
 
-    def stderr(self, place: Assignment, local_rank: int, files: WorkerLogs, write: Write, tail: Write) -> Sink:
+    def stderr(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write, tail: Write) -> Sink:
         """Where stderr goes; `tail` hears all of it."""
         teed = self.tee.stderr(local_rank)
-        prefix = self.prefix(place, local_rank)
+        prefix = self.prefix(assignment, local_rank)
         if not self._is_shown(local_rank) or (self.redirects.stderr(local_rank) and not teed):
-            return Lines(files.stderr, prefix, tail)
-        copy = filtered(files.folder.parent / "filtered_stderr.log", self.stderr_filters, write)
-        return Lines(files.stderr, prefix, _both(copy, tail))
+            return LineSink(files.stderr, prefix, tail)
+        copy = filter_lines(files.folder.parent / "filtered_stderr.log", self.stderr_filters, write)
+        return LineSink(files.stderr, prefix, _write_both(copy, tail))
 
     def _is_shown(self, local_rank: int) -> bool:
-        return self.shown is None or local_rank in self.shown
+        return self.console_ranks is None or local_rank in self.console_ranks
 
 
-AS_EVER = Output()
+DEFAULT_OUTPUT = Output()
 """Nothing was said."""
 
 
-def filtered(path: Path, words: tuple[str, ...], write: Write) -> Write:
-    """`write`, and lines with one of `words` to `path` as well."""
-    if not words:
+def filter_lines(path: Path, patterns: tuple[str, ...], write: Write) -> Write:
+    """`write`, and lines with one of `patterns` to `path` as well."""
+    if not patterns:
         return write
-    wanted = [word.encode() for word in words]
+    wanted = [word.encode() for word in patterns]
 
     def copy(data: bytes) -> None:
         found = b"".join(line for line in data.splitlines(keepends=True) if any(word in line for word in wanted))
         if found:
             _append(path, found)
 
-    return _both(write, copy)
+    return _write_both(write, copy)
 
 
 def _append(path: Path, data: bytes) -> None:
@@ -103,7 +105,7 @@ def _append(path: Path, data: bytes) -> None:
         return
 
 
-def _both(first: Write, second: Write) -> Write:
+def _write_both(first: Write, second: Write) -> Write:
     def write(data: bytes) -> None:
         first(data)
         second(data)

@@ -117,8 +117,8 @@ def _without_foreign(words: list[str], *, ours: bool) -> tuple[list[str], dict[s
     """The words without the options of DLRover and of old launchers, and those."""
     kept: list[str] = []
     found: dict[str, str] = {}
-    known = {spelling for option in OPTIONS for spelling in option.spellings}
-    flags = {spelling for option in OPTIONS if option.flag for spelling in option.spellings}
+    known = {spelling for option in OPTIONS for spelling in option.flags}
+    flags = {spelling for option in OPTIONS if option.flag for spelling in option.flags}
     while words:
         word, *words = words
         name, equals, value = word.partition("=")

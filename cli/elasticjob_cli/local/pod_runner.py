@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from elasticjob_agent.supervisor import Child, Command, Lines, StartError, Supervisor
+from elasticjob_agent.supervisor import Child, Command, LineSink, StartError, Supervisor
 from elasticjob_cli.local.containers import ContainerPlan, PodPlan, make_files
 from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, last_words, pod_status
 
@@ -124,8 +124,8 @@ class PodLife:
             argv=plan.argv,
             env=plan.env,
             cwd=str(plan.cwd),
-            stdout=Lines(plan.stdout, b"", self._write),
-            stderr=Lines(plan.stderr, b"", self._write),
+            stdout=LineSink(plan.stdout, b"", self._write),
+            stderr=LineSink(plan.stderr, b"", self._write),
         )
 
     def _end(self, plan: ContainerPlan, code: int, *, reason: str = "", message: str = "") -> ContainerEnd:

@@ -16,8 +16,8 @@ from elasticjob.multinode.discovery import invitation_key
 from elasticjob.multinode.node_config import LEASE_TTL_S, Life, call_spec, meeting_place, node_settings
 from elasticjob.multinode.result_server import LOOPBACK, Desk
 from elasticjob_agent.cli.config import own_address
-from elasticjob_agent.cli.rdzv_backend import Hosted, is_loopback
-from elasticjob_agent.cli.shared_etcd import hosted_etcd, others_left, own_etcd_gone
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
+from elasticjob_agent.cli.shared_etcd import shared_etcd, wait_etcd_exited, wait_for_others
 from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
@@ -58,9 +58,9 @@ async def ask(call: Call, life: Life) -> dict[int, Any]:
     results = life.folder / "results"
     results.mkdir()
     desk = Desk(results, key, call.terms, call.content)
-    place = _place(call)
-    async with _etcd(place, life) as (endpoint, server):
-        host = _host(place, server)
+    address = _place(call)
+    async with _etcd(address, life) as (endpoint, server):
+        host = _host(address, server)
         everywhere = call.terms.max_nodes > 1 and not is_loopback(host)
         where = protocol.Invitation(host=host, port=await desk.open(everywhere=everywhere), key=key)
         settings = node_settings(
@@ -68,7 +68,7 @@ async def ask(call: Call, life: Life) -> dict[int, Any]:
             call.content,
             where=where,
             endpoint=endpoint,
-            address=own_address(place.target if place else endpoint.targets[0]),
+            address=own_address(address.target if address else endpoint.targets[0]),
             life=life,
             nprocs=call.terms.nprocs,
         )
@@ -78,23 +78,23 @@ async def ask(call: Call, life: Life) -> dict[int, Any]:
         finally:
             await desk.close()
         if server and outcome.world is not None:
-            await others_left(settings.profile.keys, server)
+            await wait_for_others(settings.profile.keys, server)
     return _judged(outcome, desk)
 
 
-def _place(call: Call) -> Hosted | None:
+def _place(call: Call) -> SharedEtcd | None:
     """Where nodes meet; None for a call of one node, whose etcd needs no port."""
     if not call.rdzv_endpoint:
         return None
-    place = meeting_place(call.rdzv_endpoint)
-    return None if call.terms.max_nodes == 1 and is_loopback(place.host) else place
+    address = meeting_place(call.rdzv_endpoint)
+    return None if call.terms.max_nodes == 1 and is_loopback(address.host) else address
 
 
-def _host(place: Hosted | None, server: EmbeddedEtcd | None) -> str:
+def _host(address: SharedEtcd | None, server: EmbeddedEtcd | None) -> str:
     """Where the others find this node."""
-    if place is None:
+    if address is None:
         return LOOPBACK
-    return place.host if server else own_address(place.target)
+    return address.host if server else own_address(address.target)
 
 
 async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: EmbeddedEtcd | None) -> Outcome:
@@ -103,7 +103,7 @@ async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: Embed
         if server is None:
             outcome = await run_node(settings, life.told)
         else:
-            outcome = await run_node_until(own_etcd_gone(server), settings, life.told)
+            outcome = await run_node_until(wait_etcd_exited(server), settings, life.told)
     except Superseded as error:  # the guests were enough, and have ended the call before this node was in it
         desk.call_is_over()
         return Outcome(ExitCode.FAILED if desk.failures() else ExitCode.OK, str(error))
@@ -136,16 +136,16 @@ def fail(outcome: Outcome, desk: Desk | None) -> NoReturn:
 
 
 @contextlib.asynccontextmanager
-async def _etcd(place: Hosted | None, life: Life) -> AsyncIterator[tuple[Endpoint, EmbeddedEtcd | None]]:
+async def _etcd(address: SharedEtcd | None, life: Life) -> AsyncIterator[tuple[Endpoint, EmbeddedEtcd | None]]:
     """Where this process finds etcd, and the server if this process has started it."""
-    if place is None:
+    if address is None:
         server = await EmbeddedEtcd.start(life.folder / "etcd")
         try:
             yield server.socket, server
         finally:
             await server.stop()
         return
-    async with hosted_etcd(place, life.folder) as reached:
+    async with shared_etcd(address, life.folder) as reached:
         yield reached.endpoint, reached.server
 
 

@@ -11,8 +11,8 @@ from elasticjob.multinode.discovery import Visit
 from elasticjob.multinode.driver import fail
 from elasticjob.multinode.node_config import Life, node_settings
 from elasticjob_agent.cli.config import own_address
-from elasticjob_agent.cli.rdzv_backend import Hosted
-from elasticjob_agent.cli.same_machine import found_endpoint, passed_over
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd
+from elasticjob_agent.cli.same_machine import find_endpoint, untrusted_reason
 from elasticjob_agent.node.run_node import run_node
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 
 
 async def attend(
-    place: Hosted, rdzv_id: str, secret: str | None, life: Life, *, nprocs: int | None, join_timeout_s: float
+    address: SharedEtcd, rdzv_id: str, secret: str | None, life: Life, *, nprocs: int | None, join_timeout_s: float
 ) -> None:
     """Take part once; raises CallError."""
     begun_s = time.monotonic()
-    endpoint = await found_endpoint(place, within_s=join_timeout_s)
+    endpoint = await find_endpoint(address, within_s=join_timeout_s)
     waited_s = time.monotonic() - begun_s
     try:
         visit = await discovery.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
     except NoRendezvous as error:
-        if why := await passed_over(place):
+        if why := await untrusted_reason(address):
             raise NoRendezvous(f"{error}. And {why}") from error
         raise
     try:
@@ -43,7 +43,7 @@ async def attend(
             visit.parcel,
             where=visit.where,
             endpoint=endpoint,
-            address=own_address(place.target),
+            address=own_address(address.target),
             life=life,
             nprocs=nprocs or visit.terms.nprocs,
         )

@@ -127,8 +127,8 @@ def join_nodes(
     """
     name = _run_name(rdzv_id)
     shared = _secret(secret, rdzv_endpoint)
-    place = meeting_place(rdzv_endpoint)
-    _run(lambda life: attend(place, name, shared, life, nprocs=nprocs, join_timeout_s=join_timeout_s))
+    address = meeting_place(rdzv_endpoint)
+    _run(lambda life: attend(address, name, shared, life, nprocs=nprocs, join_timeout_s=join_timeout_s))
 
 
 def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:

@@ -14,10 +14,10 @@ from pathlib import Path
 from elasticjob.multinode.protocol import Invitation, Terms
 from elasticjob.multinode.secret import VARIABLE
 from elasticjob.multinode.worker import ENV_CALL
-from elasticjob_agent.cli.rdzv_backend import Hosted
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd
 from elasticjob_agent.cli.values import C10D_PORT, parse_endpoint
 from elasticjob_agent.node.run_node import NodeSettings
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Endpoint
@@ -77,9 +77,9 @@ def call_spec(terms: Terms) -> Slots:
     )
 
 
-def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
+def _profile(terms: Terms, address: str, nprocs: int) -> NodeIdentity:
     host = socket.gethostname()
-    return Profile(
+    return NodeIdentity(
         keys=Keys(cli_prefix(terms.run_id)),
         pod=f"{host}-{os.getpid()}-{secrets.token_hex(2)}",
         pod_uid=secrets.token_hex(8),
@@ -90,8 +90,8 @@ def _profile(terms: Terms, address: str, nprocs: int) -> Profile:
     )
 
 
-def meeting_place(rdzv_endpoint: str) -> Hosted:
+def meeting_place(rdzv_endpoint: str) -> SharedEtcd:
     """Where nodes meet: at an etcd that is there, or else one that the node which asks starts if it is there."""
     target = parse_endpoint(rdzv_endpoint, C10D_PORT)[0]
     host, _, port = target.rpartition(":")
-    return Hosted(host=host.strip("[]"), port=int(port), is_owner=None, or_there=True)
+    return SharedEtcd(host=host.strip("[]"), port=int(port), is_owner=None, or_there=True)

@@ -21,7 +21,7 @@ from elasticjob.errors import RankFailure
 from elasticjob.multinode import protocol
 from elasticjob.multinode.authentication import LINE_BYTES, Seal
 from elasticjob.multinode.protocol import Hello
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 from elasticjob_agent.supervisor import function_worker as ends
 
 LOOPBACK = "127.0.0.1"
@@ -31,7 +31,7 @@ _SAYS_S = 10.0
 _SILENCE_S = 60.0
 """For the next piece of a result."""
 _PHRASES = {
-    ends.NEVER_BEGAN: "the function never began: ",
+    ends.NOT_STARTED: "the function never began: ",
     ends.UNPICKLABLE: "the result cannot be sent: ",
     ends.EXITED: "it left with an exit code: ",
     ends.INTERRUPTED: "it was interrupted: ",
@@ -79,7 +79,7 @@ class Desk:
         """End all connections."""
         self._closing.set()
         if self._server is not None:
-            await stop_serving(self._server)
+            await close_server(self._server)
         if self._tasks:
             _, slow = await asyncio.wait(self._tasks, timeout=_SAYS_S)
             for task in slow:

@@ -54,13 +54,13 @@ def _run(file: IO[bytes]) -> _End:
     try:
         fn, args = unpacked(file)
     except BaseException as error:  # noqa: BLE001  # whatever the user's import raises is told
-        return _failed(ends.NEVER_BEGAN, error)
+        return _failed(ends.NOT_STARTED, error)
     try:
         value = fn(*args)
     except SystemExit as error:
         return _left(error)
     except KeyboardInterrupt as error:
-        return _End(ends.INTERRUPTED, ends.words(error), -signal.SIGINT)
+        return _End(ends.INTERRUPTED, ends.describe(error), -signal.SIGINT)
     except BaseException as error:  # noqa: BLE001  # whatever it is, the asker learns of it
         return _failed(ends.RAISED, error)
     try:
@@ -74,7 +74,7 @@ def _left(error: SystemExit) -> _End:
         return _End(ends.VALUE, pickle.dumps(None), 0)
     if not isinstance(error.code, int):
         print(error.code, file=sys.stderr)
-    return _End(ends.EXITED, ends.words(error), error.code & 0xFF if isinstance(error.code, int) else 1)
+    return _End(ends.EXITED, ends.describe(error), error.code & 0xFF if isinstance(error.code, int) else 1)
 
 
 def _failed(how: str, error: BaseException) -> _End:
@@ -82,7 +82,7 @@ def _failed(how: str, error: BaseException) -> _End:
 
     traceback.print_exception(error)
     get_error_handler().record_exception(error)  # for the agent, whose failure record names the root cause
-    return _End(how, ends.words(error), 1)
+    return _End(how, ends.describe(error), 1)
 
 
 def _bounded(end: _End, most: int) -> _End:

@@ -108,5 +108,5 @@ def test_a_jump_while_workers_save_evicts_nobody(
         clock.jump_to(-DAYS)
         job.go()
         job.await_round(2, 2)
-        assert (job.view().gone, job.await_world(State.ACTIVE, 2).losses) == ({}, 0)
+        assert (job.view().tombstones, job.await_world(State.ACTIVE, 2).losses) == ({}, 0)
         job.all_finish()

@@ -117,5 +117,5 @@ def test_an_init_ends_as_its_agent_ends(action: str, code: int) -> None:
 
 def test_who_is_not_first_does_not_fork() -> None:
     before = os.getpid()
-    container_init.become_init_if_first()
+    container_init.run_as_init_if_pid1()
     assert os.getpid() == before

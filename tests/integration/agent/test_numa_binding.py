@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from elasticjob_agent.host.cpu_topology import shown
-from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
+from elasticjob_agent.host.cpu_topology import format_cpus
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
 
 pytestmark = pytest.mark.etcd
 
@@ -25,7 +25,7 @@ def agent(*options: str, **variables: str) -> "subprocess.CompletedProcess[str]"
 
 
 def expected(mode: AffinityMode) -> list[tuple[str, str]]:
-    found = bindings(NumaOptions(mode), 2)
+    found = cpu_bindings(NumaOptions(mode), 2)
     return [(str(rank), str(sorted(cpus))) for rank, cpus in enumerate(found)]
 
 
@@ -38,7 +38,7 @@ def printed(run: "subprocess.CompletedProcess[str]") -> list[tuple[str, str]]:
 def test_workers_run_where_the_line_binds_them(mode: AffinityMode) -> None:
     run = agent("--numa-binding", mode)
     assert printed(run) == expected(mode)
-    said = "; ".join(shown(cpus) for cpus in bindings(NumaOptions(mode), 2))
+    said = "; ".join(format_cpus(cpus) for cpus in cpu_bindings(NumaOptions(mode), 2))
     assert f"workers are bound to CPUs, by local rank: {said}" in run.stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.rendezvous.protocol.view import View
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.rendezvous_state import State
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.proxy import proxy
@@ -48,10 +48,10 @@ def nothing_was_charged(job: Drill, round_: int) -> bool:
     return job.restarts(round_) == {"0"}
 
 
-def nodes(job: Drill, count: int) -> View:
+def nodes(job: Drill, count: int) -> RendezvousView:
     """Wait until so many are in the job."""
 
-    def seen() -> View | None:
+    def seen() -> RendezvousView | None:
         view = job.view()
         return view if len(view.nodes) == count else None
 
@@ -143,7 +143,7 @@ def test_sigterm_while_workers_stop(saving: Drill) -> None:
 
 
 def done(job: Drill, count: int) -> None:
-    eventually(lambda: len(job.view().done) == count, within_s=30, what=f"{count} done", pause_s=0.05)
+    eventually(lambda: len(job.view().completions) == count, within_s=30, what=f"{count} done", pause_s=0.05)
 
 
 def test_sigterm_when_it_is_done_disturbs_nobody(job: Drill) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.node.run_node import NodeSettings, run_node
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
@@ -44,7 +44,7 @@ def own_marks() -> set[str]:
 
 def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
     run_id = secrets.token_hex(8)
-    profile = Profile(
+    identity = NodeIdentity(
         keys=Keys(keys.cli_prefix(run_id)),
         pod="pod",
         pod_uid=run_id,
@@ -56,7 +56,7 @@ def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
     )
     return NodeSettings(
         endpoint=endpoint.endpoint,
-        profile=profile,
+        profile=identity,
         argv=("true",),
         environment=dict(os.environ),
         run_id=run_id,
@@ -78,14 +78,14 @@ async def test_a_node_runs_to_its_end_under_the_records_of_a_newer_operator(
     etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     node = one_node(etcd_server, tmp_path)
-    profile = replace(node.profile, own_spec=None, slot=0)
-    spec = Slots(min=1, max=1, desired=1, operator="op", slots={"0000": SlotOwner(profile.pod)})
-    written = {profile.keys.spec: spec, profile.keys.expected: Expected((0,))}
+    identity = replace(node.profile, own_spec=None, slot=0)
+    spec = Slots(min=1, max=1, desired=1, operator="op", slots={"0000": SlotOwner(identity.pod)})
+    written = {identity.keys.spec: spec, identity.keys.expected: Expected((0,))}
     client = EtcdClient(etcd_server.endpoint)
     try:
         puts = tuple(Put(key, newer_record(records.encode(record))) for key, record in written.items())
         await client.txn(Txn((), puts))
-        outcome = await run_node(replace(node, profile=profile))
+        outcome = await run_node(replace(node, profile=identity))
     finally:
         await client.close()
     assert outcome.code == ExitCode.OK

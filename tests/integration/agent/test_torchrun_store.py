@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_agent.supervisor.background_loop import background
 from elasticjob_agent.torchrun.rdzv_handler import AgentStore
-from elasticjob_agent.torchrun.round_store import RoundOver, RoundStore
+from elasticjob_agent.torchrun.round_store import RoundEnded, RoundStore
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint
@@ -97,7 +97,7 @@ def test_who_waits_for_a_round_that_is_over_is_freed(round_: Round) -> None:
     store, caught = round_.store(), threading.Event()
 
     def wait() -> None:
-        with pytest.raises(RoundOver):
+        with pytest.raises(RoundEnded):
             store.get("never")
         caught.set()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_agent.monitoring.usage import LEAST_S, UsageMeter
+from elasticjob_agent.monitoring.usage import MIN_INTERVAL_S, UsageMeter
 from testing.waiting import eventually
 
 MIB = 1 << 20
@@ -26,7 +26,7 @@ def worker() -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_what_a_workers_child_uses_counts_for_the_worker(worker: "subprocess.Popen[bytes]") -> None:
     looks = iter(range(10_000))
-    meter = UsageMeter(lambda: next(looks) * LEAST_S)
+    meter = UsageMeter(lambda: next(looks) * MIN_INTERVAL_S)
 
     def both() -> bool:
         use = meter.measure([worker.pid]).get(worker.pid)

@@ -15,7 +15,7 @@ from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.workers.node_workers import Job, NodeWorkers
+from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_api.records import Failure, Slots
 from elasticjob_api.runtime_config import terms_of
 from testing.waiting import aeventually
@@ -46,7 +46,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     supervisor = await Supervisor.create()
 
     def made(script: str, told: Callable[[], object | None] = lambda: None) -> NodeWorkers:
-        job = Job(
+        job = WorkerTemplate(
             argv=(sys.executable, "-S", "-c", f"import os, signal, sys, time\n{script}"),
             environment={"READY": str(tmp_path / "ready")},
             cwd=None,
@@ -57,11 +57,11 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             progress=tmp_path / "progress",
             stdout=lambda _: None,
             stderr=lambda _: None,
-            told=told,
+            received_signals=told,
         )
         return NodeWorkers(
             supervisor=supervisor,
-            job=job,
+            template=job,
             port=MasterPort("127.0.0.1"),
             wall_ns=time.time_ns,
             memory=OomCounter(tmp_path),

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.master_port import MasterPort
-from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, forming, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, next_round, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.verdict import describe
-from elasticjob_agent.rendezvous.protocol.view import FailureAt, View, parse_view
+from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView, parse_view
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.workers.node_workers import Job, NodeWorkers
+from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_api.records import Failure, encode
 from elasticjob_api.rendezvous_state import Cause, Membership, World, encode_membership, encode_world
 from elasticjob_api.runtime_config import terms_of
@@ -63,7 +63,7 @@ class Walk:
         try:
             workers = NodeWorkers(
                 supervisor=supervisor,
-                job=self._job(node.record.pod),
+                template=self._job(node.record.pod),
                 port=MasterPort("127.0.0.1"),
                 wall_ns=time.time_ns,
                 memory=OomCounter(self.folder),
@@ -75,8 +75,8 @@ class Walk:
             await supervisor.close()
         return replace(failed.failure, incarnation=node.member.incarnation)
 
-    def _job(self, pod: str) -> Job:
-        return Job(
+    def _job(self, pod: str) -> WorkerTemplate:
+        return WorkerTemplate(
             argv=(sys.executable, "-S", "-c", SCRIPT),
             environment={},
             cwd=None,
@@ -93,8 +93,8 @@ class Walk:
         """Step 3: the agent writes the record and opens the next round; return the key of the record."""
         world = self.world()
         key = self.stage.keys.failure(world.round, 0, 0)
-        cause = describe(FailureAt(record, world.round, 0, 0, 1))
-        opened = forming(world, f"open{world.round}", Cause.WORKER_FAILED, cause)
+        cause = describe(FailureEntry(record, world.round, 0, 0, 1))
+        opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, cause)
         await self.stage.etcd.txn(Txn((), (Put(key, encode(record)), Put(self.stage.keys.world, encode_world(opened)))))
         return key.removeprefix(self.stage.keys.prefix)
 
@@ -119,7 +119,7 @@ class Walk:
             puts.append(Put(self.stage.keys.members, encode_membership(Membership(world.round, world.members))))
         await self.stage.etcd.txn(Txn((), tuple(puts)))
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         """All keys of the job, as the leader reads them."""
         found = self.stage.etcd.store.range(self.stage.keys.all).kvs
         return parse_view(self.stage.keys, {kv.key: kv for kv in found})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import RequestRejected, StoreReset, Unavailable
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Put, Txn, absent
@@ -197,7 +197,7 @@ async def test_a_port_where_something_else_answers_is_no_etcd(site: Site) -> Non
     with pytest.raises((Unavailable, RequestRejected), match=f"etcd at 127.0.0.1:{port}: read of a"):
         await client.get("a")
     await client.close()
-    await stop_serving(server)
+    await close_server(server)
     await server.wait_closed()
 
 

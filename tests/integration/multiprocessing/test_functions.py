@@ -129,7 +129,7 @@ def test_b_000_19_and_k_000_10_a_forked_worker_has_none_of_the_parents_handlers(
 def test_b_000_20_and_k_000_06_a_worker_killed_while_it_waits_for_the_others(start: Start) -> None:
     context = start(_sleep_but_0, {0: (0,), 1: (1,)}, start_method="fork")
     pid = context.pids()[0]
-    crew = context._crew
+    crew = context._workers
     assert crew
     eventually(lambda: crew.outcome(0), within_s=20, what="the value of rank 0")
     os.kill(pid, signal.SIGKILL)
@@ -143,8 +143,8 @@ def _sleep_but_0(rank: int) -> None:
 
 def test_b_000_21_a_worker_killed_while_it_sends(start: Start) -> None:
     context = start(functions.big, {0: (200_000_000,)}, start_method="fork")
-    assert context._crew
-    channel = context._crew._functions[0]._channel
+    assert context._workers
+    channel = context._workers._functions[0]._channel
     eventually(lambda: len(channel._data), within_s=20, what="the first bytes of the value", pause_s=0.001)
     os.kill(context.pids()[0], signal.SIGKILL)
     assert _wait(context).failures[0].exitcode == -9

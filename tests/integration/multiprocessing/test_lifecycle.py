@@ -168,8 +168,8 @@ def test_b_000_39_a_frozen_worker_is_removed(start: Start) -> None:
 def test_b_000_39_a_worker_that_cannot_be_killed_is_reported(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     """Simulated: a stopped starter cannot reap."""
     context = start("sleep", {0: ("600",)})
-    assert context._crew
-    starter = context._crew._background.run(context._crew._background.supervisor()).starter_pid
+    assert context._workers
+    starter = context._workers._background.run(context._workers._background.supervisor()).server_pid
     os.kill(starter, signal.SIGSTOP)
     try:
         with caplog.at_level(logging.ERROR):
@@ -180,8 +180,8 @@ def test_b_000_39_a_worker_that_cannot_be_killed_is_reported(start: Start, caplo
     result = context.wait(0)
     assert result
     assert result.failures[0].stopped_by_us
-    context._crew._children[0].wedged = False
-    context._crew.stop(signal.SIGKILL, grace_s=0, interrupted=[])
+    context._workers._children[0].wedged = False
+    context._workers.stop(signal.SIGKILL, grace_s=0, interrupted=[])
 
 
 def test_b_000_40_many_contexts_leave_nothing(start: Start) -> None:
@@ -263,7 +263,7 @@ def test_an_error_of_join_becomes_a_failure(tmp_path: Path) -> None:
 def test_a_context_that_only_has_a_poll_is_asked_each_period() -> None:
     class Own(PContext):
         def __init__(self) -> None:
-            self.looks, self._crew = 0, None
+            self.looks, self._workers = 0, None
 
         def _start(self) -> None: ...
         def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None: ...

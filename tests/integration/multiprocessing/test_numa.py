@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
 from elasticjob_agent.multiprocessing import Std, start_processes
 from elasticjob_agent.multiprocessing.subprocess_handler import SubprocessHandler
 from testing.waiting import eventually
@@ -27,7 +27,7 @@ def affinity() -> list[int]:
 @pytest.fixture
 def halves() -> dict[int, list[int]]:
     """What each of two workers must have."""
-    found = bindings(OWN_CORES, 2)
+    found = cpu_bindings(OWN_CORES, 2)
     assert not found[0] & found[1]
     return {rank: sorted(each) for rank, each in enumerate(found)}
 

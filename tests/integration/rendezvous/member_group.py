@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
-from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_S
+from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Failure, SlotOwner, Slots
@@ -33,7 +33,7 @@ class ScriptedWorkers:
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.phase = Workers.NONE
-        self.failures: list[FailureIn] = []
+        self.failures: list[FailureRecord] = []
         self.starts: list[Assignment] = []
         self.stops = 0
         self.told: tuple[float, str] = (-1.0, "")
@@ -41,10 +41,10 @@ class ScriptedWorkers:
         self.slow = False
         self._port = 20000 + next(_numbers)
 
-    async def start(self, place: Assignment, terms: Terms) -> None:
+    async def start(self, assignment: Assignment, config: Terms) -> None:
         assert self.phase in {Workers.NONE, Workers.SUCCEEDED}
-        assert len(self.starts) <= terms.max_restarts + 10
-        self.starts.append(place)
+        assert len(self.starts) <= config.max_restarts + 10
+        self.starts.append(assignment)
         self.failures = []
         self._become(Workers.RUNNING)
 
@@ -73,7 +73,7 @@ class ScriptedWorkers:
         """One ends badly by itself."""
         place = self.starts[-1]
         failure = Failure(incarnation="", rank=place.base_rank, exit_code=exit_code, message=f"exit {exit_code}")
-        self.failures.append(FailureIn(place.round, 0, failure))
+        self.failures.append(FailureRecord(place.round, 0, failure))
         self._become(Workers.FAILED)
 
     def finish(self) -> None:
@@ -97,8 +97,8 @@ class Mate:
     @property
     def lease(self) -> int:
         """The lease of its present stay."""
-        assert self.member.stay is not None
-        return self.member.stay.me.lease
+        assert self.member.session is not None
+        return self.member.session.me.lease
 
     async def end(self) -> int:
         """Wait for its end; its exit code."""
@@ -124,7 +124,7 @@ class Crew:
     mates: list[Mate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.spec = replace(self.spec, last_call_s=LAST_CALL_S)
+        self.spec = replace(self.spec, last_call_s=LAST_CALL_TIMEOUT_S)
         self.keys = Keys(self.prefix.rstrip("/"))
         self.observer = self.connect()
 
@@ -138,7 +138,7 @@ class Crew:
         number, etcd, workers = next(_numbers), self.connect(), ScriptedWorkers()
         draws = itertools.count(number << 16)
         is_operated = self.spec.operator is not None
-        profile = Profile(
+        identity = NodeIdentity(
             keys=self.keys,
             pod=f"pod-{slot}" if is_operated else f"pod-{number}",
             pod_uid=f"uid-{number}",
@@ -151,15 +151,15 @@ class Crew:
         )
         member = RendezvousMember(
             etcd=etcd,
-            profile=profile,
+            identity=identity,
             workers=workers,
             clock=asyncio.get_running_loop().time,
             draw=lambda: f"{next(draws):08x}",
-            trace=Trace(None, ""),
+            trace=Tracer(None, ""),
         )
         return Mate(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))
 
-    async def view(self) -> View:
+    async def view(self) -> RendezvousView:
         """Everything as it is."""
         return parse_view(self.keys, (await self.observer.range(self.keys.all)).kvs)
 
@@ -208,14 +208,14 @@ class Crew:
     async def closer(self) -> Mate:
         """Who closes rounds now."""
         mate = await aeventually(
-            lambda: next((m for m in self.mates if m.member._election.is_closer), None), within_s=20, what="a closer"
+            lambda: next((m for m in self.mates if m.member._election.is_leader), None), within_s=20, what="a closer"
         )
         assert mate is not None
         return mate
 
     def by_rank(self, world: World) -> list[Mate]:
         """The members of a round in rank order."""
-        here = {mate.member.stay.me.member: mate for mate in self.mates if mate.member.stay is not None}
+        here = {mate.member.session.me.member: mate for mate in self.mates if mate.member.session is not None}
         return [here[member] for member in world.members]
 
     def _raise_faults(self) -> None:

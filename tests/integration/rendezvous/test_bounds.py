@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_api.records import Failure
 from tests.integration.rendezvous.conftest import Recruit
 from tests.integration.rendezvous.member_group import ScriptedWorkers
@@ -22,7 +22,7 @@ async def test_of_nodes_that_left_long_ago_nothing_is_kept(recruit: Recruit) -> 
         await leaver.end()
         [leaver] = crew.join()
         await crew.running(round_ + 1, stays, leaver)
-        assert len((await crew.view()).gone) <= 2
+        assert len((await crew.view()).tombstones) <= 2
 
 
 def fail_all(workers: ScriptedWorkers, count: int) -> None:
@@ -31,7 +31,7 @@ def fail_all(workers: ScriptedWorkers, count: int) -> None:
     worst = Failure(
         incarnation="", rank=place.base_rank, exit_code=1, message="\U0001f4a9" * 1024, stderr="\x01" * 4096
     )
-    told = [FailureIn(place.round, local, replace(worst, rank=place.base_rank + local)) for local in range(count)]
+    told = [FailureRecord(place.round, local, replace(worst, rank=place.base_rank + local)) for local in range(count)]
     workers.failures += told
     workers.phase = Workers.FAILED
     workers.on_change()

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 from elasticjob_agent.rendezvous.leader.dial import dial, is_own
-from elasticjob_agent.rendezvous.leader.links import CloserLinks
-from elasticjob_agent.rendezvous.member.link_listener import MOST_STRANGERS, LinkListener
+from elasticjob_agent.rendezvous.leader.links import LeaderLinks
+from elasticjob_agent.rendezvous.member.link_listener import MAX_UNAUTHENTICATED, LinkListener
 from elasticjob_agent.rendezvous.protocol import link_handshake
-from elasticjob_agent.rendezvous.protocol.crash_proof import Heard
-from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Hello, Seal, Side
-from elasticjob_agent.rendezvous.protocol.transactions import Identity
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Authenticator, Hello, Peer
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Node
 from elasticjob_api.rendezvous_state import Member, State, World
@@ -53,18 +53,18 @@ class Nodes:
         listener = LinkListener(HOST, draw=draw, on_end=lambda peer: self.ended.append(peer.member))
         await listener.open()
         listener.key = KEY
-        listener.answer_as(JOB, member(slot))
+        listener.set_identity(JOB, member(slot))
         self.listeners[member(slot)] = listener
         assert listener.address is not None
         return listener.address
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         """All of them as live nodes of a running round."""
-        view = View(world=World(state=State.ACTIVE, round=1, nonce="n"), link_key=KEY)
+        view = RendezvousView(world=World(state=State.ACTIVE, round=1, nonce="n"), link_secret=KEY)
         for who, listener in self.listeners.items():
             assert listener.address is not None
             record = Node(pod="", pod_uid="", lease=1, host="", address=HOST, nproc=1, link_port=listener.address.port)
-            view.nodes[who] = LiveNode(who, record, 1)
+            view.nodes[who] = NodeEntry(who, record, 1)
         return view
 
 
@@ -78,11 +78,11 @@ async def nodes() -> AsyncIterator[Nodes]:
 
 
 @pytest.fixture
-async def links() -> AsyncIterator[CloserLinks]:
+async def links() -> AsyncIterator[LeaderLinks]:
     """A closer's links, closed at the end."""
     clock = asyncio.get_running_loop().time
-    me = Identity(Keys(JOB), CLOSER, 1)
-    made = CloserLinks(me=me, clock=clock, draw=draw, trace=Trace(None, ""), on_proof=lambda: None)
+    me = SessionKeys(Keys(JOB), CLOSER, 1)
+    made = LeaderLinks(me=me, clock=clock, draw=draw, trace=Tracer(None, ""), on_proof=lambda: None)
     yield made
     await made.close()
 
@@ -101,30 +101,30 @@ async def serve() -> AsyncIterator[Serve]:
 
     yield start
     for server in servers:
-        await stop_serving(server)
+        await close_server(server)
 
 
 async def test_who_is_dialed_answers_with_its_own_hello(nodes: Nodes) -> None:
-    dialed = await dial(await nodes.listen(), MINE, member(1), KEY)
-    assert dialed.heard is Heard.THEIRS
-    dialed.hang_up()
+    result = await dial(await nodes.listen(), MINE, member(1), KEY)
+    assert result.outcome is DialOutcome.PEER
+    result.hang_up()
 
 
 async def test_the_one_dialed_is_told_whose_link_ended(nodes: Nodes) -> None:
-    dialed = await dial(await nodes.listen(), MINE, member(1), KEY)
+    result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert nodes.ended == []
-    dialed.hang_up()
+    result.hang_up()
     await aeventually(lambda: nodes.ended == [CLOSER])
 
 
 async def test_another_incarnation_answers_for_itself(nodes: Nodes) -> None:
-    assert (await dial(await nodes.listen(), MINE, member(2), KEY)).heard is Heard.OTHER
+    assert (await dial(await nodes.listen(), MINE, member(2), KEY)).outcome is DialOutcome.OTHER
 
 
 async def test_a_port_where_nobody_listens_refuses(nodes: Nodes) -> None:
     address = await nodes.listen()
     await nodes.listeners[member(1)].close()
-    assert (await dial(address, MINE, member(1), KEY)).heard is Heard.REFUSED
+    assert (await dial(address, MINE, member(1), KEY)).outcome is DialOutcome.REFUSED
 
 
 async def test_a_socket_that_connected_to_itself_is_recognised() -> None:
@@ -136,10 +136,10 @@ async def test_a_socket_that_connected_to_itself_is_recognised() -> None:
 
 
 async def test_a_link_is_no_socket_that_connected_to_itself(nodes: Nodes) -> None:
-    dialed = await dial(await nodes.listen(), MINE, member(1), KEY)
-    assert dialed.writer is not None
-    assert not is_own(dialed.writer)
-    dialed.hang_up()
+    result = await dial(await nodes.listen(), MINE, member(1), KEY)
+    assert result.writer is not None
+    assert not is_own(result.writer)
+    result.hang_up()
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400\r\n", b"x" * 100_000, b"\n", b"\xff\n"])
@@ -148,7 +148,7 @@ async def test_an_answer_that_is_no_hello_proves_nothing(serve: Serve, said: byt
         writer.write(said)
         writer.close()
 
-    assert (await dial(await serve(say), MINE, member(1), KEY)).heard is Heard.NOTHING
+    assert (await dial(await serve(say), MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
 
 
 async def test_silence_proves_nothing(serve: Serve) -> None:
@@ -156,11 +156,11 @@ async def test_silence_proves_nothing(serve: Serve) -> None:
         await reader.read()
         writer.close()
 
-    assert (await dial(await serve(be_silent), MINE, member(1), KEY, within_s=0.05)).heard is Heard.NOTHING
+    assert (await dial(await serve(be_silent), MINE, member(1), KEY, within_s=0.05)).outcome is DialOutcome.TIMEOUT
 
 
 async def test_a_name_that_nobody_knows_proves_nothing() -> None:
-    assert (await dial(Address("no-such-host.invalid", 1), MINE, member(1), KEY)).heard is Heard.NOTHING
+    assert (await dial(Address("no-such-host.invalid", 1), MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 100_000, b"\n", b"\xff" * 10])
@@ -172,19 +172,19 @@ async def test_a_stranger_is_dropped_and_harms_nobody(nodes: Nodes, said: bytes)
     with contextlib.suppress(ConnectionError):
         assert (await reader.read()).count(b"\n") <= 1, "more than a challenge was said"
     writer.close()
-    dialed = await dial(address, MINE, member(1), KEY)
-    assert (dialed.heard, nodes.ended) == (Heard.THEIRS, [])
-    dialed.hang_up()
+    result = await dial(address, MINE, member(1), KEY)
+    assert (result.outcome, nodes.ended) == (DialOutcome.PEER, [])
+    result.hang_up()
 
 
 async def test_a_flood_of_silent_strangers_finds_few_places_and_keeps_nobody_out(nodes: Nodes) -> None:
     address = await nodes.listen()
     before = await dial(address, MINE, member(1), KEY)
-    flood = [await asyncio.open_connection(address.host, address.port) for _ in range(MOST_STRANGERS + 5)]
+    flood = [await asyncio.open_connection(address.host, address.port) for _ in range(MAX_UNAUTHENTICATED + 5)]
     dropped = [asyncio.create_task(reader.read()) for reader, _ in flood]
     await aeventually(lambda: sum(task.done() for task in dropped) >= 5)
     after = await dial(address, MINE, member(1), KEY)
-    assert (before.heard, after.heard, nodes.ended) == (Heard.THEIRS, Heard.THEIRS, [])
+    assert (before.outcome, after.outcome, nodes.ended) == (DialOutcome.PEER, DialOutcome.PEER, [])
     for task, (_, writer) in zip(dropped, flood, strict=True):
         writer.transport.abort()
         with contextlib.suppress(ConnectionError):
@@ -216,7 +216,7 @@ async def test_a_stranger_that_says_nothing_is_dropped_in_time(nodes: Nodes) -> 
 @pytest.mark.parametrize("key", [b"K" * 32, b""], ids=["another job's", "none"])
 async def test_a_hello_with_another_key_gets_no_answer(nodes: Nodes, key: bytes) -> None:
     address = await nodes.listen()
-    assert (await dial(address, MINE, member(1), key)).heard is Heard.NOTHING
+    assert (await dial(address, MINE, member(1), key)).outcome is DialOutcome.TIMEOUT
     assert nodes.ended == []
 
 
@@ -224,31 +224,33 @@ async def test_an_answer_without_the_key_proves_nothing(serve: Serve) -> None:
     async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(link_handshake.encode_challenge("0" * 16))
         await reader.readline()
-        seal = Seal(b"guessed" * 5, Side.ANSWERS, MINE.nonce)
-        writer.write(link_handshake.encode(Hello(JOB, Member(1, "f" * 8), "0" * 16), seal))
+        authenticator = Authenticator(b"guessed" * 5, Peer.ANSWERS, MINE.nonce)
+        writer.write(link_handshake.encode(Hello(JOB, Member(1, "f" * 8), "0" * 16), authenticator))
         writer.close()
 
-    assert (await dial(await serve(pretend), MINE, member(1), KEY)).heard is Heard.NOTHING
+    assert (await dial(await serve(pretend), MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
 
 
 async def test_what_was_overheard_on_one_link_opens_no_other(nodes: Nodes) -> None:
     address = await nodes.listen()
     reader, writer = await asyncio.open_connection(address.host, address.port)
     challenge = link_handshake.decode_challenge(await reader.readline())
-    overheard = link_handshake.encode(MINE, Seal(KEY, Side.DIALS, challenge))
+    overheard = link_handshake.encode(MINE, Authenticator(KEY, Peer.DIALS, challenge))
     writer.write(overheard)
-    assert link_handshake.decode(await reader.readline(), Seal(KEY, Side.ANSWERS, MINE.nonce)).member == member(1)
+    assert link_handshake.decode(
+        await reader.readline(), Authenticator(KEY, Peer.ANSWERS, MINE.nonce)
+    ).member == member(1)
     assert (await said_to(address, overheard)).count(b"\n") <= 1, "more than a challenge was said"
     writer.transport.abort()
 
 
-async def test_without_a_key_a_node_says_nothing_to_anybody(nodes: Nodes, links: CloserLinks) -> None:
+async def test_without_a_key_a_node_says_nothing_to_anybody(nodes: Nodes, links: LeaderLinks) -> None:
     address = await nodes.listen()
     nodes.listeners[member(1)].key = None
     assert await said_to(address) == b""
     view = nodes.view()
-    view.link_key = None
-    links.mind(view)
+    view.link_secret = None
+    links.update(view)
     assert links._tasks == {}
 
 
@@ -267,9 +269,9 @@ def test_whatever_a_stranger_says_it_hears_no_more_than_a_challenge(pieces: list
         nodes = Nodes()
         address = await nodes.listen()
         assert (await said_to(address, *pieces, b"\n")).count(b"\n") <= 1
-        dialed = await dial(address, MINE, member(1), KEY)
-        assert (dialed.heard, nodes.ended) == (Heard.THEIRS, [])
-        dialed.hang_up()
+        result = await dial(address, MINE, member(1), KEY)
+        assert (result.outcome, nodes.ended) == (DialOutcome.PEER, [])
+        result.hang_up()
         await nodes.listeners[member(1)].close()
 
     asyncio.run(run())
@@ -296,7 +298,7 @@ async def test_before_it_has_joined_a_node_answers_nobody() -> None:
     listener.key = KEY
     await listener.open()
     assert listener.address is not None
-    assert (await dial(listener.address, MINE, member(1), KEY)).heard is Heard.NOTHING
+    assert (await dial(listener.address, MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
     await listener.close()
 
 
@@ -310,29 +312,29 @@ async def test_an_address_of_another_host_means_no_link_and_no_failure() -> None
 # The closer's links.
 
 
-async def linked(nodes: Nodes, links: CloserLinks, *slots: int) -> None:
+async def linked(nodes: Nodes, links: LeaderLinks, *slots: int) -> None:
     """All of these nodes have the closer's hello."""
     for slot in slots:
         await nodes.listen(slot)
-    links.mind(nodes.view())
+    links.update(nodes.view())
     await aeventually(lambda: all(len(node._links) == 1 for node in nodes.listeners.values()), within_s=30)
 
 
-async def test_the_end_of_a_node_is_proved_and_that_of_no_other(nodes: Nodes, links: CloserLinks) -> None:
+async def test_the_end_of_a_node_is_proved_and_that_of_no_other(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, 1, 2, 3)
     await nodes.listeners[member(2)].close()
     await aeventually(lambda: links.proved == {member(2)}, within_s=30)
 
 
 async def test_a_later_stay_of_the_same_process_proves_that_the_earlier_one_is_over(
-    nodes: Nodes, links: CloserLinks
+    nodes: Nodes, links: LeaderLinks
 ) -> None:
     await linked(nodes, links, 1)
-    nodes.listeners[member(1)].answer_as(JOB, Member(1, "f" * 8))
+    nodes.listeners[member(1)].set_identity(JOB, Member(1, "f" * 8))
     await aeventually(lambda: links.proved == {member(1)}, within_s=30)
 
 
-async def test_a_link_that_is_cut_while_both_live_is_made_again(nodes: Nodes, links: CloserLinks) -> None:
+async def test_a_link_that_is_cut_while_both_live_is_made_again(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, 1)
     (cut,) = nodes.listeners[member(1)]._links.values()
     cut.transport.abort()
@@ -340,40 +342,40 @@ async def test_a_link_that_is_cut_while_both_live_is_made_again(nodes: Nodes, li
     assert links.proved == frozenset()
 
 
-async def test_proof_is_forgotten_with_the_key_and_so_is_the_link(nodes: Nodes, links: CloserLinks) -> None:
+async def test_proof_is_forgotten_with_the_key_and_so_is_the_link(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, 1, 2)
     await nodes.listeners[member(2)].close()
     await aeventually(lambda: links.proved == {member(2)}, within_s=30)
     view = nodes.view()
     view.nodes.clear()
-    links.mind(view)
+    links.update(view)
     assert links.proved == frozenset()
     await aeventually(lambda: nodes.ended[-1:] == [CLOSER])
 
 
-async def test_no_link_is_begun_while_a_round_forms(nodes: Nodes, links: CloserLinks) -> None:
+async def test_no_link_is_begun_while_a_round_forms(nodes: Nodes, links: LeaderLinks) -> None:
     await nodes.listen(1)
     view = nodes.view()
     view.world = World(state=State.FORMING, round=2, nonce="n")
-    links.mind(view)
+    links.update(view)
     assert links._tasks == {}
 
 
 @pytest.mark.parametrize("end", [State.SUCCEEDED, State.FAILED])
-async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: CloserLinks, end: State) -> None:
+async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: LeaderLinks, end: State) -> None:
     await linked(nodes, links, 1, 2)
     view = nodes.view()
     view.world = World(state=end, round=1, nonce="n")
-    links.mind(view, bereaved=True)
+    links.update(view, predecessor_crashed=True)
     assert links._tasks == {}
     await aeventually(lambda: nodes.ended == [CLOSER] * 2)
 
 
-async def test_many_links_stand_at_once(nodes: Nodes, links: CloserLinks) -> None:
+async def test_many_links_stand_at_once(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, *range(1, 201))
     assert links.proved == frozenset()
 
 
 def test_the_line_of_a_hello_fits_what_is_read_of_it() -> None:
-    line = link_handshake.encode(Hello("/" + "n" * 900, member(1), "0" * 16), Seal(KEY, Side.DIALS, "0" * 16))
-    assert len(line) < link_handshake.MOST_BYTES
+    line = link_handshake.encode(Hello("/" + "n" * 900, member(1), "0" * 16), Authenticator(KEY, Peer.DIALS, "0" * 16))
+    assert len(line) < link_handshake.MAX_BYTES

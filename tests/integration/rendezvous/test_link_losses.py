@@ -34,12 +34,12 @@ async def linked(crew: Crew) -> Mate:
 async def test_a_member_that_dies_is_found_by_its_link(crew: Crew) -> None:
     closer = await linked(crew)
     victim, *others = [mate for mate in crew.mates if mate is not closer]
-    gone = victim.member.stay
+    gone = victim.member.session
     assert gone is not None
     await victim.crash()
     world = await crew.running(2, closer, *others)
     assert (world.cause, world.losses) == (Cause.NODE_LOST, 1)
-    assert (await crew.view()).gone[gone.me.member].reason is GoneReason.REFUSED
+    assert (await crew.view()).tombstones[gone.me.member].reason is GoneReason.REFUSED
 
 
 async def test_a_closer_that_dies_is_found_by_its_members(crew: Crew) -> None:
@@ -67,7 +67,7 @@ async def test_who_follows_a_closer_that_left_in_order_takes_nobody_for_gone_who
     await deaf.member._listener.close()  # its process lives, and its port refuses
     closer.member.request_leave()
     await crew.running(2, deaf, other)
-    assert [gone.reason for gone in (await crew.view()).gone.values()] == [GoneReason.LEFT]
+    assert [gone.reason for gone in (await crew.view()).tombstones.values()] == [GoneReason.LEFT]
 
 
 async def test_a_closer_that_stops_closing_and_lives_is_not_evicted(crew: Crew) -> None:
@@ -79,11 +79,11 @@ async def test_a_closer_that_stops_closing_and_lives_is_not_evicted(crew: Crew) 
     await aeventually(lambda: all(_has_asked(mate) for mate in others), within_s=20, what="all have asked")
     view = await crew.view()
     assert len(view.nodes) == 3
-    assert view.gone == {}
+    assert view.tombstones == {}
 
 
 def _has_asked(mate: Mate) -> bool:
-    asking = mate.member._closer_mind._asking
+    asking = mate.member._leader_monitor._probe_task
     return asking is not None and asking.done()
 
 

@@ -37,7 +37,7 @@ def connect(*mates: Mate) -> None:
 
 
 def is_lost(mate: Mate) -> bool:
-    return mate.member.stay is not None and mate.member.stay.keeper.lost.is_set()
+    return mate.member.session is not None and mate.member.session.keeper.lost.is_set()
 
 
 async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_outlives_it(patient: Crew) -> None:
@@ -61,8 +61,8 @@ async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_not
     closer = await crew.closer()
     (other,) = [mate for mate in mates if mate is not closer]
     cut_off(*mates)
-    assert closer.member.stay is not None
-    keeper = closer.member.stay.keeper
+    assert closer.member.session is not None
+    keeper = closer.member.session.keeper
     await aeventually(lambda: keeper.stalled_at_s > 0.0, what="the closer notices that etcd stalls")
     ended = other.lease
     store.revoke(ended)

@@ -112,7 +112,9 @@ async def test_workers_are_stopped_as_the_spec_says_now_and_not_when_the_node_jo
     crew.join(2)
     await crew.running(1)
     await crew.want(stop_grace_s=77.0, stop_signal="SIGUSR1")
-    await aeventually(lambda: all(m.member.stay and m.member.stay.terms.stop_grace_s == 77.0 for m in crew.mates))
+    await aeventually(
+        lambda: all(m.member.session and m.member.session.runtime_config.stop_grace_s == 77.0 for m in crew.mates)
+    )
     await crew.want(restart_id="another")
     await crew.running(2)
     assert [mate.workers.told for mate in crew.mates] == [(77.0, "SIGUSR1")] * 2
@@ -149,7 +151,7 @@ async def test_the_job_succeeds_when_all_are_done_and_not_before(recruit: Recrui
     early, late = crew.join(2)
     await crew.running(1)
     early.workers.finish()
-    await aeventually(lambda: early.member.stay is not None and early.member.stay.done_round == 1)
+    await aeventually(lambda: early.member.session is not None and early.member.session.done_round == 1)
     assert not early.task.done()
     late.workers.finish()
     assert [await early.end(), await late.end()] == [ExitCode.OK, ExitCode.OK]
@@ -160,7 +162,7 @@ async def test_a_finished_member_runs_again_when_another_fails(recruit: Recruit)
     early, late = crew.join(2)
     await crew.running(1)
     early.workers.finish()
-    await aeventually(lambda: early.member.stay is not None and early.member.stay.done_round == 1)
+    await aeventually(lambda: early.member.session is not None and early.member.session.done_round == 1)
     late.workers.fail()
     await crew.running(2)
     assert await crew.finish(early, late) == [0, 0]
@@ -239,7 +241,7 @@ async def test_all_who_start_in_the_same_moment_get_slots_of_their_own(recruit: 
 async def test_one_that_is_told_to_leave_before_there_are_enough_leaves_at_once(recruit: Recruit) -> None:
     crew = recruit(2, 2)
     (alone,) = crew.join()
-    await aeventually(lambda: alone.member.stay is not None)
+    await aeventually(lambda: alone.member.session is not None)
     alone.member.request_leave()
     assert await alone.end() == ExitCode.LEFT
     assert (await crew.view()).nodes == {}

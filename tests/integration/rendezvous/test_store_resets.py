@@ -73,7 +73,7 @@ class Site:
             except EtcdError:
                 return False  # the observer has the same trouble
             world = view.world
-            here = {mate.member.stay.me.member for mate in mates if mate.member.stay is not None}
+            here = {mate.member.session.me.member for mate in mates if mate.member.session is not None}
             return world is not None and world.round == round_ and len(here) > 0 and here <= view.nodes.keys()
 
         all_are_back: bool = await aeventually(back, within_s=30, what="all are back")
@@ -138,7 +138,7 @@ async def test_a_wipe_costs_no_round_and_no_worker(site: Site) -> None:
 async def test_success_that_was_said_before_a_wipe_counts(site: Site) -> None:
     early, late = site.crew.mates
     early.workers.finish()
-    await aeventually(lambda: early.member.stay is not None and early.member.stay.done_round == 1, within_s=20)
+    await aeventually(lambda: early.member.session is not None and early.member.session.done_round == 1, within_s=20)
     await site.start("another")
     await site.all_back(1, early, late)
     assert await site.crew.finish(late) == [0]
@@ -169,12 +169,12 @@ async def test_a_member_lost_together_with_the_store_is_missed_when_all_have_had
 async def test_a_member_whose_workers_stop_while_the_store_is_lost_goes_on_with_what_it_remembers(site: Site) -> None:
     closer = await site.crew.closer()
     (other,) = [mate for mate in site.crew.mates if mate is not closer]
-    assert other.member.stay is not None
-    gone, other.workers.slow = other.member.stay.me.member, True
+    assert other.member.session is not None
+    gone, other.workers.slow = other.member.session.me.member, True
     await closer.crash()
     proof = Put(site.crew.keys.gone(gone.slot, gone.incarnation), records.encode(Gone(GoneReason.REFUSED)))
     await site.crew.observer.txn(Txn((), (proof,)))
-    other.member.lost()  # it asks, finds the proof, and is to begin anew
+    other.member.session_lost()  # it asks, finds the proof, and is to begin anew
     await aeventually(lambda: other.workers.phase is Workers.STOPPING, within_s=20)
     await site.start("another")
     other.workers.let_stop()

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
 from elasticjob_agent.multiprocessing import DefaultLogsSpecs, PContext, ProcessFailure, Std
 from elasticjob_agent.multiprocessing.errors import ChildFailedError, record
 from elasticjob_agent.rendezvous.errors import RendezvousClosedError
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
-from elasticjob_agent.rendezvous.job_rendezvous import WorkerFailure
+from elasticjob_agent.rendezvous.job_rendezvous import LocalFailure
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import (
     LocalElasticAgent,
@@ -24,7 +24,7 @@ from elasticjob_agent.server import (
     WorkerState,
     local_elastic_agent,
 )
-from elasticjob_agent.server._uninterruptible import KernelWatch
+from elasticjob_agent.server._uninterruptible import UninterruptibleMonitor
 from elasticjob_agent.server.ranks import _RoleInstanceInfo
 from tests.integration.server import entrypoints
 from tests.integration.server.fleet import alive
@@ -84,7 +84,7 @@ def test_b_004_17_and_b_004_18_killed_worker_restarts_all_and_all_see_the_same_r
 def test_numa_options_of_the_spec_bind_the_workers(tmp_path: Path) -> None:
     options = NumaOptions(AffinityMode.EXCLUSIVE)
     result = agent(tmp_path, entrypoints.affinity, numa_options=options).run()
-    assert result.return_values == dict(enumerate(bindings(options, 2)))
+    assert result.return_values == dict(enumerate(cpu_bindings(options, 2)))
 
 
 class Counting(LocalElasticAgent):
@@ -115,7 +115,7 @@ class Telling(LocalElasticAgent):
         self.told: list[tuple[int, int, str]] = []
         self.lived: list[int] = []
 
-    def _failures_for_job(self, seen: RunResult) -> Sequence[WorkerFailure]:
+    def _failures_for_job(self, seen: RunResult) -> Sequence[LocalFailure]:
         failures = super()._failures_for_job(seen)
         self.told += [(each.local_rank, each.exit_code, each.message) for each in failures]
         self.lived += [w.local_rank for w in self.get_worker_group().workers if alive(w.id)]
@@ -261,7 +261,7 @@ def test_b_004_43_shutdown_time_out_reaches_the_context_unchanged_and_once(
 def test_b_004_44_worker_that_hangs_in_the_kernel_ends_the_agent_without_a_restart(tmp_path: Path) -> None:
     handler = Rounds()
     made = agent(tmp_path, entrypoints.sleeps, str(tmp_path), handler=handler, max_restarts=3)
-    made._kernel_watch = KernelWatch(0.05, clock=_clock(), hangs=lambda _: True)
+    made._uninterruptible = UninterruptibleMonitor(0.05, clock=_clock(), is_uninterruptible=lambda _: True)
     result = made.run()
     assert (result.is_failed(), made._remaining_restarts, handler.rounds) == (True, 0, 1)
     assert gone(made)

@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from elasticjob_agent.net.master_port import MasterPort
-from elasticjob_agent.node.node_agent import LOOK_S, LoopBeside, NodeAgent
-from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
-from elasticjob_agent.rendezvous.member.join import Profile
+from elasticjob_agent.node.node_agent import POLL_S, BackgroundLoop, NodeAgent
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.server import RunResult, WorkerSpec, WorkerState
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.tracing import Trace
-from elasticjob_agent.workers.node_workers import Job, NodeWorkers
+from elasticjob_agent.tracing import Tracer
+from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd
@@ -48,12 +48,12 @@ class Node:
 @contextlib.asynccontextmanager
 async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIterator[Node]:
     """A node whose workers say that they run, and then run `script`."""
-    supervisor, store, loop = await Supervisor.create(), InMemoryStore(), LoopBeside()
+    supervisor, store, loop = await Supervisor.create(), InMemoryStore(), BackgroundLoop()
     said = tmp_path / "said"
     said.mkdir()
     begin = f"import os, pathlib, sys, time; pathlib.Path({str(said)!r}, str(os.getpid())).touch(); "
     port = MasterPort("127.0.0.1")
-    job = Job(
+    job = WorkerTemplate(
         argv=(sys.executable, "-S", "-c", begin + script),
         environment={},
         cwd=None,
@@ -66,7 +66,7 @@ async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIt
         stderr=lambda _: None,
     )
     spec = Slots(min=1, max=1, desired=1, max_restarts=max_restarts, stop_grace_s=20)
-    profile = Profile(
+    identity = NodeIdentity(
         keys=Keys("/test/node"),
         pod="pod-1",
         pod_uid="u",
@@ -84,20 +84,20 @@ async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIt
         await etcd.close()
 
     handler = EtcdRendezvousHandler(
-        Surroundings(
+        HandlerDeps(
             loop=loop,
             connect=connect,
-            profile=lambda _: profile,
+            profile=lambda _: identity,
             port=port,
             run_id="run",
             clock=time.monotonic,
             wall_ns=time.time_ns,
             draw=lambda: secrets.token_hex(4),
-            trace=Trace(None, ""),
+            trace=Tracer(None, ""),
         )
     )
-    worker_spec = WorkerSpec("default", 2, handler, entrypoint="x", monitor_interval=LOOK_S)
-    workers = NodeWorkers(supervisor=supervisor, job=job, port=port, wall_ns=time.time_ns)
+    worker_spec = WorkerSpec("default", 2, handler, entrypoint="x", monitor_interval=POLL_S)
+    workers = NodeWorkers(supervisor=supervisor, template=job, port=port, wall_ns=time.time_ns)
     agent = NodeAgent(worker_spec, workers=workers, handler=handler, loop=loop, host="host-1")
     try:
         yield Node(agent, handler, supervisor, said)
@@ -111,7 +111,7 @@ async def test_workers_that_end_well_are_a_success_by_global_rank(tmp_path: Path
     async with node(tmp_path, "pass") as made:
         result = await made.run()
         assert (result.state, result.return_values) == (WorkerState.SUCCEEDED, {0: None, 1: None})
-        assert made.handler.how_it_ended() == made.handler.outcome()
+        assert made.handler.run_result() == made.handler.outcome()
 
 
 async def test_failure_is_told_with_all_that_is_known_of_it_and_charged_to_the_job(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_failure_is_told_with_all_that_is_known_of_it_and_charged_to_the_j
         result = await made.run()
         assert (result.state, made.agent._restart_count) == (WorkerState.FAILED, 1)
         assert [failure.exitcode for failure in result.failures.values()] == [1]
-        outcome = made.handler.how_it_ended()
+        outcome = made.handler.run_result()
         assert isinstance(outcome, Outcome)
         assert "rank 1 on pod-1 exited with code 1: no more data" in outcome.detail
 
@@ -141,7 +141,7 @@ async def test_member_that_is_abandoned_takes_its_workers_with_it(tmp_path: Path
     async with node(tmp_path, "time.sleep(600)") as made:
         run = asyncio.create_task(made.run())
         await made.running(2)
-        made.handler.abandon()
+        made.handler.cancel()
         with pytest.raises(Exception, match="the rendezvous ended"):
             await run
-        assert not psutil.Process(made.supervisor.starter_pid).children()
+        assert not psutil.Process(made.supervisor.server_pid).children()

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.supervisor import Child, Command, Inherit, Lines, Null, ToFile
+from elasticjob_agent.supervisor import Child, Command, FileSink, Inherit, LineSink, Null
 from testing.processes.census import MARKER
 from testing.waiting import aeventually
 
 
 class Caught:
-    """A console that keeps everything: use it as `Lines.write`."""
+    """A console that keeps everything: use it as `LineSink.write`."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -25,9 +25,9 @@ class Caught:
     def lines(self) -> list[str]:
         return self.data.decode().splitlines()
 
-    def sink(self, path: Path | None = None, *, prefix: bytes = b"") -> Lines:
+    def sink(self, path: Path | None = None, *, prefix: bytes = b"") -> LineSink:
         """Lines to here and, if there is a path, a copy of the bytes to there."""
-        return Lines(path=path, prefix=prefix, write=self)
+        return LineSink(path=path, prefix=prefix, write=self)
 
     async def line(self, text: str) -> None:
         """Wait until this line was written."""
@@ -40,7 +40,7 @@ class Tether:
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
-        self.sink = ToFile(Path(f"/proc/self/fd/{self._writer}"))
+        self.sink = FileSink(Path(f"/proc/self/fd/{self._writer}"))
         self._seen = b""
 
     async def ready(self) -> None:

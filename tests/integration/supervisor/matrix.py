@@ -50,7 +50,7 @@ async def _supervised(shape: str, leader: str, end: Callable[[Supervisor, Child]
     if leader == "leave":
         await child.exit
     await end(supervisor, child)
-    left = everybody(besides=supervisor.starter_pid)
+    left = everybody(besides=supervisor.server_pid)
     tether.close()
     await supervisor.close()
     return left

@@ -90,7 +90,7 @@ def _read_until(fd: int, end: bytes) -> list[bytes]:
 
 
 def test_a_stalled_reader_costs_whole_lines_and_is_told_how_many(full_pipe: tuple[int, int]) -> None:
-    console = Console(full_pipe[1], room_bytes=800)
+    console = Console(full_pipe[1], buffer_bytes=800)
     for line in _LINES:
         console.write(line)
     assert not console.close(within_s=0)
@@ -101,7 +101,7 @@ def test_a_stalled_reader_costs_whole_lines_and_is_told_how_many(full_pipe: tupl
 
 
 def test_lines_after_a_stall_come_after_the_notice(full_pipe: tuple[int, int]) -> None:
-    console = Console(full_pipe[1], room_bytes=800)
+    console = Console(full_pipe[1], buffer_bytes=800)
     for line in _LINES:
         console.write(line)
     assert _read_until(full_pipe[0], _LINES[99]) == _LINES[:100]
@@ -112,7 +112,7 @@ def test_lines_after_a_stall_come_after_the_notice(full_pipe: tuple[int, int]) -
 
 
 def test_a_write_larger_than_all_the_room_is_shown(pipe: tuple[int, int]) -> None:
-    console = Console(pipe[1], room_bytes=10)
+    console = Console(pipe[1], buffer_bytes=10)
     console.write(b"".join(_LINES))
     assert _read_all(pipe[0], 8 * len(_LINES)) == b"".join(_LINES)
     assert console.close(within_s=10)

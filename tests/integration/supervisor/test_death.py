@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Child, StarterLost, Supervisor
+from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor
 from testing.processes.census import MARKER, Census
 from testing.waiting import aeventually, eventually
 from tests.integration.supervisor.commands import Builder, Caught, sentence
@@ -103,7 +103,7 @@ async def test_a_killed_starter_takes_its_workers_along(supervisor: Supervisor, 
     tree = build.python(script("a tree that ignores signals"), "stay", stdout=out.sink())
     children = await supervisor.spawn([tree, tree])
     await aeventually(lambda: out.lines == ["ready"] * 2)
-    os.kill(supervisor.starter_pid, signal.SIGKILL)
+    os.kill(supervisor.server_pid, signal.SIGKILL)
     assert [await sentence(child) for child in children] == ["killed by SIGKILL (its starter is gone)"] * 2
     assert not any(child.exit.result().stopped_by_us for child in children)
     await asyncio.gather(*(child.drained for child in children))
@@ -117,25 +117,25 @@ async def _ended(census: Census) -> None:
 
 async def test_the_next_spawn_makes_a_new_starter(supervisor: Supervisor, build: Builder, census: Census) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    first = supervisor.starter_pid
+    first = supervisor.server_pid
     os.kill(first, signal.SIGKILL)
     await child.exit
     await supervisor.stop([child], grace_s=1000)
     await _ended(census)
     [child] = await supervisor.spawn([build("true")])
     assert (await child.exit).code == 0
-    assert supervisor.starter_pid != first
+    assert supervisor.server_pid != first
 
 
 async def test_a_starter_that_dies_while_it_starts_workers_is_an_error(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
-    os.kill(supervisor.starter_pid, signal.SIGSTOP)
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
     commands = [build("sleep", "1000") for _ in range(5)]
     spawning = asyncio.create_task(supervisor.spawn(commands))
     await aeventually(lambda: supervisor._children)
-    os.kill(supervisor.starter_pid, signal.SIGKILL)
-    with pytest.raises(StarterLost):
+    os.kill(supervisor.server_pid, signal.SIGKILL)
+    with pytest.raises(ForkServerLost):
         await spawning
     await _ended(census)
 
@@ -144,10 +144,10 @@ async def test_a_starter_that_dies_during_a_stop_ends_the_stop(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    os.kill(supervisor.starter_pid, signal.SIGSTOP)
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
     stopping = asyncio.create_task(supervisor.stop([child], grace_s=1000))
     await aeventually(lambda: supervisor._requests)
-    os.kill(supervisor.starter_pid, signal.SIGKILL)
+    os.kill(supervisor.server_pid, signal.SIGKILL)
     await stopping
     assert await sentence(child) == "killed by SIGKILL (its starter is gone)"
     await _ended(census)
@@ -157,7 +157,7 @@ async def test_a_stop_that_finds_the_starter_dead_still_tells_the_ends(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    starter = psutil.Process(supervisor.starter_pid)
+    starter = psutil.Process(supervisor.server_pid)
     starter.kill()
     eventually(lambda: starter.status() == psutil.STATUS_ZOMBIE, what="a dead starter that the loop knows nothing of")
     await supervisor.stop([child], grace_s=1000)
@@ -167,18 +167,18 @@ async def test_a_stop_that_finds_the_starter_dead_still_tells_the_ends(
 
 async def test_a_starter_that_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(StarterLost, match=r"cannot run the starter .*No such file"):
+    with pytest.raises(ForkServerLost, match=r"cannot run the starter .*No such file"):
         await Supervisor.create()
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(StarterLost, match="ended with code 1"):
+    with pytest.raises(ForkServerLost, match="ended with code 1"):
         await Supervisor.create()
 
 
 async def test_signals_of_a_terminal_do_not_reach_the_starter(supervisor: Supervisor, build: Builder) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    assert os.getsid(supervisor.starter_pid) == supervisor.starter_pid
+    assert os.getsid(supervisor.server_pid) == supervisor.server_pid
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(supervisor.starter_pid, signum)
+        os.kill(supervisor.server_pid, signum)
     [other] = await supervisor.spawn([build("true")])
     assert (await other.exit).code == 0
     assert not child.ended

@@ -60,12 +60,12 @@ async def test_what_a_stop_ended_is_told_from_what_ended_before(supervisor: Supe
 async def test_an_end_that_nobody_has_looked_at_yet_is_not_ours(supervisor: Supervisor, build: Builder) -> None:
     """The starter is held while the worker ends, so both the end and the stop wait for it."""
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    os.kill(supervisor.starter_pid, signal.SIGSTOP)
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
     os.kill(child.pid, signal.SIGSEGV)
     stopping = asyncio.create_task(supervisor.stop([child], grace_s=30))
     await aeventually(lambda: supervisor._requests)
     await aeventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
-    os.kill(supervisor.starter_pid, signal.SIGCONT)
+    os.kill(supervisor.server_pid, signal.SIGCONT)
     await stopping
     assert (child.exit.result().code, child.exit.result().stopped_by_us) == (-signal.SIGSEGV, False)
 

@@ -11,13 +11,13 @@ import pytest
 
 from elasticjob_agent.supervisor import (
     START_METHODS,
+    ForkServerLost,
     Function,
     FunctionChild,
     Inherit,
     Null,
     Outcome,
     Sink,
-    StarterLost,
     StartError,
     Supervisor,
     spawn_functions,
@@ -46,7 +46,7 @@ class Runner:
                 env=self.env,
                 stdout=Inherit(),
                 stderr=stderr or Null(),
-                quiet=True,
+                silent=True,
             )
             for number, (fn, *args) in enumerate(calls)
         ]
@@ -115,8 +115,8 @@ async def test_a_function_has_clean_surroundings(runner: Runner, method: str, mo
 async def test_the_traceback_of_an_exception_is_told(runner: Runner) -> None:
     [(_, outcome)] = await runner.run("fork", (functions.fail, "out of cheese"))
     assert outcome
-    assert (outcome.words["type"], outcome.words["text"]) == ("ValueError", "out of cheese")
-    assert outcome.words["traceback"].endswith("ValueError: out of cheese\n")
+    assert (outcome.describe["type"], outcome.describe["text"]) == ("ValueError", "out of cheese")
+    assert outcome.describe["traceback"].endswith("ValueError: out of cheese\n")
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
@@ -150,7 +150,7 @@ async def test_stopping_ends_sleeping_functions(runner: Runner, method: str) -> 
 
 async def test_a_lingering_function_ends_when_it_is_released(supervisor: Supervisor, runner: Runner) -> None:
     function = Function(
-        name="f", fn=functions.echo, args=(3,), env=runner.env, stdout=Null(), stderr=Null(), linger=True
+        name="f", fn=functions.echo, args=(3,), env=runner.env, stdout=Null(), stderr=Null(), wait_for_children=True
     )
     [child] = await spawn_functions(supervisor, [function], "fork")
     outcome = await child.outcome
@@ -189,15 +189,15 @@ async def test_a_module_that_starts_threads_cannot_be_preloaded(
 
 async def test_a_fork_server_that_died_is_made_anew(runner: Runner) -> None:
     [(code, _)] = await runner.run("forkserver", (functions.echo, 1))
-    server = runner.started[0].home.supervisor.starter_pid
+    server = runner.started[0].server.supervisor.server_pid
     os.kill(server, signal.SIGKILL)
     [victim] = [await child.exit for child in await _start_until_it_works(runner)]
     assert (code, victim.code) == (0, 0)
-    assert runner.started[-1].home.supervisor.starter_pid != server
+    assert runner.started[-1].server.supervisor.server_pid != server
 
 
 async def _start_until_it_works(runner: Runner) -> list[FunctionChild]:
     try:
         return await runner.start("forkserver", (functions.echo, 1))
-    except StarterLost:  # its death had not been seen yet
+    except ForkServerLost:  # its death had not been seen yet
         return await runner.start("forkserver", (functions.echo, 1))

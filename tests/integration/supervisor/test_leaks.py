@@ -30,13 +30,13 @@ async def test_fifty_rounds_leave_nothing_behind(supervisor: Supervisor, build: 
             await supervisor.spawn([*batch, build("none")])
         held = [
             set(_held("self")),
-            set(_held(supervisor.starter_pid)),
+            set(_held(supervisor.server_pid)),
             {thread.name for thread in threading.enumerate()},
         ]
         before = before or held
         # What another test of this process still held may go meanwhile; nothing may come.
         assert [now - then for now, then in zip(held, before, strict=True)] == [set(), set(), set()]
-        assert census.found(besides=supervisor.starter_pid) == []
+        assert census.found(besides=supervisor.server_pid) == []
         assert not supervisor._children
 
 
@@ -51,8 +51,8 @@ async def test_a_closed_supervisor_holds_nothing(census: Census, build: Builder)
 
 
 async def test_a_failed_start_holds_nothing_in_the_starter(supervisor: Supervisor, build: Builder) -> None:
-    before = _held(supervisor.starter_pid)
+    before = _held(supervisor.server_pid)
     for _ in range(10):
         with pytest.raises(CommandNotFound):
             await supervisor.spawn([build("none")])
-    assert _held(supervisor.starter_pid) == before
+    assert _held(supervisor.server_pid) == before

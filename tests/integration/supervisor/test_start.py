@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.supervisor import Inherit, Null, StartError, Supervisor, SupervisorError, ToFile
+from elasticjob_agent.supervisor import FileSink, Inherit, Null, StartError, Supervisor, SupervisorError
 from tests.integration.supervisor.commands import Builder, Caught, sentence
 
 
@@ -51,7 +51,7 @@ async def test_it_leads_a_session_and_a_group_under_the_starter(supervisor: Supe
     script = "import os; print(os.getpid(), os.getsid(0), os.getpgrp(), os.getppid())"
     [child] = await supervisor.spawn([build.python(script, stdout=out.sink())])
     await child.drained
-    assert out.lines == [f"{child.pid} {child.pid} {child.group} {supervisor.starter_pid}"]
+    assert out.lines == [f"{child.pid} {child.pid} {child.group} {supervisor.server_pid}"]
 
 
 async def test_one_that_has_only_begun_starts_workers_when_its_starter_is_up(build: Builder) -> None:
@@ -156,7 +156,9 @@ async def test_an_inherited_stream_is_the_agents_own(
 async def test_a_file_is_appended_to(supervisor: Supervisor, build: Builder, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
-    [child] = await supervisor.spawn([build("sh", "-c", "echo 1; echo 2 >&2", stdout=ToFile(log), stderr=ToFile(log))])
+    [child] = await supervisor.spawn(
+        [build("sh", "-c", "echo 1; echo 2 >&2", stdout=FileSink(log), stderr=FileSink(log))]
+    )
     await child.drained
     assert log.read_text() == "before\n1\n2\n"
 

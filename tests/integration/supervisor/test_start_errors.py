@@ -10,10 +10,10 @@ import pytest
 from elasticjob_agent.supervisor import (
     CommandNotExecutable,
     CommandNotFound,
+    FileSink,
     StartError,
     Supervisor,
     SupervisorError,
-    ToFile,
 )
 from testing.processes.census import Census
 from testing.waiting import aeventually
@@ -73,7 +73,7 @@ async def test_arguments_too_long_for_the_kernel_are_an_error(supervisor: Superv
 
 async def test_a_log_file_that_cannot_be_opened_is_named(supervisor: Supervisor, build: Builder) -> None:
     with pytest.raises(StartError, match="worker: not started: cannot open /opt/none/log: No such file"):
-        await supervisor.spawn([build("true", stdout=ToFile(Path("/opt/none/log")))])
+        await supervisor.spawn([build("true", stdout=FileSink(Path("/opt/none/log")))])
 
 
 @pytest.mark.parametrize("bad", ["/opt/none/it", "cwd", "file"])
@@ -83,21 +83,21 @@ async def test_one_that_cannot_start_takes_the_others_with_it(
     last = {
         "/opt/none/it": build("/opt/none/it"),
         "cwd": build("true", cwd="/opt/none"),
-        "file": build("true", stdout=ToFile(Path("/opt/none/log"))),
+        "file": build("true", stdout=FileSink(Path("/opt/none/log"))),
     }[bad]
     with pytest.raises(StartError):
         await supervisor.spawn([*(build("sleep", "1000") for _ in range(5)), last, build("sleep", "1000")])
-    assert census.found(besides=supervisor.starter_pid) == []
+    assert census.found(besides=supervisor.server_pid) == []
 
 
 async def test_a_cancelled_start_leaves_nothing(supervisor: Supervisor, build: Builder, census: Census) -> None:
     commands = [build("sleep", "1000") for _ in range(100)]
     spawning = asyncio.create_task(supervisor.spawn(commands))
-    await aeventually(lambda: census.found(besides=supervisor.starter_pid))
+    await aeventually(lambda: census.found(besides=supervisor.server_pid))
     spawning.cancel()
     with pytest.raises(asyncio.CancelledError):
         await spawning
-    assert census.found(besides=supervisor.starter_pid) == []
+    assert census.found(besides=supervisor.server_pid) == []
 
 
 @pytest.mark.parametrize("room", [0, 1, 3])
@@ -105,16 +105,16 @@ async def test_a_starter_without_room_for_descriptors_says_so_and_goes_on(
     supervisor: Supervisor, build: Builder, room: int
 ) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    held = psutil.Process(supervisor.starter_pid).num_fds()
-    limits = resource.prlimit(supervisor.starter_pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(supervisor.starter_pid, resource.RLIMIT_NOFILE, (held + room, limits[1]))
+    held = psutil.Process(supervisor.server_pid).num_fds()
+    limits = resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE, (held + room, limits[1]))
     with pytest.raises(StartError, match="Too many open files"):
         await supervisor.spawn([build("true")])
-    resource.prlimit(supervisor.starter_pid, resource.RLIMIT_NOFILE, limits)
+    resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE, limits)
     [other] = await supervisor.spawn([build("true")])
     assert (await other.exit).code == 0
     assert not child.ended
-    assert psutil.Process(supervisor.starter_pid).num_fds() == held
+    assert psutil.Process(supervisor.server_pid).num_fds() == held
 
 
 async def test_the_supervisor_goes_on_after_a_failed_start(supervisor: Supervisor, build: Builder) -> None:

@@ -112,11 +112,11 @@ async def test_two_stops_send_the_same_signal_once(supervisor: Supervisor, build
 async def test_a_late_event_loop_does_not_take_the_dead_for_wedged(census: Census, build: Builder) -> None:
     supervisor = await Supervisor.create(reap_s=0.2)
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    os.kill(supervisor.starter_pid, signal.SIGSTOP)
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
     stopping = asyncio.create_task(supervisor.stop([child], grace_s=0))
     await aeventually(lambda: supervisor._requests)
     late_s = time.monotonic() + 0.3
-    os.kill(supervisor.starter_pid, signal.SIGCONT)
+    os.kill(supervisor.server_pid, signal.SIGCONT)
     eventually(lambda: not psutil.pid_exists(child.pid) and time.monotonic() > late_s)
     await stopping
     assert not child.wedged

@@ -136,7 +136,7 @@ async def test_a_stalled_console_does_not_hold_up_the_file(
     supervisor: Supervisor, build: Builder, tmp_path: Path
 ) -> None:
     read_end, write_end = os.pipe()
-    console = Console(write_end, room_bytes=100_000)
+    console = Console(write_end, buffer_bytes=100_000)
     sink = Caught().sink(tmp_path / "log")
     lines = type(sink)(path=sink.path, prefix=b"", write=console.write)
     [child] = await supervisor.spawn([build("seq", "500000", stdout=lines)])

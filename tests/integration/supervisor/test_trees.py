@@ -48,7 +48,7 @@ async def test_a_stop_leaves_nothing(
     child, tether = await plant(shape, leader)
     await supervisor.stop([child], grace_s=0.05)
     assert tether.is_loose()
-    assert census.found(besides=supervisor.starter_pid) == []
+    assert census.found(besides=supervisor.server_pid) == []
     assert not child.wedged
 
 
@@ -59,7 +59,7 @@ async def test_a_sweep_after_a_normal_end_leaves_nothing(
     child, tether = await plant(shape, "leave")
     await supervisor.sweep([child])
     assert tether.is_loose()
-    assert census.found(besides=supervisor.starter_pid) == []
+    assert census.found(besides=supervisor.server_pid) == []
 
 
 _KNOWN_BY_SESSION_OR_LINEAGE = ["a child in the same session", "a child in a session of its own", "a stopped child"]

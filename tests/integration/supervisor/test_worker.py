@@ -14,15 +14,15 @@ def test_a_worker_whose_starter_died_during_the_fork_does_not_start(build: Build
     reader, handshake = os.pipe()
     pid = os.fork()
     if pid == 0:
-        child_setup.become(
+        child_setup.setup_child(
             command_fd=command,
             stdout=1,
             stderr=2,
             extras=[],
             handshake=handshake,
-            starter_pid=os.getpid(),
-            taken=[],
-            ours=[],
+            server_pid=os.getpid(),
+            changed_signals=[],
+            own_fds=[],
             run=child_setup.execute,
         )
     for fd in (command, handshake):

@@ -38,14 +38,14 @@ async def test_progress_and_metrics_arrive(fifo: ProgressFifo) -> None:
 async def test_a_heartbeat_is_a_sign_of_life_and_changes_no_progress(fifo: ProgressFifo) -> None:
     worker.report(step=3)
     worker.heartbeat()
-    await aeventually(lambda: fifo.heard == 2, what="both")
+    await aeventually(lambda: fifo.messages == 2, what="both")
     assert fifo.last == Progress(step=3)
 
 
 async def test_who_shows_its_stacks_says_so_until_the_round_is_over(fifo: ProgressFifo) -> None:
     assert worker.dump_stacks_on_request(signal.SIGUSR2)
     await aeventually(lambda: fifo.stack_signals, what="the announcement")
-    assert (fifo.stack_signals, fifo.heard) == ({os.getpid(): signal.SIGUSR2}, 0)
+    assert (fifo.stack_signals, fifo.messages) == ({os.getpid(): signal.SIGUSR2}, 0)
     fifo.forget()
     assert fifo.stack_signals == {}
 
@@ -67,7 +67,7 @@ async def test_an_agent_that_does_not_read_holds_nobody_up() -> None:
 async def test_a_report_too_long_for_one_piece_is_not_sent(fifo: ProgressFifo) -> None:
     metrics: dict[str, Any] = {f"metric{n}": "x" * 100 for n in range(100)}
     assert worker.report(step=1, **metrics) is False
-    assert fifo.heard == 0
+    assert fifo.messages == 0
 
 
 STOP = """

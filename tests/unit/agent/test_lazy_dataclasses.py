@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.lazy_dataclasses import made_quickly
+from elasticjob_agent.lazy_dataclasses import lazy_methods
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Ordinary:
     note: str = field(default="", compare=False, repr=False)
 
 
-with made_quickly():
+with lazy_methods():
 
     @dataclass(frozen=True, slots=True)
     class Quick:
@@ -112,7 +112,7 @@ def test_a_method_is_known_by_the_same_name(name: str) -> None:
 
 
 def test_what_stands_for_a_method_gives_way_to_it() -> None:
-    with made_quickly():
+    with lazy_methods():
 
         @dataclass(frozen=True)
         class Fresh:
@@ -125,6 +125,6 @@ def test_what_stands_for_a_method_gives_way_to_it() -> None:
 
 def test_what_is_made_afterwards_is_made_as_ever() -> None:
     maker = getattr(dataclasses, "_create_fn", None)
-    with pytest.raises(KeyError), made_quickly():
+    with pytest.raises(KeyError), lazy_methods():
         raise KeyError
     assert getattr(dataclasses, "_create_fn", None) is maker

@@ -61,7 +61,7 @@ def test_the_whole_second_of_an_error_file_is_no_begin() -> None:
 def test_lines_that_are_no_points_are_left_out() -> None:
     assert recovery_timeline.read(
         ["", "{", "[1]", '{"t_us": 1}', '{"t_us": 1, "agent": "a", "round": 1, "point": "p"}']
-    ) == [recovery_timeline.Point(1, "a", 1, "p")]
+    ) == [recovery_timeline.TracePoint(1, "a", 1, "p")]
 
 
 def test_a_job_that_never_started_has_no_recoveries() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from elasticjob_agent.launch._env import Place, worker_variables
+from elasticjob_agent.launch._env import LaunchTopology, worker_variables
 
 
 def test_b_002_24_ranks_of_the_second_node_follow_those_of_the_first() -> None:
-    place = Place(nprocs=2, nnodes=2, node_rank=1)
+    place = LaunchTopology(nprocs=2, nnodes=2, node_rank=1)
     workers = [worker_variables(place, rank, master_addr="node-0", master_port=29500) for rank in range(2)]
     assert [each["RANK"] for each in workers] == ["2", "3"]
     assert [each["LOCAL_RANK"] for each in workers] == ["0", "1"]
@@ -18,23 +18,24 @@ def test_b_002_24_ranks_of_the_second_node_follow_those_of_the_first() -> None:
 @pytest.mark.parametrize(
     ("place", "port", "named"),
     [
-        (Place(nprocs=-1), None, "nprocs"),
-        (Place(nprocs=1, nnodes=0), 1, "nnodes"),
-        (Place(nprocs=1, nnodes=2, node_rank=2), 1, "node_rank"),
-        (Place(nprocs=1, nnodes=2, node_rank=-1), 1, "node_rank"),
-        (Place(nprocs=1, node_rank=1), 1, "node_rank"),
-        (Place(nprocs=1, nnodes=2), None, "master_port"),
+        (LaunchTopology(nprocs=-1), None, "nprocs"),
+        (LaunchTopology(nprocs=1, nnodes=0), 1, "nnodes"),
+        (LaunchTopology(nprocs=1, nnodes=2, node_rank=2), 1, "node_rank"),
+        (LaunchTopology(nprocs=1, nnodes=2, node_rank=-1), 1, "node_rank"),
+        (LaunchTopology(nprocs=1, node_rank=1), 1, "node_rank"),
+        (LaunchTopology(nprocs=1, nnodes=2), None, "master_port"),
     ],
 )
 def test_b_002_24_a_launch_that_cannot_be_is_a_value_error_naming_the_argument(
-    place: Place, port: int | None, named: str
+    place: LaunchTopology, port: int | None, named: str
 ) -> None:
     with pytest.raises(ValueError, match=named):
-        place.check(port)
+        place.validate(port)
 
 
 @pytest.mark.parametrize(
-    ("place", "port"), [(Place(nprocs=0), None), (Place(nprocs=8), 29500), (Place(nprocs=2, nnodes=2), 29500)]
+    ("place", "port"),
+    [(LaunchTopology(nprocs=0), None), (LaunchTopology(nprocs=8), 29500), (LaunchTopology(nprocs=2, nnodes=2), 29500)],
 )
-def test_a_launch_that_can_be_passes(place: Place, port: int | None) -> None:
-    place.check(port)
+def test_a_launch_that_can_be_passes(place: LaunchTopology, port: int | None) -> None:
+    place.validate(port)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.launch import _port, free_port
-from elasticjob_agent.launch._port import HeldPort
+from elasticjob_agent.launch._port import ReservedPort
 from elasticjob_agent.net import master_port, ports
 from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.net.ports import candidates, ephemeral_range
@@ -29,7 +29,7 @@ def test_b_002_22_a_hundred_free_ports_can_each_be_bound_at_once() -> None:
 
 
 def test_k_002_08_a_held_port_is_nobody_else_s_until_it_is_released() -> None:
-    with HeldPort() as held:
+    with ReservedPort() as held:
         for reuse in (False, True):
             with pytest.raises(OSError, match="in use"):
                 _bind(held.number, reuse=reuse)
@@ -39,15 +39,15 @@ def test_k_002_08_a_held_port_is_nobody_else_s_until_it_is_released() -> None:
 
 def test_k_002_08_a_held_port_is_outside_the_ephemeral_range() -> None:
     first, last = ephemeral_range()
-    with HeldPort() as held:
+    with ReservedPort() as held:
         assert not first <= held.number <= last
 
 
 def test_b_002_05_a_released_port_is_still_kept_from_other_launches() -> None:
-    with HeldPort() as held:
+    with ReservedPort() as held:
         held.release()
         turns = iter([held.number, 21000, 21001, 21002])
-        with HeldPort(lambda _low, _high: next(turns)) as other:
+        with ReservedPort(lambda _low, _high: next(turns)) as other:
             assert other.number != held.number
 
 
@@ -56,24 +56,24 @@ def test_another_user_who_has_taken_all_marks_stops_nobody(monkeypatch: pytest.M
         raise OSError(errno.EADDRINUSE, "Address already in use")
 
     for module in (ports, master_port, _port):
-        monkeypatch.setattr(module, "marked", taken)
-    with HeldPort() as held:
+        monkeypatch.setattr(module, "reserve", taken)
+    with ReservedPort() as held:
         assert held.number > 0
     master = MasterPort("127.0.0.1")
-    assert master.renew() > 0
+    assert master.acquire() > 0
     master.close()
 
 
 def test_b_002_05_a_closed_port_may_be_had_again() -> None:
-    with HeldPort() as held:
+    with ReservedPort() as held:
         pass
-    with HeldPort(lambda _low, _high: held.number) as again:
+    with ReservedPort(lambda _low, _high: held.number) as again:
         assert again.number == held.number
 
 
 def test_a_copy_that_a_fork_has_not_closed_yet_does_not_keep_a_released_port_from_rank_0() -> None:
-    with HeldPort() as held:
-        copy = os.dup(held._held[0].fileno())
+    with ReservedPort() as held:
+        copy = os.dup(held._sockets[0].fileno())
         try:
             held.release()
             _bind(held.number, reuse=True)
@@ -82,7 +82,7 @@ def test_a_copy_that_a_fork_has_not_closed_yet_does_not_keep_a_released_port_fro
 
 
 def test_a_fork_meanwhile_does_not_keep_a_port_that_is_released() -> None:
-    with HeldPort() as held:
+    with ReservedPort() as held:
         there, here = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -116,7 +116,7 @@ def test_candidates_lie_below_the_ephemeral_range_or_above_it_or_nowhere(
 
 
 def test_a_port_is_found_though_all_candidates_are_taken() -> None:
-    with HeldPort() as held, HeldPort(lambda _low, _high: held.number) as other:
+    with ReservedPort() as held, ReservedPort(lambda _low, _high: held.number) as other:
         assert other.number != held.number
 
 

@@ -27,7 +27,7 @@ def counted(request: pytest.FixtureRequest, tmp_path: Path) -> OomCounter:
     file = tmp_path / request.param
     file.write_text("oom_kill 1\n")
     counter = OomCounter(tmp_path)
-    counter.mark()
+    counter.take_baseline()
     file.write_text("oom_kill 2\n")
     return counter
 
@@ -42,7 +42,7 @@ def test_a_kill_for_want_of_memory_is_named(counted: OomCounter) -> None:
 
 
 def test_a_kill_is_no_want_of_memory_while_nothing_counts_it(counted: OomCounter) -> None:
-    counted.mark()
+    counted.take_baseline()
     assert _message(_exit(-signal.SIGKILL), counted) == _RECEIVED
 
 

@@ -124,7 +124,7 @@ def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_world_follows() -> Non
         work(model)
         assert [is_live(pod) for pod in model.pods()] == [False, False]
         come_back(model)
-        assert (world(model).state, world(model).detail.partition(":")[0]) == (State.FAILED, "DeadlineExceeded")
+        assert (world(model).state, world(model).message.partition(":")[0]) == (State.FAILED, "DeadlineExceeded")
         assert (model.named(), model.status()["completionTime"]) == (set(), status["completionTime"])
     finally:
         model.close()

@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
-from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, Surroundings
+from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
 from elasticjob_agent.rendezvous.interface import RendezvousInfo
-from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
-from elasticjob_agent.rendezvous.member.join import Profile
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.job_rendezvous import NodeInfo
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
 from elasticjob_etcd.interface import Etcd
@@ -58,7 +58,7 @@ class Port:
         self.number = number
         self.held = False
 
-    def renew(self) -> int:
+    def acquire(self) -> int:
         self.number += 1
         self.held = True
         return self.number
@@ -86,7 +86,7 @@ class Job:
     def handler(self, *, nproc: int = 2, role: str = "default", join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
         """One more node."""
         bare = self.bare_handler(join_timeout_s=join_timeout_s)
-        bare.offer(NodeOffer(role=role, local_world_size=nproc, max_restarts=self.spec.max_restarts), lambda: None)
+        bare.offer(NodeInfo(role=role, local_world_size=nproc, max_restarts=self.spec.max_restarts), lambda: None)
         return bare
 
     def bare_handler(self, *, join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
@@ -94,7 +94,7 @@ class Job:
         number = next(self._numbers)
         draws = itertools.count(number << 16)
         made = EtcdRendezvousHandler(
-            Surroundings(
+            HandlerDeps(
                 loop=self.loop,
                 connect=self._connect,
                 profile=lambda node: self._profile(number, node),
@@ -103,15 +103,15 @@ class Job:
                 clock=time.monotonic,
                 wall_ns=time.time_ns,
                 draw=lambda: f"{next(draws):08x}",
-                trace=Trace(None, ""),
+                trace=Tracer(None, ""),
                 join_timeout_s=join_timeout_s,
             )
         )
         self.handlers.append(made)
         return made
 
-    def _profile(self, number: int, node: NodeOffer) -> Profile:
-        return Profile(
+    def _profile(self, number: int, node: NodeInfo) -> NodeIdentity:
+        return NodeIdentity(
             keys=Keys("/test/handlers"),
             pod=f"pod-{number}",
             pod_uid=f"uid-{number}",

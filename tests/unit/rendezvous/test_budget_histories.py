@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, forming, plan
-from elasticjob_agent.rendezvous.protocol.restart_backoff import delay_s
-from elasticjob_agent.rendezvous.protocol.restart_budget import ChargeClock
+from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, next_round, plan
+from elasticjob_agent.rendezvous.protocol.restart_backoff import restart_delay_s
+from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
 from elasticjob_api.records import GoneReason, Slots
 from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
@@ -25,7 +25,7 @@ class Life:
     spec: Slots
     now_s: float = 0.0
     charged_s: list[float] = field(default_factory=list)
-    clock: ChargeClock = field(default_factory=ChargeClock)
+    clock: FailureAgeClock = field(default_factory=FailureAgeClock)
     strikes: int = 0
     ports: int = 0
 
@@ -37,7 +37,7 @@ class Life:
         self.now_s += after_s
         cause = {"lost": Cause.NODE_LOST, "planned": Cause.NODE_JOINED}.get(how, Cause.WORKER_FAILED)
         before, start_s = self.world, self.now_s
-        self.world = forming(before, "opened", cause, "")
+        self.world = next_round(before, "opened", cause, "")
         for _ in range(4):
             if self.world.state is not State.FORMING:
                 break
@@ -56,15 +56,15 @@ class Life:
         return job.failure(self.world.round - 1, 0, 0, **words)
 
     def _act(self, job: AView, start_s: float) -> None:
-        charges_s = self.clock.note(self.world.charges, self.now_s)
-        decision = plan(job.build(), seen(self.now_s, forming_since_s=start_s, charges_seen_s=charges_s), "n")
+        charges_s = self.clock.record(self.world.charges, self.now_s)
+        decision = plan(job.build(), seen(self.now_s, forming_since_s=start_s, charged_ages_s=charges_s), "n")
         if isinstance(decision, Wait):
             assert decision.until_s is not None
             self.now_s = decision.until_s
         else:
             assert isinstance(decision, WriteWorld)
             self.world = replace(decision.world, nonce="n")
-            self.clock.note(self.world.charges, self.now_s)
+            self.clock.record(self.world.charges, self.now_s)
 
     def _check(self, how: str, before: World, start_s: float) -> None:
         self.ports = self.ports + 1 if how == "port" else 0
@@ -76,7 +76,7 @@ class Life:
             return
         assert self.world.restarts - before.restarts == (0 if free else 1)
         assert self.world.strikes == self.strikes
-        assert self.now_s - start_s == pytest.approx(delay_s(self.spec, self.strikes)) or self.strikes <= 1
+        assert self.now_s - start_s == pytest.approx(restart_delay_s(self.spec, self.strikes)) or self.strikes <= 1
         if not free:
             assert self._young(start_s, -TENTH_S) < self.spec.max_restarts, "went on over the budget"
             self.charged_s.append(start_s)

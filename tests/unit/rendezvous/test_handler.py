@@ -12,7 +12,7 @@ from elasticjob_agent.rendezvous.errors import (
     RendezvousGracefulExitError,
     RendezvousStateError,
 )
-from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, WorkerFailure
+from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
 from testing.waiting import eventually
@@ -26,7 +26,7 @@ def job() -> Iterator[Job]:
     made.close()
 
 
-FAILURE = WorkerFailure(local_rank=1, exit_code=3, message="ValueError: no")
+FAILURE = LocalFailure(local_rank=1, exit_code=3, message="ValueError: no")
 
 
 def test_two_nodes_get_all_ranks_and_one_master_without_a_store(job: Job) -> None:
@@ -140,7 +140,7 @@ def test_k_004_03_leaving_closes_nothing_the_others_go_on() -> None:
 def test_word_of_a_round_that_is_over_says_nothing_of_the_next(job: Job) -> None:
     first, second = job.handler(), job.handler()
     job.meet(first, second)
-    proxy, old = first._proxy, first._place
+    proxy, old = first._mailbox, first._assignment
     assert proxy is not None
     assert old is not None
     second.workers_failed([FAILURE])
@@ -164,11 +164,11 @@ def test_node_that_waits_for_the_others_can_leave(job: Job) -> None:
 def test_abandoned_member_ends_the_rendezvous_even_before_it_has_begun(job: Job, *, early: bool) -> None:
     handler = job.handler()
     if early:
-        handler.abandon()
+        handler.cancel()
     (asked,) = job.ask(handler)
     if not early:
         eventually(lambda: handler._task, within_s=30, what="a member")
-        handler.abandon()
+        handler.cancel()
     with pytest.raises(RendezvousError, match="the rendezvous ended: CancelledError"):
         asked.result(30)
 
@@ -187,5 +187,5 @@ def test_second_failure_told_while_stopping_is_a_record_of_the_same_round(job: J
     job.meet(first, second)
     first.workers_failed([FAILURE])
     eventually(second.stop_order, within_s=30, what="order to stop")
-    second.workers_failed([WorkerFailure(local_rank=0, exit_code=-11, signal="SIGSEGV")])
+    second.workers_failed([LocalFailure(local_rank=0, exit_code=-11, signal="SIGSEGV")])
     assert {info.assignment.restart_count for info in job.meet(first, second) if info.assignment} == {1}

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.rendezvous import RendezvousConnectionError, RendezvousParameters, etcd_backend
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler
-from elasticjob_agent.rendezvous.job_rendezvous import NodeOffer
+from elasticjob_agent.rendezvous.job_rendezvous import NodeInfo
 from elasticjob_agent.rendezvous.registry import RendezvousHandlerRegistry, get_rendezvous_handler
 from elasticjob_agent.rendezvous.static import StaticRendezvousHandler
 
@@ -62,23 +62,23 @@ def test_host_of_etcd_that_is_not_known_is_a_connection_error() -> None:
 
 def test_etcd_options_reach_what_the_node_wants_of_the_job() -> None:
     params = etcd(join_timeout="60", last_call_timeout=2, keep_alive="3", node_rank="4")
-    node = NodeOffer(role="ps", local_world_size=5, max_restarts=7)
-    profile = etcd_backend._profile(params, node, "10.0.0.1")
-    spec = profile.own_spec
+    node = NodeInfo(role="ps", local_world_size=5, max_restarts=7)
+    identity = etcd_backend._profile(params, node, "10.0.0.1")
+    spec = identity.own_spec
     assert spec is not None
     assert (spec.min, spec.max, spec.max_restarts, spec.join_timeout_s, spec.last_call_s) == (1, 2, 7, 60.0, 2.0)
-    assert (profile.nproc, profile.role, profile.lease_ttl_s, profile.slot) == (5, "ps", 3.0, 4)
+    assert (identity.nproc, identity.role, identity.lease_ttl_s, identity.slot) == (5, "ps", 3.0, 4)
 
 
 @pytest.mark.parametrize(("options", "last_call_s"), [({}, 1.0), ({"last_call_timeout": "0"}, 0.0)])
 def test_how_long_more_nodes_are_waited_for_can_be_none(options: dict[str, str], last_call_s: float) -> None:
-    node = NodeOffer(role="r", local_world_size=1, max_restarts=0)
+    node = NodeInfo(role="r", local_world_size=1, max_restarts=0)
     spec = etcd_backend._profile(etcd(**options), node, "10.0.0.1").own_spec
     assert spec is not None
     assert spec.last_call_s == last_call_s
 
 
 def test_two_nodes_of_one_process_are_not_taken_for_one() -> None:
-    node = NodeOffer(role="r", local_world_size=1, max_restarts=0)
+    node = NodeInfo(role="r", local_world_size=1, max_restarts=0)
     one, other = (etcd_backend._profile(etcd(), node, "10.0.0.1") for _ in range(2))
     assert (one.pod == other.pod, one.pod_uid == other.pod_uid) == (False, False)

@@ -63,7 +63,7 @@ class JobMachine(RuleBasedStateMachine):
             failure_grace_s=5.0,
             stop_grace_s=30.0,
         )
-        if not replica_sizes.wanted(spec):
+        if not replica_sizes.target_size(spec):
             spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job: it could never run
         self.job = SimJob(spec, self.store)
         if self.operator is None:
@@ -256,7 +256,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(desired=st.integers(1, 4), index=whichever, afterwards=afterwards, fails=st.booleans())
     def scale(self, desired: int, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
-        if desired >= self.job.spec.min and replica_sizes.wanted(replace(self.job.spec, desired=desired)):
+        if desired >= self.job.spec.min and replica_sizes.target_size(replace(self.job.spec, desired=desired)):
             self.disturb(happened=self.job.scale(desired))
             self.follow_a_wish(index, afterwards, fails=fails)
 

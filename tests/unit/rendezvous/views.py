@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
 
-from elasticjob_agent.rendezvous.protocol.membership import Seen
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, View, parse_view
+from elasticjob_agent.rendezvous.protocol.membership import Observations
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.link_secret import encode_link_key
@@ -41,14 +41,14 @@ def a_node(slot: int, **changes: Any) -> Node:
     return replace(plain, **changes)
 
 
-def a_live_node(slot: int, *, incarnation: str | None = None, **changes: Any) -> LiveNode:
+def a_live_node(slot: int, *, incarnation: str | None = None, **changes: Any) -> NodeEntry:
     """A node as a view holds it."""
-    return LiveNode(member(slot, incarnation), a_node(slot, **changes), create_revision=slot + 1)
+    return NodeEntry(member(slot, incarnation), a_node(slot, **changes), create_revision=slot + 1)
 
 
-def seen(now_s: float = 0.0, **changes: Any) -> Seen:
+def seen(now_s: float = 0.0, **changes: Any) -> Observations:
     """What a closer knows of time: all began at 0."""
-    plain = Seen(now_s=now_s, forming_since_s=0.0, newest_key_s=0.0, enough_since_s=0.0, joiner_since_s=None)
+    plain = Observations(now_s=now_s, forming_since_s=0.0, newest_key_s=0.0, enough_since_s=0.0, joiner_since_s=None)
     return replace(plain, **changes)
 
 
@@ -149,7 +149,7 @@ class AView:
             self._put(KEYS.done(round_, slot), records.encode(Done(member(slot).incarnation)))
         return self
 
-    def build(self) -> View:
+    def build(self) -> RendezvousView:
         """The view that a closer has."""
         return parse_view(KEYS, self.items)
 
@@ -159,6 +159,6 @@ def a_view(least: int = 1, most: int = 4, **spec: Any) -> AView:
     return AView(Slots(min=least, max=most, desired=spec.pop("desired", most), **spec))
 
 
-def slots_of(nodes: Iterable[LiveNode]) -> list[int]:
+def slots_of(nodes: Iterable[NodeEntry]) -> list[int]:
     """The slots of nodes, in their order."""
     return [node.member.slot for node in nodes]

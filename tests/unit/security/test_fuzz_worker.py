@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.monitoring.progress import parse_progress
 from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
-from elasticjob_agent.workers.error_file import TAIL_BYTES, Tail, read_error_file
-from elasticjob_agent.workers.error_message import MOST_CHARACTERS, last_words, uncaught
+from elasticjob_agent.workers.error_file import TAIL_BYTES, StderrTail, read_error_file
+from elasticjob_agent.workers.error_message import MAX_CHARACTERS, error_line, traceback_tail
 from elasticjob_api import records
 from elasticjob_api.records import Report
 from testing.mutations import NOT_FINITE, VALUES, mutated
@@ -82,12 +82,12 @@ def test_metrics_of_odd_characters_as_progress(metrics: dict[str, Any]) -> None:
 @given(pieces=st.lists(st.binary(max_size=300), max_size=20))
 def test_any_bytes_as_log_lines(pieces: list[bytes]) -> None:
     """They come out as text, each line behind its prefix and nothing else in front of one; the end is kept, cut."""
-    text, lines, tail = ConsoleText(), LinePrefixer(b"[rank0]: "), Tail(b"[rank0]: ")
+    text, lines, tail = ConsoleText(), LinePrefixer(b"[rank0]: "), StderrTail(b"[rank0]: ")
     shown = b"".join(lines.feed(text.feed(piece)) for piece in pieces) + lines.feed(text.flush()) + lines.flush()
     assert all(line.startswith(b"[rank0]: ") for line in shown.split(b"\n")[:-1])
     assert b"\r" not in shown
     shown.decode()
     tail.add(shown)
     assert len(tail.text.encode()) <= TAIL_BYTES
-    assert len(last_words(tail.text)) <= MOST_CHARACTERS
-    uncaught(tail.text)
+    assert len(error_line(tail.text)) <= MAX_CHARACTERS
+    traceback_tail(tail.text)

@@ -167,7 +167,7 @@ def _cannot_start(step: str) -> None:
 
 def test_b_004_25_and_b_004_33_stop_while_waiting_for_the_others_leaves_at_once(team: Team) -> None:
     team.start(1)
-    eventually(lambda: team.agents[0].get_worker_group().spec.rdzv_handler._life, within_s=30)  # type: ignore[union-attr]
+    eventually(lambda: team.agents[0].get_worker_group().spec.rdzv_handler._run_task, within_s=30)  # type: ignore[union-attr]
     team.agents[0].stop()
     with pytest.raises(SignalException):
         team.runs[0].result(30)
@@ -200,10 +200,10 @@ def test_k_004_02_node_that_is_gone_without_a_word_takes_nobody_with_it(elastic:
     asked.result(30)
     elastic.starts(1)
     assert gone._member is not None
-    assert gone._member.stay is not None
-    lease = gone._member.stay.me.lease
-    assert gone._life is not None
-    gone._life.cancel()
+    assert gone._member.session is not None
+    lease = gone._member.session.me.lease
+    assert gone._run_task is not None
+    gone._run_task.cancel()
     elastic.job.loop.loop.call_soon_threadsafe(elastic.job.store.revoke, lease)
     eventually(lambda: elastic.agents[0].did.count("start") == 2, within_s=30)
     assert elastic.counts() == [0]

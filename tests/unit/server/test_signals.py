@@ -85,7 +85,7 @@ def test_b_004_28_and_k_004_06_signal_while_running_ends_the_wait_at_once() -> N
 
     def signal_then_wait(timeout: float) -> None:
         raise_now()
-        agent._inbox.wait(timeout)
+        agent._mailbox.wait(timeout)
 
     agent._wait_for_change = signal_then_wait  # type: ignore[method-assign]
     ends_by(agent)
@@ -165,7 +165,7 @@ def test_b_004_34_second_signal_hurries_the_shutdown() -> None:
     hurried: list[str] = []
 
     class Slow(ScriptedAgent):
-        def _hasten(self) -> None:
+        def _on_second_signal(self) -> None:
             hurried.append(self.did[-1])
 
     agent = Slow(spec(), [HEALTHY])

@@ -2,7 +2,7 @@
 
 import os
 
-from elasticjob_agent.server._uninterruptible import KernelWatch, hangs_in_kernel
+from elasticjob_agent.server._uninterruptible import UninterruptibleMonitor, is_uninterruptible
 
 
 class Now:
@@ -12,8 +12,8 @@ class Now:
         self.s = 0.0
         self.hanging: set[int] = set()
 
-    def watch(self, limit_s: float) -> KernelWatch:
-        return KernelWatch(limit_s, clock=lambda: self.s, hangs=self.hanging.__contains__)
+    def watch(self, limit_s: float) -> UninterruptibleMonitor:
+        return UninterruptibleMonitor(limit_s, clock=lambda: self.s, is_uninterruptible=self.hanging.__contains__)
 
 
 def test_b_004_44_process_that_hangs_beyond_the_limit_is_stuck() -> None:
@@ -39,5 +39,5 @@ def test_b_004_44_break_in_between_begins_the_count_anew() -> None:
 
 
 def test_process_that_runs_and_one_that_is_gone_do_not_hang() -> None:
-    assert not hangs_in_kernel(os.getpid())
-    assert not hangs_in_kernel(2**22 + 1)
+    assert not is_uninterruptible(os.getpid())
+    assert not is_uninterruptible(2**22 + 1)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from elasticjob_agent.spawn.timeouts import Bounds, bounds
+from elasticjob_agent.spawn.timeouts import Timeouts, timeouts
 
 
 def test_b_003_13_without_a_grace_period_sigterm_comes_at_once_and_sigkill_after_30_s() -> None:
-    assert bounds(None) == Bounds(wait_s=0.0, terminate_s=30.0)
+    assert timeouts(None) == Timeouts(wait_s=0.0, terminate_s=30.0)
 
 
 @pytest.mark.parametrize("grace_period", [0, 0.5, 2])
 def test_b_003_14_a_grace_period_counts_before_sigterm_and_again_before_sigkill(grace_period: float) -> None:
-    assert bounds(grace_period) == Bounds(wait_s=grace_period, terminate_s=grace_period)
+    assert timeouts(grace_period) == Timeouts(wait_s=grace_period, terminate_s=grace_period)
 
 
 def test_b_003_14_a_negative_grace_period_is_none_at_all() -> None:
-    assert bounds(-1) == Bounds(wait_s=0.0, terminate_s=0.0)
+    assert timeouts(-1) == Timeouts(wait_s=0.0, terminate_s=0.0)

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_agent.supervisor import (
     CommandNotExecutable,
     CommandNotFound,
-    StarterLost,
+    ForkServerLost,
     StartError,
     SupervisorError,
 )
@@ -15,7 +15,7 @@ from elasticjob_agent.supervisor import (
 _ERRORS = [
     CommandNotFound("no train", command="train", path="/bin"),
     CommandNotExecutable("no x bit", command="train"),
-    StarterLost("gone"),
+    ForkServerLost("gone"),
     StartError("other"),
 ]
 

@@ -60,8 +60,8 @@ def test_a_command_that_no_process_can_have_is_refused(bad: Command, message: st
 
 
 def test_messages_to_the_starter_are_words() -> None:
-    assert forkserver_protocol.words("spawn", 7) == b"spawn 7"
-    assert forkserver_protocol.words("signal", 8, signal.SIGTERM, of=[1, 2]) == b"signal 8 15 1,2"
+    assert forkserver_protocol.encode_message("spawn", 7) == b"spawn 7"
+    assert forkserver_protocol.encode_message("signal", 8, signal.SIGTERM, of=[1, 2]) == b"signal 8 15 1,2"
 
 
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (77 << 8, 77), (9, -9), (139, -11)])

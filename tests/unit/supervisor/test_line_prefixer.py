@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.supervisor.line_prefixer import LONGEST_LINE, LinePrefixer
+from elasticjob_agent.supervisor.line_prefixer import MAX_LINE, LinePrefixer
 
 
 def _pass(pieces: list[bytes], prefix: bytes) -> bytes:
@@ -29,13 +29,13 @@ def test_a_carriage_return_stays_in_its_line() -> None:
 
 
 def test_a_line_without_end_comes_in_pieces_that_are_all_prefixed() -> None:
-    text = b"x" * (2 * LONGEST_LINE + 5)
+    text = b"x" * (2 * MAX_LINE + 5)
     pieces = [text[start : start + 100_000] for start in range(0, len(text), 100_000)]
     shown = _pass(pieces, b"> ").splitlines()
-    assert [len(line) for line in shown] == [LONGEST_LINE + 2, LONGEST_LINE + 2, 7]
+    assert [len(line) for line in shown] == [MAX_LINE + 2, MAX_LINE + 2, 7]
     assert b"".join(line.removeprefix(b"> ") for line in shown) == text
 
 
 def test_one_large_piece_is_cut_too() -> None:
-    shown = LinePrefixer(b"").feed(b"x" * (3 * LONGEST_LINE)).splitlines()
-    assert [len(line) for line in shown] == [LONGEST_LINE] * 3
+    shown = LinePrefixer(b"").feed(b"x" * (3 * MAX_LINE)).splitlines()
+    assert [len(line) for line in shown] == [MAX_LINE] * 3

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_agent.supervisor import Lines
+from elasticjob_agent.supervisor import LineSink
 from elasticjob_agent.supervisor.stream_pump import LinePump
 
 
@@ -19,8 +19,8 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 async def test_a_drain_without_time_reads_what_is_there(pipe: tuple[int, int]) -> None:
     shown: list[bytes] = []
-    pump = LinePump(pipe[0], Lines(path=None, prefix=b"", write=shown.append), None)
+    pump = LinePump(pipe[0], LineSink(path=None, prefix=b"", write=shown.append), None)
     os.write(pipe[1], b"last\nwords")
-    pump.leader_ended(longest_s=0)
+    pump.leader_ended(max_s=0)
     assert pump.done.done()
     assert shown == [b"last\n", b"words\n"]

@@ -45,7 +45,7 @@ class ProcessFailure:
         if self.error_file and Path(self.error_file).is_file():
             self._read()
         else:
-            self._make_up()
+            self._fill_missing()
 
     @property
     def exit_code(self) -> int:
@@ -63,7 +63,7 @@ class ProcessFailure:
         """When it failed, in local time, as `2030-01-31_23:59:59`."""
         return time.strftime("%Y-%m-%d_%H:%M:%S", time.localtime(self.timestamp))
 
-    def _make_up(self) -> None:
+    def _fill_missing(self) -> None:
         self.error_file = NOT_AVAILABLE
         self._set_time(int(time.time() * _NS))
         if self.exitcode < 0:

@@ -1,4 +1,4 @@
-"""One dial: connect, hear the challenge, say hello, hear who answers; every way in which that may end is one `Heard`.
+"""One dial: connect, hear the challenge, say hello, hear who answers; each way to end is one `DialOutcome`.
 
 It never takes longer than a few seconds, reads no more than two lines, and raises nothing: whatever goes wrong on
 the network proves nothing, and neither does an answer without the job's seal. Sockets are close-on-exec, as Python
@@ -9,20 +9,20 @@ import asyncio
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol import link_handshake
-from elasticjob_agent.rendezvous.protocol.crash_proof import Heard
-from elasticjob_agent.rendezvous.protocol.link_handshake import MOST_BYTES, Address, Hello, Seal, Side
+from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
+from elasticjob_agent.rendezvous.protocol.link_handshake import MAX_BYTES, Address, Authenticator, Hello, Peer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member
 
-DIAL_S = 2.0
+DIAL_TIMEOUT_S = 2.0
 """For the connection and the answer together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dialed:
+class DialResult:
     """What was heard, and the link if it was the one that was meant."""
 
-    heard: Heard
+    outcome: DialOutcome
     reader: asyncio.StreamReader | None = None
     writer: asyncio.StreamWriter | None = None
 
@@ -32,26 +32,28 @@ class Dialed:
             self.writer.transport.abort()
 
 
-async def dial(address: Address, mine: Hello, meant: Member, key: bytes, *, within_s: float = DIAL_S) -> Dialed:
+async def dial(
+    address: Address, mine: Hello, peer: Member, key: bytes, *, within_s: float = DIAL_TIMEOUT_S
+) -> DialResult:
     """Dial the listener that `meant` told; `key` is the job's."""
     try:
         async with asyncio.timeout(within_s):
-            return await _dial(address, mine, meant, key)
+            return await _dial(address, mine, peer, key)
     except ConnectionRefusedError:
-        return Dialed(Heard.REFUSED)
+        return DialResult(DialOutcome.REFUSED)
     except OSError:  # also the time-out
-        return Dialed(Heard.NOTHING)
+        return DialResult(DialOutcome.TIMEOUT)
 
 
-async def _dial(address: Address, mine: Hello, meant: Member, key: bytes) -> Dialed:
-    reader, writer = await asyncio.open_connection(address.host, address.port, limit=MOST_BYTES)
-    heard = Heard.NOTHING
+async def _dial(address: Address, mine: Hello, peer: Member, key: bytes) -> DialResult:
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=MAX_BYTES)
+    outcome = DialOutcome.TIMEOUT
     try:
-        heard = Heard.OWN if is_own(writer) else await _greet(reader, writer, mine, meant, key)
+        outcome = DialOutcome.OWN if is_own(writer) else await _handshake(reader, writer, mine, peer, key)
     finally:
-        if heard is not Heard.THEIRS:
+        if outcome is not DialOutcome.PEER:
             writer.transport.abort()
-    return Dialed(heard, reader, writer) if heard is Heard.THEIRS else Dialed(heard)
+    return DialResult(outcome, reader, writer) if outcome is DialOutcome.PEER else DialResult(outcome)
 
 
 def is_own(writer: asyncio.StreamWriter) -> bool:
@@ -59,19 +61,19 @@ def is_own(writer: asyncio.StreamWriter) -> bool:
     return bool(writer.get_extra_info("sockname") == writer.get_extra_info("peername"))
 
 
-async def _greet(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mine: Hello, meant: Member, key: bytes
-) -> Heard:
+async def _handshake(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mine: Hello, peer: Member, key: bytes
+) -> DialOutcome:
     try:
         challenge = link_handshake.decode_challenge(await reader.readuntil(b"\n"))
-        writer.write(link_handshake.encode(mine, Seal(key, Side.DIALS, challenge)))
-        answer = link_handshake.decode(await reader.readuntil(b"\n"), Seal(key, Side.ANSWERS, mine.nonce))
+        writer.write(link_handshake.encode(mine, Authenticator(key, Peer.DIALS, challenge)))
+        answer = link_handshake.decode(await reader.readuntil(b"\n"), Authenticator(key, Peer.ANSWERS, mine.nonce))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, RecordError):
-        return Heard.NOTHING  # a reset here is no refusal: somebody listened
-    return link_handshake.judge(answer, mine=mine, meant=meant)
+        return DialOutcome.TIMEOUT  # a reset here is no refusal: somebody listened
+    return link_handshake.verify(answer, mine=mine, expected=peer)
 
 
-async def ended(reader: asyncio.StreamReader) -> None:
+async def wait_ended(reader: asyncio.StreamReader) -> None:
     """Wait for the end of a link; one that says anything after its hello has ended as well."""
     try:
         await reader.read(1)

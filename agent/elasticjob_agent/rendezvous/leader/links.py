@@ -10,30 +10,30 @@ import resource
 from collections.abc import Callable, Collection, Iterable
 
 from elasticjob_agent.rendezvous.leader import dial
-from elasticjob_agent.rendezvous.protocol.crash_proof import Heard, Link, Next, after, begin, inherit
+from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome, Link, LinkStep, adopt, first_step, next_step
 from elasticjob_agent.rendezvous.protocol.link_handshake import PORTS, Address, Hello
-from elasticjob_agent.rendezvous.protocol.transactions import Identity
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.rendezvous_state import Member, State
 
-DIALS_AT_ONCE = 16
-_SPARE_FILES = 128
+MAX_DIALS = 16
+_RESERVED_FILES = 128
 """Open files that are not for links: etcd's, the workers' pipes, log files."""
 
 log = logging.getLogger(__name__)
 
 
-class CloserLinks:
+class LeaderLinks:
     """Links from one closer; `on_proof` is called when `proved` has grown."""
 
     def __init__(
         self,
         *,
-        me: Identity,
+        me: SessionKeys,
         clock: Callable[[], float],
         draw: Callable[[], str],
-        trace: Trace,
+        trace: Tracer,
         on_proof: Callable[[], None],
     ) -> None:
         self._me = me
@@ -44,18 +44,18 @@ class CloserLinks:
         self._tasks: dict[Member, asyncio.Task[None]] = {}
         self._all: set[asyncio.Task[None]] = set()
         """Also those whose node is gone and that are just ending."""
-        self._turns = asyncio.Semaphore(DIALS_AT_ONCE)
+        self._dial_slots = asyncio.Semaphore(MAX_DIALS)
         self._has_begun = False
         self._key: bytes | None = None
         """The job's, as the newest view has it; without one there are no links."""
         self.proved: frozenset[Member] = frozenset()
 
-    def mind(self, view: View, *, bereaved: bool = False) -> None:
+    def update(self, view: RendezvousView, *, predecessor_crashed: bool = False) -> None:
         """Have links to the nodes of this view, and to no others.
 
         Bereaved is who follows a closer that was proved gone: it asks for the members of that one's round, once.
         """
-        self._key = view.link_key
+        self._key = view.link_secret
         self.proved &= view.nodes.keys()
         has_ended = view.world is not None and view.world.state.final
         wanted = set() if has_ended else view.nodes.keys()  # after the end everybody goes: that is no loss
@@ -63,47 +63,47 @@ class CloserLinks:
             self._tasks.pop(member).cancel()
         if self._key is None:
             return
-        if not self._has_begun and bereaved and not has_ended and view.membership is not None:
+        if not self._has_begun and predecessor_crashed and not has_ended and view.membership is not None:
             for node in self._unlinked(view, set(view.membership.members)):
-                self._begin(node, inherit())
+                self._start_link(node, adopt())
         self._has_begun = True
         if view.world is not None and view.world.state is State.ACTIVE:
             crowd = self._unlinked(view, view.nodes.keys())
             for node in crowd:
-                self._begin(node, begin(among=len(crowd)))
+                self._start_link(node, first_step(members=len(crowd)))
 
-    def drop(self) -> None:
+    def close_all(self) -> None:
         """Have no links until the next view: a final state is about to be written, and whoever sees it goes."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
 
-    def _unlinked(self, view: View, among: Collection[Member]) -> list[LiveNode]:
+    def _unlinked(self, view: RendezvousView, among: Collection[Member]) -> list[NodeEntry]:
         """Those that have a listener and no link yet, as many as there is room for."""
-        listening = _those_with_a_listener(view.nodes.values())
+        listening = _reachable_nodes(view.nodes.values())
         no_need = {*self._tasks, self._me.member}
-        room = raised_file_limit() - _SPARE_FILES - len(self._tasks)
+        room = raised_file_limit() - _RESERVED_FILES - len(self._tasks)
         return [node for node in listening if node.member in among and node.member not in no_need][: max(0, room)]
 
-    def _begin(self, node: LiveNode, first: Next) -> None:
-        coroutine = self._follow(node.member, Address(node.record.address, node.record.link_port), first)
+    def _start_link(self, node: NodeEntry, first: LinkStep) -> None:
+        coroutine = self._keep_linked(node.member, Address(node.record.address, node.record.link_port), first)
         task = asyncio.create_task(coroutine, name=f"link to {node.record.pod}")
         self._tasks[node.member] = task
         self._all.add(task)
         task.add_done_callback(self._all.discard)
 
-    async def _follow(self, member: Member, address: Address, next_: Next) -> None:
+    async def _keep_linked(self, member: Member, address: Address, next_: LinkStep) -> None:
         """Keep a link to `member` until it is proved gone, or nothing is left to try."""
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
             if self._key is None:
                 return
-            dialed = await self._dial(member, address, self._key)
-            next_ = after(next_.link, dialed.heard)
-            if dialed.reader is not None:
-                next_ = await self._stand(next_.link, dialed, dialed.reader)
+            result = await self._dial(member, address, self._key)
+            next_ = next_step(next_.link, result.outcome)
+            if result.reader is not None:
+                next_ = await self._hold_open(next_.link, result, result.reader)
                 self._trace.point("link ended", 0)
-        if next_.gone:
+        if next_.is_crashed:
             log.warning("slot %d (%s) is gone: %s does not answer", member.slot, member.incarnation, address)
             self._trace.point("link proved", 0)
             self.proved |= {member}
@@ -111,18 +111,18 @@ class CloserLinks:
         else:
             log.debug("no lasting link to %s; the lease of slot %d decides", address, member.slot)
 
-    async def _dial(self, member: Member, address: Address, key: bytes) -> dial.Dialed:
+    async def _dial(self, member: Member, address: Address, key: bytes) -> dial.DialResult:
         mine = Hello(self._me.keys.prefix, self._me.member, self._draw() + self._draw())
-        async with self._turns:
+        async with self._dial_slots:
             return await dial.dial(address, mine, member, key)
 
-    async def _stand(self, link: Link, dialed: dial.Dialed, reader: asyncio.StreamReader) -> Next:
+    async def _hold_open(self, link: Link, result: dial.DialResult, reader: asyncio.StreamReader) -> LinkStep:
         since_s = self._clock()
         try:
-            await dial.ended(reader)
+            await dial.wait_ended(reader)
         finally:
-            dialed.hang_up()
-        return after(link, Heard.ENDED, lasted_s=self._clock() - since_s)
+            result.hang_up()
+        return next_step(link, DialOutcome.ENDED, lasted_s=self._clock() - since_s)
 
     async def close(self) -> None:
         """End all links; idempotent."""
@@ -134,15 +134,15 @@ class CloserLinks:
         await asyncio.sleep(0)  # for the transports' own last turn
 
 
-def _those_with_a_listener(nodes: Iterable[LiveNode]) -> list[LiveNode]:
+def _reachable_nodes(nodes: Iterable[NodeEntry]) -> list[NodeEntry]:
     return [node for node in nodes if node.record.link_port in PORTS and node.record.address]
 
 
 def raised_file_limit() -> int:
     """How many files this process may open; raised as far as it may be (workers have the starter's limit)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft_limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    if soft == resource.RLIM_INFINITY or soft >= most:
+    if soft_limit == resource.RLIM_INFINITY or soft_limit >= most:
         return most
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return most

@@ -1,71 +1,80 @@
 """Sightings of one closer, timed by its own monotonic clock: the only timers of the rendezvous.
 
 A new closer starts with fresh sightings, and every wait begins again with it. So no other host's clock and no wall
-clock ever takes part. Fed with every view, in order; gives `Seen` for `plan`. Only the age of the charged failures may
-be known from before it became the closer: its node has seen every world.
+clock ever takes part. Fed with every view, in order; gives `Observations` for `plan`. Only the age of the charged
+failures may be known from before it became the closer: its node has seen every world.
 """
 
 from elasticjob_agent.rendezvous.protocol import membership, replica_sizes, round_triggers
-from elasticjob_agent.rendezvous.protocol.mass_loss_grace import HoldClock
-from elasticjob_agent.rendezvous.protocol.membership import Seen
-from elasticjob_agent.rendezvous.protocol.restart_budget import ChargeClock
-from elasticjob_agent.rendezvous.protocol.view import View
+from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGraceTimer
+from elasticjob_agent.rendezvous.protocol.membership import Observations
+from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.rendezvous_state import Member, State
 
 
-class Sightings:
+class ObservationClock:
     """Since when things are as they are."""
 
     def __init__(
-        self, charges: ChargeClock | None = None, *, quiet_until_s: float = 0.0, shaken_until_s: float = 0.0
+        self,
+        failure_ages: FailureAgeClock | None = None,
+        *,
+        settle_until_s: float = 0.0,
+        lease_doubt_until_s: float = 0.0,
     ) -> None:
-        """`failure_ages` is its node's, fed with worlds from before it led; see `Seen`, `HoldClock`."""
-        self._quiet_until_s = quiet_until_s
-        self._world_was_seen = self._spec_was_seen = False
-        self._charges = charges or ChargeClock()
+        """`failure_ages` is its node's, fed with worlds from before it led; see `Observations`, `LossGraceTimer`."""
+        self._settle_until_s = settle_until_s
+        self._state_was_observed = self._spec_was_observed = False
+        self._failure_ages = failure_ages or FailureAgeClock()
         self._round: tuple[int, bool] | None = None
         self._round_since_s = 0.0
         self._nodes: frozenset[Member] = frozenset()
         self._newest_key_s = 0.0
         self._enough_since_s: float | None = None
         self._joiner_since_s: float | None = None
-        self._hold = HoldClock(shaken_until_s=shaken_until_s)
+        self._loss_grace = LossGraceTimer(lease_doubt_until_s=lease_doubt_until_s)
 
     def update(
-        self, view: View, now_s: float, *, proved: frozenset[Member] = frozenset(), shaken_until_s: float = 0.0
-    ) -> Seen:
+        self,
+        view: RendezvousView,
+        now_s: float,
+        *,
+        proved: frozenset[Member] = frozenset(),
+        lease_doubt_until_s: float = 0.0,
+    ) -> Observations:
         """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""
-        self._hold.shaken_until_s = max(self._hold.shaken_until_s, shaken_until_s)
+        self._loss_grace.lease_doubt_until_s = max(self._loss_grace.lease_doubt_until_s, lease_doubt_until_s)
         self._update_round(view, now_s)
-        self._update_quiet(view, now_s)
+        self._update_settle(view, now_s)
         nodes = frozenset(view.nodes)
         if nodes - self._nodes:
             self._newest_key_s = now_s
         self._nodes = nodes
-        self._enough_since_s = _since(self._enough_since_s, now_s, holds=_has_enough(view))
-        self._joiner_since_s = _since(self._joiner_since_s, now_s, holds=_has_joiner(view))
-        return Seen(
+        self._enough_since_s = _since(self._enough_since_s, now_s, is_true=_has_enough(view))
+        self._joiner_since_s = _since(self._joiner_since_s, now_s, is_true=_has_joiner(view))
+        return Observations(
             now_s=now_s,
             forming_since_s=self._round_since_s,
             newest_key_s=self._newest_key_s,
             enough_since_s=self._enough_since_s,
             joiner_since_s=self._joiner_since_s,
-            charges_seen_s=self._charges.note(view.world.charges if view.world else "", now_s),
-            proved=proved,
-            hold=self._hold.note(view, now_s),
-            quiet_until_s=self._quiet_until_s,
-            world_was_seen=self._world_was_seen,
+            charged_ages_s=self._failure_ages.record(view.world.charges if view.world else "", now_s),
+            crashed=proved,
+            loss_grace=self._loss_grace.update(view, now_s),
+            settle_until_s=self._settle_until_s,
+            state_was_observed=self._state_was_observed,
         )
 
-    def _update_quiet(self, view: View, now_s: float) -> None:
-        first = view.spec is not None and not self._spec_was_seen
-        self._spec_was_seen = self._spec_was_seen or view.spec is not None
-        self._world_was_seen = self._world_was_seen or bool(view.world_revision)
+    def _update_settle(self, view: RendezvousView, now_s: float) -> None:
+        first = view.spec is not None and not self._spec_was_observed
+        self._spec_was_observed = self._spec_was_observed or view.spec is not None
+        self._state_was_observed = self._state_was_observed or bool(view.world_revision)
         if first and view.spec is not None and view.spec.first_round > 1 and not view.world_revision:
             # The operator says that there were rounds before: those who remember them may be about to come back.
-            self._quiet_until_s = max(self._quiet_until_s, now_s + view.spec.keep_alive_s)
+            self._settle_until_s = max(self._settle_until_s, now_s + view.spec.keep_alive_s)
 
-    def _update_round(self, view: View, now_s: float) -> None:
+    def _update_round(self, view: RendezvousView, now_s: float) -> None:
         # A verdict written into forming(r) is the same round still: its clock goes on.
         current = (view.world.round, view.world.state is State.ACTIVE) if view.world else None
         if current != self._round:
@@ -73,17 +82,17 @@ class Sightings:
             self._enough_since_s = self._joiner_since_s = None
 
 
-def _since(before_s: float | None, now_s: float, *, holds: bool) -> float | None:
-    if not holds:
+def _since(before_s: float | None, now_s: float, *, is_true: bool) -> float | None:
+    if not is_true:
         return None
     return now_s if before_s is None else before_s
 
 
-def _has_enough(view: View) -> bool:
-    return view.spec is not None and replica_sizes.fitting(view.spec, len(membership.candidates(view))) > 0
+def _has_enough(view: RendezvousView) -> bool:
+    return view.spec is not None and replica_sizes.largest_allowed(view.spec, len(membership.candidates(view))) > 0
 
 
-def _has_joiner(view: View) -> bool:
+def _has_joiner(view: RendezvousView) -> bool:
     if view.spec is None or view.world is None or view.world.state is not State.ACTIVE:
         return False
     return bool(round_triggers.joiners(view, view.spec, view.world))

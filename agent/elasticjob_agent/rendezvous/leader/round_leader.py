@@ -11,14 +11,22 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from elasticjob_agent.rendezvous.leader.links import CloserLinks
-from elasticjob_agent.rendezvous.leader.observations import Sightings
+from elasticjob_agent.rendezvous.leader.links import LeaderLinks
+from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Evict, Tell, Wait, WriteWorld, plan, untold
-from elasticjob_agent.rendezvous.protocol.restart_budget import ChargeClock
-from elasticjob_agent.rendezvous.protocol.transactions import Identity, News
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.protocol.leader_plan import (
+    Decision,
+    Evict,
+    PushConfig,
+    Wait,
+    WriteWorld,
+    pending_push,
+    plan,
+)
+from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
+from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionKeys
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.link_secret import new_link_key
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
@@ -27,33 +35,34 @@ from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
 
 COALESCE_S = 0.005
-MOST_COALESCE_S = 0.05
-_MOST_PROOFS = 64
+MAX_COALESCE_S = 0.05
+_MAX_PROOFS = 64
 """Dropped with one write: etcd takes no more than 128 operations at once."""
 _RETRY_S = 0.2
 
 log = logging.getLogger(__name__)
 
 
-class ClosingLoop:
+class RoundLeader:
     """Closes rounds for as long as it runs; cancel it when another is the closer."""
 
     def __init__(
         self,
         *,
         etcd: Etcd,
-        me: Identity,
+        me: SessionKeys,
         clock: Callable[[], float],
         nonce: Callable[[], str],
-        trace: Trace,
-        charges: ChargeClock | None = None,
-        quiet_until_s: float = 0.0,
-        shaken_until: Callable[[], float] = lambda: 0.0,
+        trace: Tracer,
+        failure_ages: FailureAgeClock | None = None,
+        settle_until_s: float = 0.0,
+        lease_doubt_until: Callable[[], float] = lambda: 0.0,
         predecessor: Member | None = None,
     ) -> None:
-        """Nothing is written before `quiet_until_s`: etcd was wiped, and others are still coming back.
+        """Nothing is written before `settle_until_s`: etcd was wiped, and others are still coming back.
 
-        No member counts as lost for being silent before `shaken_until()`: etcd was away. `predecessor` was the closer.
+        No member counts as lost for being silent before `lease_doubt_until()`: etcd was away. `predecessor` was the
+        closer.
         """
         self._predecessor = predecessor
         self._etcd = etcd
@@ -61,52 +70,52 @@ class ClosingLoop:
         self._clock = clock
         self._nonce = nonce
         self._trace = trace
-        self._shaken_until = shaken_until
-        self._sightings = Sightings(charges, quiet_until_s=quiet_until_s)
+        self._lease_doubt_until = lease_doubt_until
+        self._observations = ObservationClock(failure_ages, settle_until_s=settle_until_s)
         self._coalesce_s = COALESCE_S
         self._wake = asyncio.Event()
-        self._links = CloserLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
-        self._complained: set[str] = set()
+        self._links = LeaderLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
+        self._logged_unreadable: set[str] = set()
 
     async def run(self) -> None:
         """Plan and act until cancelled."""
         try:
             async with Mirror(self._etcd, self._me.keys.control, on_change=self._wake.set) as mirror:
                 while True:
-                    await self._turn(mirror)
+                    await self._lead_once(mirror)
         finally:
             await self._links.close()
 
-    async def _turn(self, mirror: Mirror) -> None:
+    async def _lead_once(self, mirror: Mirror) -> None:
         self._wake.clear()
         if mirror.failure is not None:
             raise mirror.failure
         began_s = self._clock()
         view = parse_view(self._me.keys, mirror.items)
-        self._complain(view)
-        self._links.mind(view, bereaved=self._is_bereaved(view))
-        seen = self._sightings.update(
-            view, self._clock(), proved=self._links.proved, shaken_until_s=self._shaken_until()
+        self._log_unreadable(view)
+        self._links.update(view, predecessor_crashed=self._predecessor_crashed(view))
+        observed = self._observations.update(
+            view, self._clock(), proved=self._links.proved, lease_doubt_until_s=self._lease_doubt_until()
         )
-        decision = plan(view, seen, self._nonce())
+        decision = plan(view, observed, self._nonce())
         self._coalesce_s = coalesce_s(self._clock() - began_s)
-        await self._next_change(await self._carry_out(view, decision))
+        await self._next_change(await self._execute(view, decision))
 
-    def _is_bereaved(self, view: View) -> bool:
+    def _predecessor_crashed(self, view: RendezvousView) -> bool:
         """The closer before this one was proved gone by a member that lost its link to it."""
-        proof = None if self._predecessor is None else view.gone.get(self._predecessor)
+        proof = None if self._predecessor is None else view.tombstones.get(self._predecessor)
         return proof is not None and proof.reason is GoneReason.REFUSED
 
-    async def _carry_out(self, view: View, decision: Decision) -> float | None:
+    async def _execute(self, view: RendezvousView, decision: Decision) -> float | None:
         """Do it; returns when to look again at the latest."""
         if isinstance(decision, Wait):
-            log.debug("closer waits: %s", decision.why)
+            log.debug("closer waits: %s", decision.reason)
             return decision.until_s
         try:
             if isinstance(decision, Evict):
                 await self._evict(view, decision)
-            elif isinstance(decision, Tell):
-                await self._etcd.txn(transactions.tell(self._me, view.spec_revision, self._news(decision)))
+            elif isinstance(decision, PushConfig):
+                await self._etcd.txn(transactions.push(self._me, view.spec_revision, self._pending_push(decision)))
             else:
                 await self._write(view, decision)
         except (Unavailable, StoreReset) as error:
@@ -114,19 +123,19 @@ class ClosingLoop:
             log.warning("closer could not write, trying again from what the watch shows: %s", error)
         return self._clock() + _RETRY_S
 
-    async def _write(self, view: View, decision: WriteWorld) -> None:
+    async def _write(self, view: RendezvousView, decision: WriteWorld) -> None:
         world = decision.world
-        garbage = self._garbage(view, world) if world.state is State.ACTIVE else []
+        garbage = self._stale_keys(view, world) if world.state is State.ACTIVE else []
         txn = transactions.write_world(
             self._me,
-            seen=view.world_revision,
+            observed_revision=view.world_revision,
             spec_revision=view.spec_revision,
             next_world=world,
             garbage=garbage,
-            news=self._news(untold(view)),
+            push=self._pending_push(pending_push(view)),
         )
         if world.state.final:
-            self._links.drop()  # its own watch may tell it last of all: who has gone by then is no loss
+            self._links.close_all()  # its own watch may tell it last of all: who has gone by then is no loss
         result = await self._etcd.txn(txn)
         if result.succeeded:
             self._trace.point(f"closer wrote {world.state.value}", world.round)
@@ -134,16 +143,16 @@ class ClosingLoop:
                 self._trace.point("opened for a loss", world.round)
             log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
 
-    def _garbage(self, view: View, world: World) -> list[str]:
+    def _stale_keys(self, view: RendezvousView, world: World) -> list[str]:
         spare = () if self._predecessor is None else (self._predecessor,)
         return _old_rounds(self._me, view, world.round) + _old_proofs(self._me, view, {*world.members, *spare})
 
-    def _news(self, owed: Tell) -> News:
-        return News(owed.terms, new_link_key(self._nonce) if owed.link_key else None)
+    def _pending_push(self, owed: PushConfig) -> Push:
+        return Push(owed.runtime_config, new_link_key(self._nonce) if owed.link_key else None)
 
-    async def _evict(self, view: View, decision: Evict) -> None:
+    async def _evict(self, view: RendezvousView, decision: Evict) -> None:
         member = decision.member
-        if member not in view.gone:
+        if member not in view.tombstones:
             txn = transactions.evict(self._me, view.world_revision, member, Gone(decision.reason))
             result = await self._etcd.txn(txn)
             if not result.succeeded and not result.reads[0]:
@@ -159,30 +168,30 @@ class ClosingLoop:
                 await self._wake.wait()
             await asyncio.sleep(self._coalesce_s)
 
-    def _complain(self, view: View) -> None:
+    def _log_unreadable(self, view: RendezvousView) -> None:
         for line in view.unreadable:
-            if line not in self._complained:
-                self._complained.add(line)
+            if line not in self._logged_unreadable:
+                self._logged_unreadable.add(line)
                 log.warning("ignored a record: %s", line)
 
 
 def coalesce_s(planned_s: float) -> float:
     """How long changes are gathered before the next plan; a thousand joiners must not cost a plan each."""
-    return min(max(COALESCE_S, 2 * planned_s), MOST_COALESCE_S)
+    return min(max(COALESCE_S, 2 * planned_s), MAX_COALESCE_S)
 
 
-def _old_rounds(me: Identity, view: View, closing: int) -> list[str]:
+def _old_rounds(me: SessionKeys, view: RendezvousView, current_round: int) -> list[str]:
     """Prefixes of rounds before the last one: their records decide nothing any more."""
-    rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.done}
-    old = sorted(round_ for round_ in rounds if round_ < closing - 1)
+    rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.completions}
+    old = sorted(round_ for round_ in rounds if round_ < current_round - 1)
     return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.dones(r))]
 
 
-def _old_proofs(me: Identity, view: View, needed: set[Member]) -> list[str]:
+def _old_proofs(me: SessionKeys, view: RendezvousView, needed: set[Member]) -> list[str]:
     """Keys of the oldest proofs that nobody asks for any more: of who has no key, and was not in the last round.
 
     Who comes back without one finds that the world has moved on, and joins anew or finds its slot given away.
     """
     before = () if view.membership is None else view.membership.members
-    over = view.gone.keys() - view.nodes.keys() - needed - set(before)
-    return [me.keys.gone(member.slot, member.incarnation) for member in sorted(over)[:_MOST_PROOFS]]
+    over = view.tombstones.keys() - view.nodes.keys() - needed - set(before)
+    return [me.keys.gone(member.slot, member.incarnation) for member in sorted(over)[:_MAX_PROOFS]]

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from elasticjob_agent.rendezvous.leader import dial
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.crash_proof import Heard, Link, after
+from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome, Link, next_step
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Hello, parse_address
-from elasticjob_agent.rendezvous.protocol.transactions import Identity
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Closer
 from elasticjob_etcd.errors import EtcdError
@@ -25,54 +25,54 @@ STAGGER_S = 0.01
 log = logging.getLogger(__name__)
 
 
-class CloserMind:
+class LeaderMonitor:
     """Watches the present closer."""
 
-    def __init__(self, *, etcd: Etcd, draw: Callable[[], str], trace: Trace) -> None:
+    def __init__(self, *, etcd: Etcd, draw: Callable[[], str], trace: Tracer) -> None:
         self._etcd = etcd
         self._draw = draw
         self._trace = trace
-        self._me: Identity | None = None
-        self._closer: Closer | None = None
+        self._me: SessionKeys | None = None
+        self._leader: Closer | None = None
         self._lease = 0
         self._key: bytes | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._probe_task: asyncio.Task[None] | None = None
 
-    def update(self, me: Identity, closer: Closer | None, lease: int, key: bytes | None = None) -> None:
+    def update(self, me: SessionKeys, leader: Closer | None, lease: int, key: bytes | None = None) -> None:
         """Take in who is the closer, as the watch shows it, the lease of its key, and the key of the job's links."""
         self._key = key
-        if (closer, lease) != (self._closer, self._lease) and self._asking is not None:
-            self._asking.cancel()
-            self._asking = None
-        self._me, self._closer, self._lease = me, closer, lease
+        if (leader, lease) != (self._leader, self._lease) and self._probe_task is not None:
+            self._probe_task.cancel()
+            self._probe_task = None
+        self._me, self._leader, self._lease = me, leader, lease
 
     def link_ended(self, peer: Hello) -> None:
         """A link that `peer` made has ended."""
-        me, closer = self._me, self._closer
+        me, closer = self._me, self._leader
         key = self._key
         if me is None or key is None or closer is None or closer.member == me.member:
             return
         address = parse_address(closer.link)
         is_closers = (peer.job, peer.member) == (me.keys.prefix, closer.member)
-        if is_closers and address is not None and (self._asking is None or self._asking.done()):
-            self._asking = asyncio.create_task(self._ask(me, closer, address, key), name="is the closer there?")
+        if is_closers and address is not None and (self._probe_task is None or self._probe_task.done()):
+            self._probe_task = asyncio.create_task(self._probe(me, closer, address, key), name="is the closer there?")
 
-    async def _ask(self, me: Identity, closer: Closer, address: Address, key: bytes) -> None:
-        next_ = after(Link(), Heard.ENDED)
+    async def _probe(self, me: SessionKeys, leader: Closer, address: Address, key: bytes) -> None:
+        next_ = next_step(Link(), DialOutcome.ENDED)
         await asyncio.sleep(me.member.slot * STAGGER_S)
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
             mine = Hello(me.keys.prefix, me.member, self._draw() + self._draw())
-            dialed = await dial.dial(address, mine, closer.member, key)
-            dialed.hang_up()
-            next_ = after(next_.link, dialed.heard)
-        if next_.gone:
-            await self._evict(me, closer)
+            result = await dial.dial(address, mine, leader.member, key)
+            result.hang_up()
+            next_ = next_step(next_.link, result.outcome)
+        if next_.is_crashed:
+            await self._evict(me, leader)
 
-    async def _evict(self, me: Identity, closer: Closer) -> None:
-        log.warning("the closer, slot %d (%s), is gone: evicting it", closer.member.slot, closer.member.incarnation)
+    async def _evict(self, me: SessionKeys, leader: Closer) -> None:
+        log.warning("the closer, slot %d (%s), is gone: evicting it", leader.member.slot, leader.member.incarnation)
         self._trace.point("closer proved gone", 0)
-        txn = transactions.evict_closer(me, closer.member, self._lease, Gone(GoneReason.REFUSED))
+        txn = transactions.evict_leader(me, leader.member, self._lease, Gone(GoneReason.REFUSED))
         try:
             result = await self._etcd.txn(txn)
             if result.succeeded or result.reads[0]:  # or somebody else has written the proof
@@ -82,9 +82,9 @@ class CloserMind:
 
     async def close(self) -> None:
         """Ask no more; idempotent."""
-        if self._asking is not None:
-            self._asking.cancel()
+        if self._probe_task is not None:
+            self._probe_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._asking
-            self._asking = None
+                await self._probe_task
+            self._probe_task = None
             await asyncio.sleep(0)  # for the transport's own last turn

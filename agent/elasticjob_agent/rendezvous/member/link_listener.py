@@ -11,18 +11,18 @@ import logging
 import socket
 from collections.abc import Callable
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 from elasticjob_agent.rendezvous.leader import dial
 from elasticjob_agent.rendezvous.protocol import link_handshake
-from elasticjob_agent.rendezvous.protocol.link_handshake import MOST_BYTES, Address, Hello, Seal, Side
+from elasticjob_agent.rendezvous.protocol.link_handshake import MAX_BYTES, Address, Authenticator, Hello, Peer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member
 
-HELLO_S = 2.0
+HANDSHAKE_TIMEOUT_S = 2.0
 """A hello of ours takes some milliseconds: whoever dials waits for no longer either."""
-MOST_STRANGERS = 32
+MAX_UNAUTHENTICATED = 32
 """Connections that have not identified themselves; with one more the oldest is dropped: a hello of ours is quicker."""
-MOST_LINKS = 64
+MAX_LINKS = 64
 """There is one closer; a few may have been it within a short time."""
 
 log = logging.getLogger(__name__)
@@ -40,22 +40,22 @@ class LinkListener:
         self.key: bytes | None = None
         """The job's; without it nobody is greeted."""
         self._server: asyncio.Server | None = None
-        self._strangers: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._unauthenticated: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.address: Address | None = None
 
     async def open(self) -> None:
         """Listen; an address that is not this host's is said, and then there is no link."""
         try:
-            socket_ = _bound(self._host)
-            self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MOST_BYTES, start_serving=False)
+            socket_ = _bind(self._host)
+            self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MAX_BYTES, start_serving=False)
             await self._server.start_serving()  # cancelled here or later, `close` knows what is to be closed
         except OSError as error:
             log.warning("no link: cannot listen on %s (%s); a lost node is found by its lease only", self._host, error)
             return
         self.address = Address(self._host, socket_.getsockname()[1])
 
-    def answer_as(self, job: str, member: Member) -> None:
+    def set_identity(self, job: str, member: Member) -> None:
         """Answer as this stay from now on; links to another one of this process have ended."""
         if self._me is not None and self._me != (job, member):
             for writer in self._links.values():
@@ -63,31 +63,31 @@ class LinkListener:
         self._me = job, member
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._me is None or self.key is None or len(self._links) >= MOST_LINKS:
+        if self._me is None or self.key is None or len(self._links) >= MAX_LINKS:
             writer.transport.abort()
             return
-        if len(self._strangers) >= MOST_STRANGERS:
-            oldest = next(iter(self._strangers))
-            self._strangers.pop(oldest).transport.abort()
+        if len(self._unauthenticated) >= MAX_UNAUTHENTICATED:
+            oldest = next(iter(self._unauthenticated))
+            self._unauthenticated.pop(oldest).transport.abort()
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="link")
-        self._strangers[task] = writer
-        task.add_done_callback(self._forget)
+        self._unauthenticated[task] = writer
+        task.add_done_callback(self._discard)
 
-    def _forget(self, task: "asyncio.Task[None]") -> None:
-        self._strangers.pop(task, None)
+    def _discard(self, task: "asyncio.Task[None]") -> None:
+        self._unauthenticated.pop(task, None)
         self._links.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             me, key = self._me, self.key
-            peer = None if key is None else await self._greeted(reader, writer, key)
+            peer = None if key is None else await self._handshake(reader, writer, key)
             task = asyncio.current_task()
-            if peer is None or key is None or me is None or me != self._me or task not in self._strangers:
+            if peer is None or key is None or me is None or me != self._me or task not in self._unauthenticated:
                 return
-            self._links[task] = self._strangers.pop(task)
+            self._links[task] = self._unauthenticated.pop(task)
             answer = Hello(*me, self._nonce())
-            writer.write(link_handshake.encode(answer, Seal(key, Side.ANSWERS, peer.nonce)))
-            await dial.ended(reader)
+            writer.write(link_handshake.encode(answer, Authenticator(key, Peer.ANSWERS, peer.nonce)))
+            await dial.wait_ended(reader)
             if self._me == me:
                 self._on_end(peer)
         finally:
@@ -96,12 +96,12 @@ class LinkListener:
     def _nonce(self) -> str:
         return self._draw() + self._draw()
 
-    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> Hello | None:
+    async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> Hello | None:
         challenge = self._nonce()
         try:
-            async with asyncio.timeout(HELLO_S):
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 writer.write(link_handshake.encode_challenge(challenge))
-                return link_handshake.decode(await reader.readuntil(b"\n"), Seal(key, Side.DIALS, challenge))
+                return link_handshake.decode(await reader.readuntil(b"\n"), Authenticator(key, Peer.DIALS, challenge))
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, RecordError) as error:
             log.debug("dropped a connection to the link: %r", error)
             return None
@@ -111,8 +111,8 @@ class LinkListener:
         self._me = None
         server, self._server = self._server, None
         if server is not None:
-            await stop_serving(server)  # what was being accepted comes to its end as well
-        open_now = {**self._strangers, **self._links}
+            await close_server(server)  # what was being accepted comes to its end as well
+        open_now = {**self._unauthenticated, **self._links}
         for task, writer in open_now.items():
             writer.transport.abort()  # also of a task that never began
             task.cancel()
@@ -124,7 +124,7 @@ class LinkListener:
             await server.wait_closed()  # the last: newer Pythons wait here for every connection
 
 
-def _bound(host: str) -> socket.socket:
+def _bind(host: str) -> socket.socket:
     """A listening socket on a free port; OSError. Given a host, asyncio would bind one for each of its addresses."""
     family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     return socket.create_server(address, family=family)

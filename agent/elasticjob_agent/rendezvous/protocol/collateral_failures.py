@@ -26,9 +26,9 @@ _WORDS = (
     # JAX
     r"another task died",
 )
-_VICTIM = re.compile("|".join(_WORDS), re.IGNORECASE)
+_BLAMES_PEER = re.compile("|".join(_WORDS), re.IGNORECASE)
 
 
-def speaks_of_a_peer(said: str) -> bool:
+def blames_peer(message: str) -> bool:
     """It failed because of another, by its own account."""
-    return _VICTIM.search(said) is not None
+    return _BLAMES_PEER.search(message) is not None

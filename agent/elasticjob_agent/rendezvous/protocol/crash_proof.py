@@ -12,69 +12,69 @@ member that died together with the closer is confirmed by one refused dial, not 
 from dataclasses import dataclass, replace
 from enum import Enum
 
-PAUSES_S = (0.0, 0.01, 0.1, 0.5, 2.0)
+RETRY_DELAYS_S = (0.0, 0.01, 0.1, 0.5, 2.0)
 """Before each dial; then the lease decides. A dying process may still accept for some milliseconds, and then reset."""
-CROWD_S = 0.0005
+DIAL_SPREAD_S = 0.0005
 """For each other link begun at that moment: until then a crowd, whose round has just begun, starts its workers."""
-STEADY_S = 2.0
+STABLE_S = 2.0
 """A link that lasted for so long was no accident: the count of dials begins anew."""
 
 
-class Heard(Enum):
+class DialOutcome(Enum):
     """The outcome of a dial, or of an established link."""
 
-    THEIRS = "the hello of the incarnation that was meant"
+    PEER = "the hello of the incarnation that was meant"
     OTHER = "the hello of another incarnation"
     OWN = "a socket that connected to itself"
     REFUSED = "nobody listens"
-    NOTHING = "no answer, no route, or nonsense"
+    TIMEOUT = "no answer, no route, or nonsense"
     ENDED = "end of a link that stood"
 
 
-_DENIED = {Heard.OTHER, Heard.REFUSED}
+_REFUSALS_FOR_PROOF = {DialOutcome.OTHER, DialOutcome.REFUSED}
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """All that is remembered of the link to one incarnation."""
 
-    stood: bool = False
+    was_established: bool = False
     """Its hello came once, and so what follows can prove something."""
     tries: int = 0
     """Dials so far that led to no lasting link."""
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class LinkStep:
     """What follows: proof that it is gone; or a dial after so many seconds; or (None) nothing but to wait."""
 
     link: Link
-    gone: bool = False
+    is_crashed: bool = False
     dial_in_s: float | None = None
 
 
-def begin(*, among: int = 1) -> Next:
+def first_step(*, members: int = 1) -> LinkStep:
     """The first dial of one of so many that are begun together."""
-    return replace(_dial_again(Link()), dial_in_s=(among - 1) * CROWD_S)
+    return replace(_dial_again(Link()), dial_in_s=(members - 1) * DIAL_SPREAD_S)
 
 
-def inherit() -> Next:
+def adopt() -> LinkStep:
     """The first dial where another had a link, and it ended: at once."""
-    return _dial_again(Link(stood=True))
+    return _dial_again(Link(was_established=True))
 
 
-def after(link: Link, heard: Heard, *, lasted_s: float = 0.0) -> Next:
+def next_step(link: Link, outcome: DialOutcome, *, lasted_s: float = 0.0) -> LinkStep:
     """The consequences of one event; `lasted_s` is how long a link stood that ENDED."""
-    if heard is Heard.THEIRS:
-        return Next(replace(link, stood=True))
-    if heard is Heard.ENDED:
-        tries = 0 if lasted_s >= STEADY_S else link.tries
-        return _dial_again(replace(link, stood=True, tries=tries))
-    if link.stood and heard in _DENIED:
-        return Next(link, gone=True)
+    if outcome is DialOutcome.PEER:
+        return LinkStep(replace(link, was_established=True))
+    if outcome is DialOutcome.ENDED:
+        tries = 0 if lasted_s >= STABLE_S else link.tries
+        return _dial_again(replace(link, was_established=True, tries=tries))
+    if link.was_established and outcome in _REFUSALS_FOR_PROOF:
+        return LinkStep(link, is_crashed=True)
     return _dial_again(link)
 
 
-def _dial_again(link: Link) -> Next:
-    pause_s = PAUSES_S[link.tries] if link.tries < len(PAUSES_S) else None
-    return Next(replace(link, tries=link.tries + 1), dial_in_s=pause_s)
+def _dial_again(link: Link) -> LinkStep:
+    pause_s = RETRY_DELAYS_S[link.tries] if link.tries < len(RETRY_DELAYS_S) else None
+    return LinkStep(replace(link, tries=link.tries + 1), dial_in_s=pause_s)

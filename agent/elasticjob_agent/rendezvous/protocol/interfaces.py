@@ -6,7 +6,7 @@ from typing import Protocol
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_api.rendezvous_state import World
 from elasticjob_api.runtime_config import Terms
 
@@ -22,10 +22,10 @@ class WorkersPort(Protocol):
         """How they are."""
 
     @property
-    def failures(self) -> list[FailureIn]:
+    def failures(self) -> list[FailureRecord]:
         """Those that failed by themselves since the last start, in order."""
 
-    async def start(self, place: Assignment, terms: Terms) -> None:
+    async def start(self, assignment: Assignment, config: Terms) -> None:
         """Start them all; what cannot be started is a failure, not an exception."""
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:

@@ -11,12 +11,12 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Membership, State, World, decode_world
 from elasticjob_etcd.interface import KeyValue
 
-NO_WORLD = 0
+NO_STATE = 0
 UNKNOWN = -1
 """A revision that no key has: whatever compares with it is refused."""
 
 
-def outranks(mine: World | None, theirs: World | None) -> bool:
+def is_newer(mine: World | None, theirs: World | None) -> bool:
     """Whether `mine` is further on: by round, then state, then a verdict over none."""
     if mine is None or theirs is None:
         return mine is not None
@@ -24,17 +24,17 @@ def outranks(mine: World | None, theirs: World | None) -> bool:
 
 
 @dataclass(slots=True)
-class Recall:
+class LastKnownState:
     """One node's knowledge of the world."""
 
     world: World | None = None
     """The furthest that was ever seen; None before the first, and when the job was deleted."""
-    revision: int = NO_WORLD
+    revision: int = NO_STATE
     """At which it was written, in the store as it is now."""
     membership: Membership | None = None
     """The members of the last active round that was seen."""
     deleted: bool = False
-    seen_here: bool = False
+    observed_here: bool = False
     """A world was seen in the store as it is now: if it vanishes, the job was deleted."""
 
     @property
@@ -42,34 +42,34 @@ class Recall:
         """A final state was seen, or the job was deleted."""
         return self.deleted or (self.world is not None and self.world.state.final)
 
-    def look(self, kv: KeyValue | None) -> bool:
+    def observe(self, kv: KeyValue | None) -> bool:
         """Take in the world's key as the watch shows it; True when that is news. Raises RecordError."""
-        revision = NO_WORLD if kv is None else kv.mod_revision
+        revision = NO_STATE if kv is None else kv.mod_revision
         if revision == self.revision:
             return False
         if kv is None:
-            return self._look_at_none()
+            return self._observe_none()
         try:
             shown = decode_world(kv.value)
         except RecordError:
             self.revision = revision
             raise
-        return self._look_at(shown, revision)
+        return self._observe_state(shown, revision)
 
-    def _look_at(self, shown: World, revision: int) -> bool:
-        self.seen_here = True
-        if outranks(self.world, shown):
+    def _observe_state(self, shown: World, revision: int) -> bool:
+        self.observed_here = True
+        if is_newer(self.world, shown):
             return False  # written back by one that lags, and soon overwritten
         self.world, self.revision = shown, revision
         if shown.state is State.ACTIVE:
             self.membership = Membership(shown.round, shown.members)
         return True
 
-    def _look_at_none(self) -> bool:
-        if self.seen_here:
-            self.world, self.revision, self.deleted = None, NO_WORLD, True
-        return self.seen_here
+    def _observe_none(self) -> bool:
+        if self.observed_here:
+            self.world, self.revision, self.deleted = None, NO_STATE, True
+        return self.observed_here
 
-    def wiped(self) -> None:
+    def store_reset(self) -> None:
         """The store is another one, or an older state of it: revisions mean nothing any more."""
-        self.revision, self.seen_here = UNKNOWN, False
+        self.revision, self.observed_here = UNKNOWN, False

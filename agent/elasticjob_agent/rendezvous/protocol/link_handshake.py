@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote, unquote
 
-from elasticjob_agent.rendezvous.protocol.crash_proof import Heard
+from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member
 
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 PORTS = range(1, 0x10000)
-_MOST_DIGITS = 5
+_MAX_DIGITS = 5
 _CHALLENGE = re.compile(rb"elasticjob-link/2 ([0-9a-f]{16})\n")
 _FORM = re.compile(rb"(elasticjob-link/2 ([!-~]{1,3000}) ([0-9a-f]{4}) ([0-9a-f]{8}) ([0-9a-f]{16})) ([0-9a-f]{64})\n")
 
 
-class Side(Enum):
+class Peer(Enum):
     """The side that seals: no line of one side is ever taken for one of the other."""
 
     DIALS = b"dials"
@@ -32,14 +32,14 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class Authenticator:
     """What a line is sealed with: the job's key, the side that says it, and the nonce of the side that reads it."""
 
     key: bytes
-    side: Side
+    side: Peer
     challenge: str
 
-    def of(self, text: bytes) -> bytes:
+    def sign(self, text: bytes) -> bytes:
         """The seal of a text, as hex digits."""
         said = b"\0".join((self.side.value, self.challenge.encode(), text))
         return hmac.new(self.key, said, hashlib.sha256).hexdigest().encode()
@@ -69,7 +69,7 @@ class Address:
 def parse_address(text: str) -> Address | None:
     """The address in `text` (as `str` writes it); None if there is none."""
     host, _, port = text.rpartition(":")
-    if not host or len(port) > _MOST_DIGITS or not (port.isascii() and port.isdigit()) or int(port) not in PORTS:
+    if not host or len(port) > _MAX_DIGITS or not (port.isascii() and port.isdigit()) or int(port) not in PORTS:
         return None
     return Address(host.strip("[]"), int(port))
 
@@ -87,24 +87,24 @@ def decode_challenge(line: bytes) -> str:
     return match[1].decode("ascii")
 
 
-def encode(hello: Hello, seal: Seal) -> bytes:
+def encode(hello: Hello, authenticator: Authenticator) -> bytes:
     """The line."""
     slot, incarnation = hello.member.token[:4], hello.member.incarnation
     text = f"elasticjob-link/2 {quote(hello.job, safe='/')} {slot} {incarnation} {hello.nonce}".encode()
-    return text + b" " + seal.of(text) + b"\n"
+    return text + b" " + authenticator.sign(text) + b"\n"
 
 
-def decode(line: bytes, seal: Seal) -> Hello:
+def decode(line: bytes, authenticator: Authenticator) -> Hello:
     """Who speaks; RecordError when the line is not a hello, or not so sealed."""
     match = _FORM.fullmatch(line)
     if match is None:
         raise RecordError(f"not a hello of a link: {line[:40]!r}")
     text, job, slot, incarnation, nonce, sealed = match.groups()
-    if not hmac.compare_digest(sealed, seal.of(text)):  # in the same time wherever they differ
+    if not hmac.compare_digest(sealed, authenticator.sign(text)):  # in the same time wherever they differ
         raise RecordError("a hello that is not sealed with this job's key for this link")
     return Hello(unquote(job.decode("ascii")), Member(int(slot, 16), incarnation.decode()), nonce.decode())
 
 
-def judge(answer: Hello, *, mine: Hello, meant: Member) -> Heard:
-    """Whose answer this is to a dial that meant `meant` of the own job."""
-    return Heard.THEIRS if (answer.job, answer.member) == (mine.job, meant) else Heard.OTHER
+def verify(answer: Hello, *, mine: Hello, expected: Member) -> DialOutcome:
+    """Whose answer this is to a dial that meant `expected` of the own job."""
+    return DialOutcome.PEER if (answer.job, answer.member) == (mine.job, expected) else DialOutcome.OTHER

@@ -10,86 +10,86 @@ no answer for long, infers that etcd stalled. It waits for a single member, too.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous.protocol.view import View
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.records import Node, Slots
 from elasticjob_api.rendezvous_state import Member, Membership
 
-LEAST_HOSTS = 2
-LEAST_PERCENT = 30
-LEAST_S = 6.0
+MIN_HOSTS = 2
+MIN_PERCENT = 30
+MIN_GRACE_S = 6.0
 """A hold lasts one lease period, and no less than this."""
 
 
-def silent(view: View, known: Mapping[Member, Node]) -> frozenset[Member]:
+def unreachable_members(view: RendezvousView, known: Mapping[Member, Node]) -> frozenset[Member]:
     """Members gone without a word; `known` are the last records that this closer saw of members."""
     if view.membership is None or view.spec is None:
         return frozenset()
-    return frozenset(m for m in view.membership.members if _is_silent(view, view.spec, m, known.get(m)))
+    return frozenset(m for m in view.membership.members if _is_unreachable(view, view.spec, m, known.get(m)))
 
 
-def _is_silent(view: View, spec: Slots, member: Member, node: Node | None) -> bool:
-    if member in view.nodes or member in view.gone or view.is_done(member):
+def _is_unreachable(view: RendezvousView, spec: Slots, member: Member, node: Node | None) -> bool:
+    if member in view.nodes or member in view.tombstones or view.has_completed(member):
         return False
     if spec.operator is not None:
         owner = spec.owner(member.slot)
         if owner is None or (node is not None and owner.pod != node.pod):
             return False
-    return not any(_is_back(live.member, live.record, member, node) for live in view.nodes.values())
+    return not any(_has_rejoined(live.member, live.record, member, node) for live in view.nodes.values())
 
 
-def _is_back(now: Member, now_node: Node, member: Member, node: Node | None) -> bool:
+def _has_rejoined(now: Member, now_node: Node, member: Member, node: Node | None) -> bool:
     return now.slot == member.slot if node is None else now_node.pod == node.pod
 
 
-def is_suspicious(view: View, who: frozenset[Member], known: Mapping[Member, Node]) -> bool:
+def is_mass_loss(view: RendezvousView, unreachable: frozenset[Member], known: Mapping[Member, Node]) -> bool:
     """So many at once are hardly dead; one whose host this closer never knew counts as a host of its own."""
     if view.membership is None:
         return False
-    hosts = {known[member].host if member in known else member.token for member in who}
-    return len(hosts) >= LEAST_HOSTS and len(who) * 100 >= len(view.membership.members) * LEAST_PERCENT
+    hosts = {known[member].host if member in known else member.token for member in unreachable}
+    return len(hosts) >= MIN_HOSTS and len(unreachable) * 100 >= len(view.membership.members) * MIN_PERCENT
 
 
 @dataclass(slots=True)
-class HoldClock:
+class LossGraceTimer:
     """When one closer first saw so many of the present membership silent, and what it knew of them before."""
 
     known: dict[Member, Node] = field(default_factory=dict)
     round: int = -1
     since_s: float | None = None
-    shaken_until_s: float = 0.0
+    lease_doubt_until_s: float = 0.0
     """Until then any silence is suspicious: etcd has just left this node without an answer, too."""
 
-    def note(self, view: View, now_s: float) -> "Hold":
+    def update(self, view: RendezvousView, now_s: float) -> "LossGrace":
         """Take in a view."""
         if view.membership is None or view.spec is None:
-            return Hold()
+            return LossGrace()
         if view.membership.round != self.round:
             self.round, self.since_s = view.membership.round, None
         self._remember(view, view.membership)
-        who = silent(view, self.known)
+        who = unreachable_members(view, self.known)
         if not who:
             self.since_s = None  # all are back: the next stall of etcd is another one
-        shaken = bool(who) and now_s < self.shaken_until_s
-        suspicious = shaken or is_suspicious(view, who, self.known)
+        shaken = bool(who) and now_s < self.lease_doubt_until_s
+        suspicious = shaken or is_mass_loss(view, who, self.known)
         if view.world and view.world.held:
-            return Hold()  # after a wipe that may be written back while this closer waits already
+            return LossGrace()  # after a wipe that may be written back while this closer waits already
         if self.since_s is None and suspicious:
             self.since_s = now_s
         if self.since_s is None:
-            return Hold()
-        until_s = self.since_s + max(view.spec.keep_alive_s, LEAST_S)
-        return Hold(who, until_s) if suspicious and now_s < until_s else Hold(over=now_s >= until_s)
+            return LossGrace()
+        until_s = self.since_s + max(view.spec.keep_alive_s, MIN_GRACE_S)
+        return LossGrace(who, until_s) if suspicious and now_s < until_s else LossGrace(is_over=now_s >= until_s)
 
-    def _remember(self, view: View, membership: Membership) -> None:
+    def _remember(self, view: RendezvousView, membership: Membership) -> None:
         members = set(membership.members)
         here = {member: live.record for member, live in view.nodes.items()}
         self.known = {m: node for m, node in {**self.known, **here}.items() if m in members or m in here}
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """The members waited for, and until when (monotonic); `over`: this membership has been held, and is not again."""
+class LossGrace:
+    """The members waited for, and until when (monotonic); `is_over`: this membership was held, and is not again."""
 
-    who: frozenset[Member] = frozenset()
+    members: frozenset[Member] = frozenset()
     until_s: float | None = None
-    over: bool = False
+    is_over: bool = False

@@ -8,21 +8,21 @@ older. A node that has run nothing since it joined is ready as it is. No timer p
 from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol import ranks, replica_sizes
-from elasticjob_agent.rendezvous.protocol.mass_loss_grace import Hold
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
+from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import IDLE, Slots
 from elasticjob_api.rendezvous_state import Member
 
-QUIET_S = 1.0
+NEWCOMER_WAIT_S = 1.0
 """A round above the minimum closes so long after the last newcomer."""
-LAST_CALL_S = 1.0
+LAST_CALL_TIMEOUT_S = 1.0
 """How long an agent without an operator waits for more nodes when there are enough, unless the user chose another."""
-REACTION_S = 1.0
+OPERATOR_REACTION_S = 1.0
 """How long at most survivors wait for the operator's word on a member that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observations:
     """Sightings of one closer by its own monotonic clock; no other host's clock takes part."""
 
     now_s: float
@@ -34,31 +34,31 @@ class Seen:
     """Since when at least `min` nodes are ready."""
     joiner_since_s: float | None = None
     """When it first saw a joiner that waits to be included."""
-    charges_seen_s: float = 0.0
+    charged_ages_s: float = 0.0
     """How long its process has seen the present `World.charges`."""
-    proved: frozenset[Member] = frozenset()
+    crashed: frozenset[Member] = frozenset()
     """Nodes whose process is gone, as the end of their link proves."""
-    hold: Hold = field(default_factory=Hold)
+    loss_grace: LossGrace = field(default_factory=LossGrace)
     """Whom it gives time to come back."""
-    quiet_until_s: float = 0.0
+    settle_until_s: float = 0.0
     """Etcd was wiped or restored: until then nothing is opened or closed, so that all can come back."""
-    world_was_seen: bool = False
+    state_was_observed: bool = False
     """It has seen a world through this watch: if there is none now, the job was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class CloseDecision:
     """The members of the round, in rank order; or None, and the time at which to look again."""
 
-    nodes: tuple[LiveNode, ...] | None
+    nodes: tuple[NodeEntry, ...] | None
     until_s: float | None = None
-    why: str = ""
+    reason: str = ""
 
 
-def unready(view: View, round_: int) -> list[LiveNode]:
+def not_ready(view: RendezvousView, round_: int) -> list[NodeEntry]:
     """Nodes that the barrier still waits for."""
     previous = set(view.membership.members) if view.membership else set()
-    owned = view.owned()
+    owned = view.current_nodes()
     return [
         node
         for member, node in sorted(view.nodes.items())
@@ -67,53 +67,55 @@ def unready(view: View, round_: int) -> list[LiveNode]:
     ]
 
 
-def is_ready(node: LiveNode, round_: int, *, was_member: bool) -> bool:
+def is_ready(node: NodeEntry, round_: int, *, was_member: bool) -> bool:
     """None of this node's workers is older than `round_`."""
     return node.record.ready == round_ or (node.record.ready == IDLE and not was_member)
 
 
-def candidates(view: View) -> list[LiveNode]:
+def candidates(view: RendezvousView) -> list[NodeEntry]:
     """Nodes that may take part."""
-    return [n for m, n in view.owned().items() if not n.record.leaving and m not in view.gone]
+    return [n for m, n in view.current_nodes().items() if not n.record.leaving and m not in view.tombstones]
 
 
-def decide(view: View, spec: Slots, round_: int, seen: Seen) -> Closing:
+def decide(view: RendezvousView, spec: Slots, round_: int, observed: Observations) -> CloseDecision:
     """Close now with these nodes, or wait; the barrier has been passed."""
     ready = candidates(view)
-    target = replica_sizes.wanted(spec)
-    count = replica_sizes.fitting(spec, min(len(ready), target))
+    target = replica_sizes.target_size(spec)
+    count = replica_sizes.largest_allowed(spec, min(len(ready), target))
     if not count:
-        until = None if spec.operator else seen.forming_since_s + spec.join_timeout_s
-        return Closing(None, until, f"{len(ready)} of at least {spec.min} nodes are here")
-    closing = Closing(tuple(ranks.in_order(view, ranks.take(view, ready, count))))
+        until = None if spec.operator else observed.forming_since_s + spec.join_timeout_s
+        return CloseDecision(None, until, f"{len(ready)} of at least {spec.min} nodes are here")
+    close = CloseDecision(tuple(ranks.sort_nodes(view, ranks.select(view, ready, count))))
     if count == target:
-        return closing
-    silent_until_s = seen.forming_since_s + REACTION_S
-    if seen.now_s < silent_until_s and (slots := unanswered(view, spec)):
-        return Closing(None, silent_until_s, f"the operator has not decided yet what follows in slots {sorted(slots)}")
-    return closing if _may_close_early(view, spec, ready, round_) else _last_call(view, spec, closing, seen)
+        return close
+    silent_until_s = observed.forming_since_s + OPERATOR_REACTION_S
+    if observed.now_s < silent_until_s and (slots := awaiting_operator(view, spec)):
+        return CloseDecision(
+            None, silent_until_s, f"the operator has not decided yet what follows in slots {sorted(slots)}"
+        )
+    return close if _may_close_early(view, spec, ready, round_) else _last_call(view, spec, close, observed)
 
 
-def _may_close_early(view: View, spec: Slots, ready: list[LiveNode], round_: int) -> bool:
+def _may_close_early(view: RendezvousView, spec: Slots, ready: list[NodeEntry], round_: int) -> bool:
     if spec.slots and {node.member.slot for node in ready} >= {int(slot, 16) for slot in spec.slots}:
         return True
     previous = set(view.membership.members) if view.membership else set()
     survivor = any(node.member in previous for node in ready)
-    nobody_comes = not missing_expected(view) if spec.operator else round_ > 1
+    nobody_comes = not missing_expected_slots(view) if spec.operator else round_ > 1
     return survivor and nobody_comes
 
 
-def missing_expected(view: View) -> set[int]:
+def missing_expected_slots(view: RendezvousView) -> set[int]:
     """Slots that the operator expects and that have no live node; older than the last round: had their last call."""
-    here = {member.slot for member in view.owned()}
+    here = {member.slot for member in view.current_nodes()}
     return {slot for slot in _expected(view) if slot not in here}
 
 
-def _expected(view: View) -> frozenset[int]:
+def _expected(view: RendezvousView) -> frozenset[int]:
     return frozenset() if view.expected_revision < view.membership_revision else frozenset(view.expected.slots)
 
 
-def unanswered(view: View, spec: Slots) -> set[int]:
+def awaiting_operator(view: RendezvousView, spec: Slots) -> set[int]:
     """Slots whose member left or was lost, of which the operator has not said anything since.
 
     It replaces or drops such a slot within some tenths of a second. Without that moment the survivors would close
@@ -122,31 +124,31 @@ def unanswered(view: View, spec: Slots) -> set[int]:
     if spec.operator is None or view.membership is None:
         return set()
     here = {node.member.slot for node in candidates(view)} | _expected(view)
-    lost = [m for m in view.membership.members if m.slot not in here and not view.is_done(m)]
-    return {member.slot for member in lost if _is_still_its(view, spec, member)}
+    lost = [m for m in view.membership.members if m.slot not in here and not view.has_completed(m)]
+    return {member.slot for member in lost if _still_owns_slot(view, spec, member)}
 
 
-def _is_still_its(view: View, spec: Slots, member: Member) -> bool:
+def _still_owns_slot(view: RendezvousView, spec: Slots, member: Member) -> bool:
     """The map still names the pod of this member, as far as its key tells which that was."""
     owner, node = spec.owner(member.slot), view.nodes.get(member)
     return owner is not None and (node is None or node.record.pod == owner.pod)
 
 
-def _last_call(view: View, spec: Slots, closing: Closing, seen: Seen) -> Closing:
-    enough_since_s = seen.now_s if seen.enough_since_s is None else seen.enough_since_s
+def _last_call(view: RendezvousView, spec: Slots, close: CloseDecision, observed: Observations) -> CloseDecision:
+    enough_since_s = observed.now_s if observed.enough_since_s is None else observed.enough_since_s
     last_call_until_s = enough_since_s + spec.last_call_s
-    if missing := missing_expected(view):
+    if missing := missing_expected_slots(view):
         until, why = last_call_until_s, f"last call for slots {sorted(missing)}"
     elif spec.operator:
-        until, why = max(seen.newest_key_s, enough_since_s) + QUIET_S, "waiting for newcomers"
+        until, why = max(observed.newest_key_s, enough_since_s) + NEWCOMER_WAIT_S, "waiting for newcomers"
     else:  # nothing names the nodes that are still to come
-        quiet_until_s = seen.newest_key_s + min(QUIET_S, spec.last_call_s)
+        quiet_until_s = observed.newest_key_s + min(NEWCOMER_WAIT_S, spec.last_call_s)
         until, why = max(last_call_until_s, quiet_until_s), "last call for more nodes"
-    return Closing(None, until, why) if seen.now_s < until else closing
+    return CloseDecision(None, until, why) if observed.now_s < until else close
 
 
-def who_is_missing(view: View, spec: Slots) -> str:
+def describe_missing(view: RendezvousView, spec: Slots) -> str:
     """Names for the sentence of a failed join: slots of the map without a node, else a count."""
-    here: set[Member] = set(view.owned())
+    here: set[Member] = set(view.current_nodes())
     absent = [owner.pod for slot, owner in sorted(spec.slots.items()) if int(slot, 16) not in {m.slot for m in here}]
     return ", ".join(absent) if absent else f"{spec.min - len(here)} more"

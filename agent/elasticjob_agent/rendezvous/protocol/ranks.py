@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.keys import SLOT_LIMIT
 from elasticjob_api.rendezvous_state import Member, World, from_run_lengths, run_lengths
 
@@ -39,19 +39,19 @@ class Assignment:
     restart_count: int
 
 
-def in_order(view: View, nodes: Sequence[LiveNode]) -> list[LiveNode]:
+def sort_nodes(view: RendezvousView, nodes: Sequence[NodeEntry]) -> list[NodeEntry]:
     """`nodes` in rank order."""
     return sorted(nodes, key=lambda node: (view.topology(node), node.member.slot, node.member.incarnation))
 
 
-def take(view: View, ready: Sequence[LiveNode], count: int) -> list[LiveNode]:
+def select(view: RendezvousView, ready: Sequence[NodeEntry], count: int) -> list[NodeEntry]:
     """At most `count` of the ready nodes: members of the last active round first, then by slot."""
     previous = set(view.membership.members) if view.membership else set()
     preferred = sorted(ready, key=lambda node: (node.member not in previous, node.member.slot))
     return preferred[:count]
 
 
-def code_shape(nodes: Sequence[LiveNode]) -> tuple[str, str]:
+def encode_layout(nodes: Sequence[NodeEntry]) -> tuple[str, str]:
     """(nprocs, roles) of nodes in rank order, as the world carries them."""
     nprocs = run_lengths([str(node.record.nproc) for node in nodes], NPROC_MARK)
     # A role is the user's word and may hold a comma or a star.
@@ -59,13 +59,13 @@ def code_shape(nodes: Sequence[LiveNode]) -> tuple[str, str]:
     return nprocs, roles
 
 
-def master_of(node: LiveNode) -> str:
+def master_of(node: NodeEntry) -> str:
     """`host:port` that rank 0's node offers; an IPv6 address in brackets."""
     address = node.record.address
     return f"[{address}]:{node.record.master_port}" if ":" in address else f"{address}:{node.record.master_port}"
 
 
-def place_of(world: World, member: Member) -> int | None:
+def rank_of(world: World, member: Member) -> int | None:
     """The group rank of `member`; None if it is not in the round. Mostly its slot, so that is looked at first."""
     members, slot = world.members, member.slot
     if slot < len(members) and members[slot] == member:
@@ -85,11 +85,11 @@ def assignment(world: World, group_rank: int) -> Assignment:
         group_rank=group_rank,
         group_world_size=runs[-1].ranks.stop,
         nproc=nproc,
-        base_rank=_workers(runs, before=group_rank),
-        world_size=_workers(runs),
+        base_rank=_workers_before(runs, before=group_rank),
+        world_size=_workers_before(runs),
         role=role,
-        role_base_rank=_workers(same_role, before=group_rank),
-        role_world_size=_workers(same_role),
+        role_base_rank=_workers_before(same_role, before=group_rank),
+        role_world_size=_workers_before(same_role),
         master_addr=host.strip("[]"),
         master_port=int(port),
         restart_count=world.restarts,
@@ -118,7 +118,7 @@ def _run_of(runs: Sequence[_Run], group_rank: int) -> _Run:
     return next(run for run in runs if group_rank in run.ranks)
 
 
-def _workers(runs: Sequence[_Run], *, before: int | None = None) -> int:
+def _workers_before(runs: Sequence[_Run], *, before: int | None = None) -> int:
     """Workers of all nodes of `runs`, or of those before a rank."""
     end = SLOT_LIMIT if before is None else before
     return sum(run.nproc * (min(run.ranks.stop, end) - min(run.ranks.start, end)) for run in runs)

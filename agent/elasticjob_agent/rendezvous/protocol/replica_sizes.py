@@ -6,12 +6,12 @@ With 5 nodes where 2, 4 and 8 are allowed, a round has 4 of them, and the fifth 
 from elasticjob_api.records import Slots
 
 
-def wanted(spec: Slots) -> int:
+def target_size(spec: Slots) -> int:
     """How many nodes a round should have, never fewer than `min`; 0 if there is no allowed number so small."""
-    return fitting(spec, max(spec.desired, spec.min))
+    return largest_allowed(spec, max(spec.desired, spec.min))
 
 
-def fitting(spec: Slots, count: int) -> int:
+def largest_allowed(spec: Slots, count: int) -> int:
     """The largest allowed number that so many nodes can make, whatever is wanted; 0 if there is none."""
     count = min(count, spec.max)
     if count < spec.min:

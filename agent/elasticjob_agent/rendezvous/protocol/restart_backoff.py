@@ -5,36 +5,36 @@ stays open for the initial wait, doubled with each, up to the greatest. It is me
 round on the closer's own clock; a new closer waits anew. A requested restart does not wait.
 """
 
-from elasticjob_agent.rendezvous.protocol.membership import Closing
+from elasticjob_agent.rendezvous.protocol.membership import CloseDecision
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Cause, World
 
-_FREE = 1
-_MOST_DOUBLINGS = 60
+_FREE_RESTARTS = 1
+_MAX_DOUBLINGS = 60
 
 
-def delay_s(spec: Slots, strikes: int) -> float:
+def restart_delay_s(spec: Slots, startup_failures: int) -> float:
     """Seconds to wait after so many failures in a row before any progress."""
-    if strikes <= _FREE:
+    if startup_failures <= _FREE_RESTARTS:
         return 0.0
-    doublings = min(strikes - _FREE - 1, _MOST_DOUBLINGS)
+    doublings = min(startup_failures - _FREE_RESTARTS - 1, _MAX_DOUBLINGS)
     return min(spec.backoff_initial_s * 2.0**doublings, spec.backoff_max_s)
 
 
-def hold(spec: Slots, judged: World, *, forming_since_s: float, now_s: float) -> Closing | None:
+def delay_round(spec: Slots, decided: World, *, forming_since_s: float, now_s: float) -> CloseDecision | None:
     """Return the back-off that keeps this judged round open although all are ready; None if there is none."""
-    if judged.cause is not Cause.WORKER_FAILED or spec.restart_id != judged.restart_id:
+    if decided.cause is not Cause.WORKER_FAILED or spec.restart_id != decided.restart_id:
         return None
-    until_s = forming_since_s + delay_s(spec, judged.strikes)
+    until_s = forming_since_s + restart_delay_s(spec, decided.strikes)
     if now_s >= until_s:
         return None
-    return Closing(None, until_s, f"back-off after {judged.strikes} failures in a row before any progress")
+    return CloseDecision(None, until_s, f"back-off after {decided.strikes} failures in a row before any progress")
 
 
-def words(spec: Slots, strikes: int) -> str:
+def describe_delay(spec: Slots, startup_failures: int) -> str:
     """For the end of the failure's sentence: how often in a row, and how long that delays the next attempt."""
-    if strikes <= _FREE:
+    if startup_failures <= _FREE_RESTARTS:
         return ""
-    said = f"; failure {strikes} in a row before any progress"
-    wait_s = delay_s(spec, strikes)
+    said = f"; failure {startup_failures} in a row before any progress"
+    wait_s = restart_delay_s(spec, startup_failures)
     return said + (f", the next attempt is {wait_s:g} s after it" if wait_s else "")

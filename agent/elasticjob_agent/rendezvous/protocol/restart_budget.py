@@ -11,38 +11,38 @@ from dataclasses import dataclass
 
 from elasticjob_api.records import Slots
 
-_MOST_AGES = 1000
+_MAX_AGES = 1000
 """A world is read by every agent: a budget beyond this is not limited by a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class RestartCounts:
     """Failures that earlier verdicts have left in the world, and the time since the last charge was seen."""
 
     round: int = 0
     """The round that forms: it marks the charges."""
     restarts: int = 0
-    strikes: int = 0
+    startup_failures: int = 0
     port_retries: int = 0
-    charges: str = ""
-    charges_seen_s: float = 0.0
+    charged_failures: str = ""
+    charged_ages_s: float = 0.0
     """How long ago, at least, `charges` was written."""
 
 
-def spent(spec: Slots, tally: Tally) -> int:
+def used_restarts(spec: Slots, counts: RestartCounts) -> int:
     """Return the number of failures that count against max_restarts."""
-    return len(_still_young(spec, tally)) if spec.restart_window_s > 0 else tally.restarts
+    return len(_within_window(spec, counts)) if spec.restart_window_s > 0 else counts.restarts
 
 
-def charged(spec: Slots, tally: Tally) -> str:
+def is_charged(spec: Slots, counts: RestartCounts) -> str:
     """`World.charges` with one more failure, of age 0; empty without a window."""
     if spec.restart_window_s <= 0:
         return ""
-    ages = (0.0, *_still_young(spec, tally))[:_MOST_AGES]
-    return f"{tally.round}:" + ",".join(f"{age:.1f}" for age in ages)
+    ages = (0.0, *_within_window(spec, counts))[:_MAX_AGES]
+    return f"{counts.round}:" + ",".join(f"{age:.1f}" for age in ages)
 
 
-def ages(charges: str) -> tuple[float, ...]:
+def failure_ages(charges: str) -> tuple[float, ...]:
     """The ages in `World.charges`, youngest first; none in what cannot be read."""
     try:
         return tuple(float(age) for age in charges.partition(":")[2].split(",") if age)
@@ -50,20 +50,20 @@ def ages(charges: str) -> tuple[float, ...]:
         return ()
 
 
-def _still_young(spec: Slots, tally: Tally) -> tuple[float, ...]:
-    now = (age + tally.charges_seen_s for age in ages(tally.charges))
+def _within_window(spec: Slots, counts: RestartCounts) -> tuple[float, ...]:
+    now = (age + counts.charged_ages_s for age in failure_ages(counts.charged_failures))
     return tuple(age for age in now if age < spec.restart_window_s)
 
 
-class ChargeClock:
+class FailureAgeClock:
     """Since when one process has seen the present charges; fed with every world that it sees."""
 
     def __init__(self) -> None:
-        self._charges = ""
+        self._charged_failures = ""
         self._since_s = 0.0
 
-    def note(self, charges: str, now_s: float) -> float:
+    def record(self, charges: str, now_s: float) -> float:
         """Take in the charges of a world seen at `now_s` (monotonic); how long they have been seen."""
-        if charges != self._charges:
-            self._charges, self._since_s = charges, now_s
+        if charges != self._charged_failures:
+            self._charged_failures, self._since_s = charges, now_s
         return now_s - self._since_s

@@ -2,8 +2,8 @@
 
 Every transaction but `ready` compares the world's mod revision. Every one compares that the own node key exists under
 the own lease. The closer's compare also that the closer key does, and the spec's mod revision. Writes of the own node
-record are a chain: each compares the revision of the one before (`NodeAt`). So one that was given up and takes place
-late never undoes a newer one. The else branch reads `P/c/ctl/`, so a loser learns in the same trip.
+record are a chain: each compares the revision of the one before (`VersionedNode`). So one that was given up and takes
+place late never undoes a newer one. The else branch reads `P/c/ctl/`, so a loser learns in the same trip.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from elasticjob_etcd.interface import Compare, Delete, Get, Op, Put, Txn, absent
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAt:
+class VersionedNode:
     """The own node record as it was written last, and the revision of that write."""
 
     node: Node
@@ -27,7 +27,7 @@ class NodeAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SessionKeys:
     """The identity of a writer: one stay of one agent."""
 
     keys: Keys
@@ -40,16 +40,16 @@ class Identity:
         return self.keys.node(self.member.slot, self.member.incarnation)
 
     @property
-    def mine(self) -> Compare:
+    def owns_key(self) -> Compare:
         """The fence: my key lives, under my lease."""
         return leased(self.node_key, self.lease)
 
-    def still(self, last: NodeAt) -> tuple[Compare, Compare]:
+    def unchanged_since(self, last: VersionedNode) -> tuple[Compare, Compare]:
         """The fences of a write of the node record: it is mine, and as I wrote it last."""
-        return self.mine, unchanged(self.node_key, last.revision)
+        return self.owns_key, unchanged(self.node_key, last.revision)
 
     @property
-    def learn(self) -> tuple[Get, Get]:
+    def on_conflict_reads(self) -> tuple[Get, Get]:
         """What a refused writer of the node record reads."""
         return Get(self.keys.ctl, prefix=True), Get(self.node_key)
 
@@ -59,7 +59,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureIn:
+class FailureRecord:
     """A failure to be recorded, and where."""
 
     round: int
@@ -72,7 +72,7 @@ def create_spec(keys: Keys, spec: Slots) -> Txn:
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
-def join(me: Identity, node: Node, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
+def join(me: SessionKeys, node: Node, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
     """Create the node key under the spec as it was read, and read what is watched from then on.
 
     And the nodes, if a slot was looked for: N joiners that read them all, or the spec's map a second time, would read
@@ -84,7 +84,7 @@ def join(me: Identity, node: Node, *, spec_revision: int, slot_is_given: bool = 
     return Txn(fences, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
 
 
-def put_back(me: Identity, node: Node, world_revision: int) -> Txn:
+def put_back(me: SessionKeys, node: Node, world_revision: int) -> Txn:
     """After a lost lease: the same key under a new lease, if nobody moved on and nothing was proved against it.
 
     Reads all nodes, for who has the slot.
@@ -94,86 +94,88 @@ def put_back(me: Identity, node: Node, world_revision: int) -> Txn:
     return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
-def recollect(me: Identity) -> Txn:
+def read_after_reset(me: SessionKeys) -> Txn:
     """Read what a store that was wiped or restored knows: world, members, proof against this stay, and all nodes."""
     gone = Get(me.keys.gone(me.member.slot, me.member.incarnation))
     reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.members), gone, Get(me.keys.nodes, prefix=True))
     return Txn((), reads)
 
 
-def ready(me: Identity, last: NodeAt, node: Node) -> Txn:
+def ready(me: SessionKeys, last: VersionedNode, node: Node) -> Txn:
     """`ready` stays true for ever, so it needs no fence but the own record."""
-    return Txn(me.still(last), (me.put_node(node),), me.learn)
+    return Txn(me.unchanged_since(last), (me.put_node(node),), me.on_conflict_reads)
 
 
-def open_round(me: Identity, seen: int, next_world: World, failures: Sequence[FailureIn]) -> Txn:
+def open_round(me: SessionKeys, observed_revision: int, next_world: World, failures: Sequence[FailureRecord]) -> Txn:
     """Open the next round, with the failures that cause it."""
     ops = (_put_world(me.keys, next_world), *_put_failures(me, failures))
-    return Txn((unchanged(me.keys.world, seen), me.mine), ops, (Get(me.keys.ctl, prefix=True),))
+    return Txn((unchanged(me.keys.world, observed_revision), me.owns_key), ops, (Get(me.keys.ctl, prefix=True),))
 
 
-def open_leaving(me: Identity, seen: int, next_world: World, last: NodeAt, node: Node, *, is_closer: bool) -> Txn:
+def open_leaving(
+    me: SessionKeys, observed_revision: int, next_world: World, last: VersionedNode, node: Node, *, is_leader: bool
+) -> Txn:
     """Open the next round because this member (`node` says leaving) goes; peers move at once."""
-    ops = (_put_world(me.keys, next_world), *leaving(me, last, node, is_closer=is_closer).success)
-    return Txn((unchanged(me.keys.world, seen), *me.still(last)), ops, me.learn)
+    ops = (_put_world(me.keys, next_world), *leaving(me, last, node, is_leader=is_leader).success)
+    return Txn((unchanged(me.keys.world, observed_revision), *me.unchanged_since(last)), ops, me.on_conflict_reads)
 
 
-def late_failures(me: Identity, failures: Sequence[FailureIn]) -> Txn:
+def late_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> Txn:
     """Failures of one that lost the race to open: they count for the cause only."""
-    return Txn((me.mine,), tuple(_put_failures(me, failures)), (Get(me.keys.ctl, prefix=True),))
+    return Txn((me.owns_key,), tuple(_put_failures(me, failures)), (Get(me.keys.ctl, prefix=True),))
 
 
-def leaving(me: Identity, last: NodeAt, node: Node, *, is_closer: bool) -> Txn:
+def leaving(me: SessionKeys, last: VersionedNode, node: Node, *, is_leader: bool) -> Txn:
     """Say that this node is on its way out, and stand down as closer; opens nothing."""
     ops: tuple[Op, ...] = (me.put_node(node),)
-    if is_closer:
+    if is_leader:
         ops = (*ops, Delete(me.keys.closer))
-    return Txn(me.still(last), ops, me.learn)
+    return Txn(me.unchanged_since(last), ops, me.on_conflict_reads)
 
 
-def done(me: Identity, seen: int, round_: int) -> Txn:
+def done(me: SessionKeys, observed_revision: int, round_: int) -> Txn:
     """All workers of this member exited 0 in this round."""
     record = Put(me.keys.done(round_, me.member.slot), records.encode(Done(me.member.incarnation)))
-    return Txn((unchanged(me.keys.world, seen), me.mine), (record,), (Get(me.keys.ctl, prefix=True),))
+    return Txn((unchanged(me.keys.world, observed_revision), me.owns_key), (record,), (Get(me.keys.ctl, prefix=True),))
 
 
-def report(me: Identity, said: Report) -> Txn:
+def report(me: SessionKeys, record: Report) -> Txn:
     """Worker states and samples; its failure tells an agent that it was evicted."""
     key = me.keys.report(me.member.slot, me.member.incarnation)
-    return Txn((me.mine,), (Put(key, records.encode(said), me.lease),), (Get(me.keys.ctl, prefix=True),))
+    return Txn((me.owns_key,), (Put(key, records.encode(record), me.lease),), (Get(me.keys.ctl, prefix=True),))
 
 
-def farewell(me: Identity) -> Txn:
+def delete_own_keys(me: SessionKeys) -> Txn:
     """`left`, written before the lease is revoked; what was proved against it stands."""
     gone = me.keys.gone(me.member.slot, me.member.incarnation)
-    return Txn((absent(gone), me.mine), (Put(gone, records.encode(Gone(GoneReason.LEFT))),))
+    return Txn((absent(gone), me.owns_key), (Put(gone, records.encode(Gone(GoneReason.LEFT))),))
 
 
-def evict(me: Identity, seen: int, member: Member, proof: Gone) -> Txn:
+def evict(me: SessionKeys, observed_revision: int, member: Member, proof: Gone) -> Txn:
     """The closer's proof that `member` is gone, for the world it was found late in; the first proof stands.
 
     The else branch reads that first proof, if there is one, before `P/c/ctl/`.
     """
     gone = me.keys.gone(member.slot, member.incarnation)
-    fences = (absent(gone), unchanged(me.keys.world, seen), me.mine, leased(me.keys.closer, me.lease))
+    fences = (absent(gone), unchanged(me.keys.world, observed_revision), me.owns_key, leased(me.keys.closer, me.lease))
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
-def evict_closer(me: Identity, closer: Member, lease: int, proof: Gone) -> Txn:
+def evict_leader(me: SessionKeys, leader: Member, lease: int, proof: Gone) -> Txn:
     """A member's proof that the closer is gone: of that closer, or of none; the first proof stands.
 
     No fence on the world: that a process is gone is true in every world. The else branch reads the first proof.
     """
-    gone = me.keys.gone(closer.slot, closer.incarnation)
-    fences = (absent(gone), me.mine, leased(me.keys.closer, lease))
+    gone = me.keys.gone(leader.slot, leader.incarnation)
+    fences = (absent(gone), me.owns_key, leased(me.keys.closer, lease))
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Push:
     """The closer's further messages to all agents, beside the world."""
 
-    terms: Terms | None = None
+    runtime_config: Terms | None = None
     link_key: bytes | None = None
 
     def fences(self, keys: Keys) -> tuple[Compare, ...]:
@@ -182,75 +184,75 @@ class News:
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """All that there is to say."""
-        terms = () if self.terms is None else (Put(keys.terms, encode_terms(self.terms)),)
+        terms = () if self.runtime_config is None else (Put(keys.terms, encode_terms(self.runtime_config)),)
         key = () if self.link_key is None else (Put(keys.link, encode_link_key(self.link_key)),)
         return (*terms, *key)
 
 
-NO_NEWS = News()
+NO_PUSH = Push()
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class FirstState:
     """A job's first world, from its spec as it is at one revision."""
 
     world: World
     spec_revision: int
-    news: News
-    operated: bool
+    push: Push
+    is_operated: bool
     """Without an operator nobody says what is expected, unless the spec was one's that has emptied it: for the end."""
 
     def fences(self, keys: Keys) -> tuple[Compare, ...]:
         """There is no other, and nobody has told anything yet."""
-        emptied = () if self.operated else (absent(keys.expected),)
+        emptied = () if self.is_operated else (absent(keys.expected),)
         spec = unchanged(keys.spec, self.spec_revision)
-        return absent(keys.world), spec, *emptied, *self.news.fences(keys)
+        return absent(keys.world), spec, *emptied, *self.push.fences(keys)
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """The world, and what goes with it."""
-        return _put_world(keys, self.world), *self.news.puts(keys)
+        return _put_world(keys, self.world), *self.push.puts(keys)
 
 
-def elect(me: Identity, link: str, first: First | None = None) -> Txn:
+def campaign(me: SessionKeys, link: str, first: FirstState | None = None) -> Txn:
     """Stand as closer; the first one wins. With the `first` world of a job, if there never was another."""
     value = rendezvous_state.encode_closer(Closer(me.member, link))
     fences, puts = ((), ()) if first is None else (first.fences(me.keys), first.puts(me.keys))
     closer = Put(me.keys.closer, value, me.lease)
-    return Txn((absent(me.keys.closer), me.mine, *fences), (closer, *puts), (Get(me.keys.ctl, prefix=True),))
+    return Txn((absent(me.keys.closer), me.owns_key, *fences), (closer, *puts), (Get(me.keys.ctl, prefix=True),))
 
 
-def tell(me: Identity, spec_revision: int, news: News) -> Txn:
+def push(me: SessionKeys, spec_revision: int, push: Push) -> Txn:
     """The closer's news; no fence on the world: they are true in every one."""
-    fences = (unchanged(me.keys.spec, spec_revision), me.mine, leased(me.keys.closer, me.lease))
-    return Txn((*fences, *news.fences(me.keys)), news.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
+    fences = (unchanged(me.keys.spec, spec_revision), me.owns_key, leased(me.keys.closer, me.lease))
+    return Txn((*fences, *push.fences(me.keys)), push.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
 
 
 def write_world(
-    me: Identity,
+    me: SessionKeys,
     *,
-    seen: int,
+    observed_revision: int,
     spec_revision: int,
     next_world: World,
     garbage: Iterable[str] = (),
-    news: News = NO_NEWS,
+    push: Push = NO_PUSH,
 ) -> Txn:
     """The closer's write; `active` also writes the members and drops `garbage` (prefixes of rounds long gone).
 
-    `news` are told in the same breath, so that nobody acts on this world without them.
+    `push` are told in the same breath, so that nobody acts on this world without them.
     """
     fences = (
-        unchanged(me.keys.world, seen),
+        unchanged(me.keys.world, observed_revision),
         unchanged(me.keys.spec, spec_revision),
-        me.mine,
+        me.owns_key,
         leased(me.keys.closer, me.lease),
-        *news.fences(me.keys),
+        *push.fences(me.keys),
     )
     ops: list[Op] = [_put_world(me.keys, next_world)]
     if next_world.state is State.ACTIVE:
         membership = Membership(next_world.round, next_world.members)
         ops.append(Put(me.keys.members, rendezvous_state.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
-    ops.extend(news.puts(me.keys))
+    ops.extend(push.puts(me.keys))
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
 
 
@@ -258,5 +260,5 @@ def _put_world(keys: Keys, next_world: World) -> Put:
     return Put(keys.world, rendezvous_state.encode_world(next_world))
 
 
-def _put_failures(me: Identity, failures: Sequence[FailureIn]) -> list[Op]:
+def _put_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> list[Op]:
     return [Put(me.keys.failure(f.round, me.member.slot, f.local_rank), records.encode(f.failure)) for f in failures]

@@ -12,9 +12,9 @@ had signalled it. Class 4: reports a connection that a peer has closed, as all v
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol import restart_backoff, restart_budget
-from elasticjob_agent.rendezvous.protocol.collateral_failures import speaks_of_a_peer
-from elasticjob_agent.rendezvous.protocol.restart_budget import Tally
-from elasticjob_agent.rendezvous.protocol.view import FailureAt, View
+from elasticjob_agent.rendezvous.protocol.collateral_failures import blames_peer
+from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
+from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView
 from elasticjob_api import exit_codes
 from elasticjob_api.records import Failure, FailureRule, GoneReason, Slots
 from elasticjob_api.rendezvous_state import Cause, Member
@@ -25,7 +25,7 @@ PORT_RETRIES = 5
 _FAIL_JOB = "FailJob"
 _IGNORE = "Ignore"
 _ABORT = -6
-_LAST_WORDS = 500
+_STDERR_MESSAGE = 500
 _CRASHES = {-4, _ABORT, -7, -8, -11}
 """SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: never what we send to stop a worker."""
 _STACK = "what():"
@@ -36,64 +36,91 @@ class Verdict:
     """The additions to the counters, their reason, and whether the job ends with it."""
 
     restarts: int = 0
-    losses: int = 0
-    root: FailureAt | None = None
+    node_losses: int = 0
+    root_cause: FailureEntry | None = None
     failed: Cause | None = None
-    detail: str = ""
+    message: str = ""
     """The root cause in words, and what follows from it."""
-    strikes: int = 0
+    startup_failures: int = 0
     """Failures in a row before any progress, this one included."""
     port_retries: int = 0
     """Rounds in a row that a taken MASTER_PORT has ended, this one included."""
-    charges: str = ""
+    charged_failures: str = ""
     """The failures that count within the restart window, as the world carries them."""
 
 
-def judge(view: View, spec: Slots, tally: Tally) -> Verdict:
-    """The verdict on the members of the last active round; `tally` is what was counted before."""
+def decide_verdict(view: RendezvousView, spec: Slots, counts: RestartCounts) -> Verdict:
+    """The verdict on the members of the last active round; `counts` is what was counted before."""
     if view.membership is None:
-        return Verdict(charges=tally.charges)
+        return Verdict(charged_failures=counts.charged_failures)
     lost = [m for m in view.membership.members if is_lost(view, m)]
     if lost or any(has_left(view, m) for m in view.membership.members):
         # Rounds are counted, as for restarts, not nodes.
-        return Verdict(losses=1 if lost else 0, charges=tally.charges)
+        return Verdict(node_losses=1 if lost else 0, charged_failures=counts.charged_failures)
     failures = view.failures_of(view.membership.round)
     root = root_cause(failures)
     charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
     if not charged or root is None:
         # The round ended for another reason. A worker that lost its peers to that is the cause of nothing.
         shown = root if root and not _is_a_victim(root.failure) else None
-        return Verdict(root=shown, charges=tally.charges, detail=describe(shown) if shown else "")
-    if root.failure.port_taken and tally.port_retries < PORT_RETRIES:
+        return Verdict(
+            root_cause=shown, charged_failures=counts.charged_failures, message=describe(shown) if shown else ""
+        )
+    if root.failure.port_taken and counts.port_retries < PORT_RETRIES:
         detail = f"{describe(root)}; not charged: the next attempt takes another port"
-        return Verdict(root=root, charges=tally.charges, detail=detail, port_retries=tally.port_retries + 1)
-    return _charge(spec, root, tally, strikes=_strikes(failures, tally))
+        return Verdict(
+            root_cause=root,
+            charged_failures=counts.charged_failures,
+            message=detail,
+            port_retries=counts.port_retries + 1,
+        )
+    return _charge(spec, root, counts, startup_failures=_startup_failures(failures, counts))
 
 
-def _strikes(failures: list[FailureAt], tally: Tally) -> int:
+def _startup_failures(failures: list[FailureEntry], counts: RestartCounts) -> int:
     """A node that had reported progress breaks the row, whichever of the failures is the root cause."""
     in_a_row = all(f.failure.startup for f in failures if not f.failure.killed_by_us)
-    return tally.strikes + 1 if in_a_row else 0
+    return counts.startup_failures + 1 if in_a_row else 0
 
 
-def _charge(spec: Slots, root: FailureAt, tally: Tally, *, strikes: int) -> Verdict:
+def _charge(spec: Slots, root: FailureEntry, counts: RestartCounts, *, startup_failures: int) -> Verdict:
     said = describe(root)
     action = _rule(spec.failure_rules, exit_codes.from_worker(root.failure.exit_code))
     if action == _FAIL_JOB:
-        return Verdict(root=root, failed=Cause.FAIL_JOB_RULE, detail=f"{said}; a failurePolicy rule ends the job")
-    said_again = said + restart_backoff.words(spec, strikes)
-    ports = tally.port_retries if root.failure.port_taken else 0
+        return Verdict(
+            root_cause=root, failed=Cause.FAIL_JOB_RULE, message=f"{said}; a failurePolicy rule ends the job"
+        )
+    said_again = said + restart_backoff.describe_delay(spec, startup_failures)
+    ports = counts.port_retries if root.failure.port_taken else 0
     if action == _IGNORE:
-        return Verdict(root=root, detail=said_again, strikes=strikes, port_retries=ports, charges=tally.charges)
-    if restart_budget.spent(spec, tally) + 1 > spec.max_restarts:
-        return Verdict(root=root, failed=Cause.MAX_RESTARTS, detail=said + _used_up(spec, strikes), strikes=strikes)
-    charges = restart_budget.charged(spec, tally)
-    return Verdict(1, root=root, detail=said_again, strikes=strikes, port_retries=ports, charges=charges)
+        return Verdict(
+            root_cause=root,
+            message=said_again,
+            startup_failures=startup_failures,
+            port_retries=ports,
+            charged_failures=counts.charged_failures,
+        )
+    if restart_budget.used_restarts(spec, counts) + 1 > spec.max_restarts:
+        return Verdict(
+            root_cause=root,
+            failed=Cause.MAX_RESTARTS,
+            message=said + _is_exhausted(spec, startup_failures),
+            startup_failures=startup_failures,
+        )
+    charges = restart_budget.is_charged(spec, counts)
+    return Verdict(
+        1,
+        root_cause=root,
+        message=said_again,
+        startup_failures=startup_failures,
+        port_retries=ports,
+        charged_failures=charges,
+    )
 
 
-def _used_up(spec: Slots, strikes: int) -> str:
+def _is_exhausted(spec: Slots, startup_failures: int) -> str:
     window = f" within {spec.restart_window_s:g} s" if spec.restart_window_s else ""
-    row = f": {strikes} failures in a row before any progress" if strikes > 1 else ""
+    row = f": {startup_failures} failures in a row before any progress" if startup_failures > 1 else ""
     return f"; maxRestarts {spec.max_restarts} is used up{window}{row}"
 
 
@@ -104,13 +131,13 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
     return ""
 
 
-def root_cause(failures: list[FailureAt]) -> FailureAt | None:
+def root_cause(failures: list[FailureEntry]) -> FailureEntry | None:
     """The first failure of the lowest class in etcd's order; None if all that failed was stopped by us."""
-    own = [f for f in failures if not f.failure.killed_by_us or told_by_itself(f.failure)]
+    own = [f for f in failures if not f.failure.killed_by_us or reported_by_worker(f.failure)]
     return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
 
 
-def told_by_itself(failure: Failure) -> bool:
+def reported_by_worker(failure: Failure) -> bool:
     """We had signalled it, but that is not what it ended of: it had crashed, or its error file tells why."""
     return failure.exit_code in _CRASHES or bool(failure.message)
 
@@ -130,16 +157,16 @@ def _is_a_victim(failure: Failure) -> bool:
     if failure.exit_code in _CRASHES - {_ABORT}:
         return False
     said = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
-    return speaks_of_a_peer(f"{failure.message}\n{said}")
+    return blames_peer(f"{failure.message}\n{said}")
 
 
 def _uncaught(stderr: str) -> str:
     """What a C++ library says of the exception that nobody caught, before its stack; else the last words."""
     at = stderr.rfind(_STACK)
-    return stderr[-_LAST_WORDS:] if at < 0 else stderr[at : at + _LAST_WORDS]
+    return stderr[-_STDERR_MESSAGE:] if at < 0 else stderr[at : at + _STDERR_MESSAGE]
 
 
-def describe(failure: FailureAt) -> str:
+def describe(failure: FailureEntry) -> str:
     """The failure in words: who, where, how."""
     record = failure.failure
     where = f" on {record.pod}" if record.pod else ""
@@ -149,21 +176,21 @@ def describe(failure: FailureAt) -> str:
     return f"rank {record.rank}{where} {how}{oom}" + (f": {said[-1][:200]}" if said else "")
 
 
-def is_done(view: View, member: Member) -> bool:
+def is_done(view: RendezvousView, member: Member) -> bool:
     """All its workers exited 0 in the last active round."""
-    return view.membership is not None and (view.membership.round, member) in view.done
+    return view.membership is not None and (view.membership.round, member) in view.completions
 
 
-def has_left(view: View, member: Member) -> bool:
+def has_left(view: RendezvousView, member: Member) -> bool:
     """It said goodbye: by its `gone` record, or it is about to."""
     if is_done(view, member):
         return False
-    gone, node = view.gone.get(member), view.nodes.get(member)
+    gone, node = view.tombstones.get(member), view.nodes.get(member)
     return (gone is not None and gone.reason is GoneReason.LEFT) or (node is not None and node.record.leaving)
 
 
-def is_lost(view: View, member: Member) -> bool:
+def is_lost(view: RendezvousView, member: Member) -> bool:
     """It is gone without goodbye; a finished member that is gone is not lost."""
     if is_done(view, member) or has_left(view, member):
         return False
-    return member not in view.nodes or member in view.gone
+    return member not in view.nodes or member in view.tombstones

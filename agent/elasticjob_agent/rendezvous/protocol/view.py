@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class LiveNode:
+class NodeEntry:
     """A node key that exists: the stay of one agent whose lease lives."""
 
     member: Member
@@ -31,7 +31,7 @@ class LiveNode:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureAt:
+class FailureEntry:
     """A failure record and the revision that orders it."""
 
     failure: Failure
@@ -47,7 +47,7 @@ class FailureAt:
 
 
 @dataclass(slots=True)
-class View:
+class RendezvousView:
     """One job at one revision; revisions are 0 for keys that do not exist, but not for unreadable ones."""
 
     spec: Slots | None = None
@@ -58,50 +58,50 @@ class View:
     membership_revision: int = 0
     expected: Expected = field(default_factory=Expected)
     expected_revision: int = 0
-    terms: Terms | None = None
-    terms_revision: int = 0
-    link_key: bytes | None = None
-    link_key_revision: int = 0
-    nodes: dict[Member, LiveNode] = field(default_factory=dict)
-    gone: dict[Member, Gone] = field(default_factory=dict)
-    failures: list[FailureAt] = field(default_factory=list)
-    done: set[tuple[int, Member]] = field(default_factory=set)
+    runtime_config: Terms | None = None
+    runtime_config_revision: int = 0
+    link_secret: bytes | None = None
+    link_secret_revision: int = 0
+    nodes: dict[Member, NodeEntry] = field(default_factory=dict)
+    tombstones: dict[Member, Gone] = field(default_factory=dict)
+    failures: list[FailureEntry] = field(default_factory=list)
+    completions: set[tuple[int, Member]] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
 
-    def failures_of(self, round_: int) -> list[FailureAt]:
+    def failures_of(self, round_: int) -> list[FailureEntry]:
         """Failures of one round, in etcd's order."""
         return sorted((f for f in self.failures if f.round == round_), key=lambda f: (f.revision, f.local_rank))
 
-    def is_done(self, member: Member) -> bool:
+    def has_completed(self, member: Member) -> bool:
         """All its workers exited 0 in the last active round."""
-        return self.membership is not None and (self.membership.round, member) in self.done
+        return self.membership is not None and (self.membership.round, member) in self.completions
 
-    def owned(self) -> dict[Member, LiveNode]:
+    def current_nodes(self) -> dict[Member, NodeEntry]:
         """The live key that counts for each slot.
 
         With an operator: the newest key of the pod that the map names. Without: the oldest key of the slot.
         """
-        best: dict[int, LiveNode] = {}
+        best: dict[int, NodeEntry] = {}
         for node in sorted(self.nodes.values(), key=lambda n: n.create_revision):
             if self._counts(node, best.get(node.member.slot)):
                 best[node.member.slot] = node
         return {node.member: node for node in best.values()}
 
-    def _counts(self, node: LiveNode, other: LiveNode | None) -> bool:
+    def _counts(self, node: NodeEntry, other: NodeEntry | None) -> bool:
         if self.spec is None or self.spec.operator is None:
             return other is None
         owner = self.spec.owner(node.member.slot)
         return owner is not None and owner.pod == node.record.pod
 
-    def topology(self, node: LiveNode) -> str:
+    def topology(self, node: NodeEntry) -> str:
         """The operator's hint for this slot, else the node's own."""
         owner = self.spec.owner(node.member.slot) if self.spec else None
         return owner.topology if owner else node.record.topology
 
 
-def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -> View:
+def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -> RendezvousView:
     """The view in the raw keys of one mirror."""
-    view = View()
+    view = RendezvousView()
     for kv in items.values() if isinstance(items, Mapping) else items:
         try:
             _put(view, keys, kv)
@@ -112,13 +112,13 @@ def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -
     return view
 
 
-def _put(view: View, keys: Keys, kv: KeyValue) -> None:
+def _put(view: RendezvousView, keys: Keys, kv: KeyValue) -> None:
     if (parsed := keys.parse(kv.key)) is not None:
         _READERS[parsed.kind](view, parsed, kv)
 
 
-def _single(name: str, decode: Callable[[bytes], Any]) -> Callable[[View, ParsedKey, KeyValue], None]:
-    def put(view: View, _parsed: ParsedKey, kv: KeyValue) -> None:
+def _single(name: str, decode: Callable[[bytes], Any]) -> Callable[[RendezvousView, ParsedKey, KeyValue], None]:
+    def put(view: RendezvousView, _parsed: ParsedKey, kv: KeyValue) -> None:
         setattr(view, f"{name}_revision", kv.mod_revision)  # also of what cannot be read: it exists
         setattr(view, name, decode(kv.value))
 
@@ -133,9 +133,9 @@ def _member(parsed: ParsedKey) -> Member:
     return Member(parsed.slot or 0, parsed.incarnation or "")
 
 
-def _put_node(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+def _put_node(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
     member = _member(parsed)
-    view.nodes[member] = LiveNode(member, _node(kv.value), kv.create_revision)
+    view.nodes[member] = NodeEntry(member, _node(kv.value), kv.create_revision)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -150,36 +150,36 @@ def decode_slots(data: bytes) -> Slots:
     return records.decode(Slots, data)
 
 
-def _put_gone(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
-    view.gone[_member(parsed)] = records.decode(Gone, kv.value)
+def _put_tombstone(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
+    view.tombstones[_member(parsed)] = records.decode(Gone, kv.value)
 
 
-def _put_failure(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+def _put_failure(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
     failure = records.decode(Failure, kv.value)
     place = (parsed.round or 0, parsed.slot or 0, parsed.local_rank or 0)
-    view.failures.append(FailureAt(failure, *place, revision=kv.create_revision))
+    view.failures.append(FailureEntry(failure, *place, revision=kv.create_revision))
 
 
-def _put_done(view: View, parsed: ParsedKey, kv: KeyValue) -> None:
+def _put_completion(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
     done = records.decode(Done, kv.value)
-    view.done.add((parsed.round or 0, Member(parsed.slot or 0, done.incarnation)))
+    view.completions.add((parsed.round or 0, Member(parsed.slot or 0, done.incarnation)))
 
 
-def _ignore(_view: View, _parsed: ParsedKey, _kv: KeyValue) -> None:
+def _ignore(_view: RendezvousView, _parsed: ParsedKey, _kv: KeyValue) -> None:
     """Keys that decide nothing here."""
 
 
-_READERS: dict[str, Callable[[View, ParsedKey, KeyValue], None]] = {
+_READERS: dict[str, Callable[[RendezvousView, ParsedKey, KeyValue], None]] = {
     "spec": _single("spec", decode_slots),
     "expected": _single("expected", _record(Expected)),
-    "terms": _single("terms", decode_terms),
-    "link": _single("link_key", decode_link_key),
+    "terms": _single("runtime_config", decode_terms),
+    "link": _single("link_secret", decode_link_key),
     "world": _single("world", rendezvous_state.decode_world),
     "members": _single("membership", rendezvous_state.decode_membership),
     "node": _put_node,
-    "gone": _put_gone,
+    "gone": _put_tombstone,
     "failure": _put_failure,
-    "done": _put_done,
+    "done": _put_completion,
     "closer": _ignore,
     "report": _ignore,
 }

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    Run = Callable[["Handover"], None]
+    Run = Callable[["ChildSetup"], None]
 
 
-class Handover:
+class ChildSetup:
     """What a worker has when all is set up."""
 
     __slots__ = ("argv", "env", "extras", "handshake")
@@ -38,16 +38,16 @@ class Handover:
         """Closing it says that the worker runs."""
 
 
-def become(
+def setup_child(
     *,
     command_fd: int,
     stdout: int,
     stderr: int,
     extras: "list[int]",
     handshake: int,
-    starter_pid: int,
-    taken: "list[int]",
-    ours: "list[int]",
+    server_pid: int,
+    changed_signals: "list[int]",
+    own_fds: "list[int]",
     run: "Run",
 ) -> "NoReturn":
     """Turn this forked process into its command.
@@ -58,23 +58,23 @@ def become(
         stderr: what becomes descriptor 2.
         extras: further descriptors of the worker.
         handshake: where to say what went wrong.
-        starter_pid: the process that must still be the parent.
-        taken: the signals whose disposition the starter has changed or inherited; they go back to the default.
-        ours: descriptors of the starter, which are closed.
+        server_pid: the process that must still be the parent.
+        changed_signals: signals whose disposition the starter has changed or inherited; they go back to the default.
+        own_fds: descriptors of the starter, which are closed.
         run: the last step.
     """
     stage = "setup"
     try:
         os.setsid()
         prctl.signal_on_parent_death(signal.SIGKILL)
-        if os.getppid() != starter_pid:
+        if os.getppid() != server_pid:
             os._exit(1)  # the starter died before the line above: nobody is left who would be told
         cpus, cwd, argv, env = read_command(command_fd)
         _install_streams(stdout, stderr)
         signal.set_wakeup_fd(-1)
-        for fd in ours:
+        for fd in own_fds:
             os.close(fd)
-        for signum in taken:
+        for signum in changed_signals:
             signal.signal(signum, signal.SIG_DFL)
         # Only now may a signal arrive: a stop that came since the fork takes effect here, at the default.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -85,7 +85,7 @@ def become(
         if cwd:
             os.chdir(cwd)
         stage = "exec"
-        run(Handover(argv, env, extras=extras, handshake=handshake))
+        run(ChildSetup(argv, env, extras=extras, handshake=handshake))
     except OSError as error:
         os.write(handshake, f"{error.errno} {stage}".encode("ascii"))
     except BaseException:
@@ -95,16 +95,16 @@ def become(
         os._exit(127)
 
 
-def execute(handover: Handover) -> None:
+def execute(setup: ChildSetup) -> None:
     """Execute the command; the promised descriptors are 3, 4 and so on."""
-    above = 3 + len(handover.extras)
+    above = 3 + len(setup.extras)
     # Copies first, above the places that are filled: no source and not the handshake may lie in one of them.
-    handshake = fcntl.fcntl(handover.handshake, fcntl.F_DUPFD_CLOEXEC, above)
-    sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in handover.extras]
+    handshake = fcntl.fcntl(setup.handshake, fcntl.F_DUPFD_CLOEXEC, above)
+    sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in setup.extras]
     for place, source in enumerate(sources, 3):
         os.dup2(source, place)
     try:
-        os.execvpe(handover.argv[0], handover.argv, handover.env)  # noqa: S606 - no shell is wanted
+        os.execvpe(setup.argv[0], setup.argv, setup.env)  # noqa: S606 - no shell is wanted
     except OSError as error:
         os.write(handshake, f"{error.errno} exec".encode("ascii"))
         os._exit(127)

@@ -25,12 +25,12 @@ from contextlib import suppress
 from . import child_setup, prctl, process_tree
 
 _MESSAGE_BYTES = 1 << 16
-_MOST_FDS = 253
+_MAX_FDS = 253
 """SCM_MAX_FD: the kernel sends no more in one message."""
-_FDS_BYTES = socket.CMSG_SPACE(_MOST_FDS * struct.calcsize("i"))
-_FAREWELL_S = 10.0
-_SHORTEST_PAUSE_S = 0.01
-_LONGEST_PAUSE_S = 0.5
+_FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
+_SHUTDOWN_TIMEOUT_S = 10.0
+_MIN_DELAY_S = 0.01
+_MAX_DELAY_S = 0.5
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -55,7 +55,7 @@ class _Wait:
         self.kill = kill
 
 
-class Starter:
+class ForkServer:
     """The state of the one starter of this process."""
 
     def __init__(self, agent: socket.socket, agent_pid: int, run: "child_setup.Run") -> None:
@@ -69,10 +69,10 @@ class Starter:
         # The kernel gives that number to nobody else while these have members; when it does, the newest owns it.
         self._unswept: set[int] = set()
         self._sessions: dict[int, int] = {}
-        self._told: set[tuple[int, int]] = set()
+        self._outgoing: set[tuple[int, int]] = set()
         self._owners: dict[tuple[int, int], int] = {}
         self._waits: list[_Wait] = []
-        self._pause_s = _SHORTEST_PAUSE_S
+        self._pause_s = _MIN_DELAY_S
         self._taken = _take_signals()
         self._wakeup, self._wakeup_end = os.pipe()
         os.set_blocking(self._wakeup, False)
@@ -84,34 +84,34 @@ class Starter:
 
     def run(self) -> None:
         """Serve the agent until it is gone, then end everything."""
-        self._say("ready")
+        self._send_pending("ready")
         try:
             while self._connected and os.getppid() == self._agent_pid:
-                self._turn()
+                self._run_once()
         finally:
             self._end_everything()
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         pause_ms = self._pause_s * 1000 if self._waits else None
         ready = self._poll.poll(pause_ms)
         for fd, _ in ready:
             if fd == self._wakeup:
                 os.read(self._wakeup, 1024)
             elif fd in self._handshakes:
-                self._settle(self._handshakes[fd])
+                self._finish_start(self._handshakes[fd])
             else:
                 self._listen()
         self._reap()
         self._answer()
-        self._pause_s = _SHORTEST_PAUSE_S if ready else min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        self._pause_s = _MIN_DELAY_S if ready else min(self._pause_s * 2, _MAX_DELAY_S)
 
     def _end_everything(self) -> None:
         self._disconnect()
-        deadline_s = time.monotonic() + _FAREWELL_S
+        deadline_s = time.monotonic() + _SHUTDOWN_TIMEOUT_S
         self._waits = [_Wait(0, self._unswept.copy(), kill=True)]
         self._answer()
         while self._waits and time.monotonic() < deadline_s:
-            self._turn()
+            self._run_once()
 
     # --- the agent ---------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Starter:
             self._connected = False
             self._poll.unregister(self._agent)
 
-    def _say(self, *words: object) -> None:
+    def _send_pending(self, *words: object) -> None:
         # Blocking is right: the agent always reads, and when it is gone the kernel says so.
         with suppress(ConnectionError):
             self._agent.send(" ".join(map(str, words)).encode("ascii"))
@@ -149,7 +149,7 @@ class Starter:
         try:
             pid, handshake = self._fork(fds, expected)
         except OSError as error:
-            self._say("failed", number, error.errno, "fork")
+            self._send_pending("failed", number, error.errno, "fork")
             return
         finally:
             for fd in fds:
@@ -172,15 +172,15 @@ class Starter:
         try:
             pid = os.fork()
             if pid == 0:
-                child_setup.become(
+                child_setup.setup_child(
                     command_fd=command,
                     stdout=stdout,
                     stderr=stderr,
                     extras=extras,
                     handshake=write_end,
-                    starter_pid=starter_pid,
-                    taken=self._taken,
-                    ours=[read_end, *self._own_fds()],
+                    server_pid=starter_pid,
+                    changed_signals=self._taken,
+                    own_fds=[read_end, *self._own_fds()],
                     run=self._run,
                 )
         except OSError:
@@ -195,7 +195,7 @@ class Starter:
         """What no worker may hold; an exec closes them by itself."""
         return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes]
 
-    def _settle(self, one: _Worker) -> None:
+    def _finish_start(self, one: _Worker) -> None:
         """Its handshake has ended: it runs its command, or has reported why not and ends."""
         one.failure = os.read(one.handshake, 100)
         self._poll.unregister(one.handshake)
@@ -203,7 +203,7 @@ class Starter:
         del self._handshakes[one.handshake]
         one.handshake = -1
         if not one.failure:
-            self._say("started", one.number, one.pid, one.forked_ns)
+            self._send_pending("started", one.number, one.pid, one.forked_ns)
 
     # --- ends --------------------------------------------------------------------------------------------------
 
@@ -216,17 +216,17 @@ class Starter:
             if pid == 0:
                 return
             if pid in self._workers:
-                self._tell_end(self._workers.pop(pid), status)
+                self._report_exit(self._workers.pop(pid), status)
 
-    def _tell_end(self, one: _Worker, status: int) -> None:
+    def _report_exit(self, one: _Worker, status: int) -> None:
         at_s, wall_ns = time.monotonic(), time.time_ns()
         if one.handshake >= 0:
-            self._settle(one)
+            self._finish_start(one)
         if one.failure:
             self._forget({one.number})
-            self._say("failed", one.number, one.failure.decode("ascii"))
+            self._send_pending("failed", one.number, one.failure.decode("ascii"))
         else:
-            self._say("exited", one.number, status, int(one.stopped), at_s, wall_ns)
+            self._send_pending("exited", one.number, status, int(one.stopped), at_s, wall_ns)
 
     # --- stopping ----------------------------------------------------------------------------------------------
 
@@ -235,8 +235,8 @@ class Starter:
         self._remember_owners(numbers)
         for group in self._groups(numbers):
             told = self._sessions[group], signum
-            if told not in self._told:
-                self._told.add(told)
+            if told not in self._outgoing:
+                self._outgoing.add(told)
                 self._signal_group(group, signum)
         self._waits.append(_Wait(request, numbers, kill=False))
 
@@ -281,7 +281,7 @@ class Starter:
             self._waits.remove(wait)
             if wait.kill:
                 self._forget(wait.numbers)
-            self._say("done", wait.request)
+            self._send_pending("done", wait.request)
 
     def _kill_pass(self, numbers: "set[int]") -> bool:
         """SIGKILL everything of these trees that is there now; False if nothing was."""
@@ -289,7 +289,9 @@ class Starter:
         # workers that may have started it, so that it never outlives them and no other's process is touched.
         all_of_them = numbers.issuperset(self._unswept)
         left = [
-            pid for pid in process_tree.children(os.getpid()) if self._belongs(pid, numbers, all_of_them=all_of_them)
+            pid
+            for pid in process_tree.children(os.getpid())
+            if self._is_descendant(pid, numbers, all_of_them=all_of_them)
         ]
         for pid in left:
             self._kill_child(pid)
@@ -300,7 +302,7 @@ class Starter:
                 process_tree.kill(process)
         return bool(left)
 
-    def _belongs(self, pid: int, numbers: "set[int]", *, all_of_them: bool) -> bool:
+    def _is_descendant(self, pid: int, numbers: "set[int]", *, all_of_them: bool) -> bool:
         if pid in self._workers:
             return self._workers[pid].number in numbers
         return all_of_them or self._owner(pid) in numbers
@@ -321,7 +323,7 @@ class Starter:
     def _forget(self, numbers: "set[int]") -> None:
         self._unswept -= numbers
         self._sessions = {pid: number for pid, number in self._sessions.items() if number not in numbers}
-        self._told = {(number, signum) for number, signum in self._told if number not in numbers}
+        self._outgoing = {(number, signum) for number, signum in self._outgoing if number not in numbers}
         self._owners = {process: number for process, number in self._owners.items() if number not in numbers}
 
 
@@ -354,7 +356,7 @@ def serve(agent: socket.socket, agent_pid: int, run: "child_setup.Run" = child_s
     """
     agent.set_inheritable(False)  # it came through an exec; it must not go through the workers'
     prctl.become_subreaper()
-    starter = Starter(agent, agent_pid, run)
+    starter = ForkServer(agent, agent_pid, run)
     # After the handler is in place. An agent that is already gone is noticed by the first look at getppid.
     prctl.signal_on_parent_death(signal.SIGTERM)
     starter.run()

@@ -25,7 +25,7 @@ from typing import Any, Dict, Optional
 
 PROGRESS = "ELASTICJOB_PROGRESS"
 """The variable that names the agent's FIFO."""
-LONGEST = 4096
+MAX_LINE = 4096
 """Bytes that a FIFO takes in one piece: no other worker's line lands inside."""
 
 
@@ -58,13 +58,13 @@ def report(step: Optional[int] = None, total: Optional[int] = None, **metrics: A
 
     True if the agent has it; False where there is none, or it is busy: the next report says more anyway.
     """
-    said = {name: _short(value) for name, value in metrics.items()}
-    return _tell({"step": _whole(step), "total": _whole(total), "metrics": said})
+    said = {name: _truncate(value) for name, value in metrics.items()}
+    return _send({"step": _as_int(step), "total": _as_int(total), "metrics": said})
 
 
 def heartbeat() -> bool:
     """Say no more than that this worker is alive, as in a long step without output. True if the agent has it."""
-    return _tell({"alive": True})
+    return _send({"alive": True})
 
 
 def catch_stop(signum: int = signal.SIGTERM) -> None:
@@ -100,12 +100,12 @@ def dump_stacks_on_request(signum: int = signal.SIGUSR1) -> bool:
     if stderr is None:
         return False
     faulthandler.register(signum, file=stderr, all_threads=True)
-    return _tell({"stacks": {"pid": os.getpid(), "signal": int(signum)}})
+    return _send({"stacks": {"pid": os.getpid(), "signal": int(signum)}})
 
 
-def _tell(message: Dict[str, Any]) -> bool:
+def _send(message: Dict[str, Any]) -> bool:
     line = (json.dumps(message) + "\n").encode()
-    if len(line) > LONGEST:
+    if len(line) > MAX_LINE:
         return False
     with _state.lock:
         fd = _state.fifo()
@@ -115,9 +115,9 @@ def _tell(message: Dict[str, Any]) -> bool:
             return False
 
 
-def _whole(value: Optional[int]) -> Optional[int]:
+def _as_int(value: Optional[int]) -> Optional[int]:
     return None if value is None else int(value)
 
 
-def _short(value: Any) -> str:
+def _truncate(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)[:128]

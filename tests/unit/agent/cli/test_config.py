@@ -7,8 +7,8 @@ import pytest
 
 from elasticjob_agent.cli import config
 from elasticjob_agent.cli.options import UsageError, build_parser
-from elasticjob_agent.cli.rdzv_backend import Hosted
-from elasticjob_agent.host.numa import AffinityMode, NumaOptions, bindings
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd
+from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import brief_of, encode_brief
@@ -20,9 +20,9 @@ LOGS = Path("/logs")
 def made(line: str, **environment: str) -> NodeSettings:
     """Settings for this line; etcd, wherever it is, is on the loopback interface."""
     namespace = build_parser(environment).parse_args([*line.split(), "train.py"])
-    meeting = config.check(namespace, environment)
-    targets = (f"127.0.0.1:{meeting.port}",) if isinstance(meeting, Hosted) else ("127.0.0.1:2379",)
-    return config.from_command_line(namespace, environment, LOGS, targets=targets, meeting=meeting)
+    meeting = config.validate(namespace, environment)
+    targets = (f"127.0.0.1:{meeting.port}",) if isinstance(meeting, SharedEtcd) else ("127.0.0.1:2379",)
+    return config.from_command_line(namespace, environment, LOGS, targets=targets, backend=meeting)
 
 
 POD = {
@@ -52,7 +52,7 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
         return config.from_pod(namespace, {**POD, **environment}, LOGS).cpus
 
     assert cpus() == ()
-    assert cpus(PET_NUMA_BINDING="node") == tuple(bindings(NumaOptions(AffinityMode.NODE), 1))
+    assert cpus(PET_NUMA_BINDING="node") == tuple(cpu_bindings(NumaOptions(AffinityMode.NODE), 1))
     with pytest.raises(UsageError, match="--numa-binding near: it must be one of"):
         cpus(PET_NUMA_BINDING="near")
 
@@ -60,8 +60,8 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
 def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     brief = brief_of(Slots(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
-    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_brief(brief)}, LOGS).profile.brief == brief
-    assert config.from_pod(namespace, POD, LOGS).profile.brief is None
+    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_brief(brief)}, LOGS).profile.bootstrap == brief
+    assert config.from_pod(namespace, POD, LOGS).profile.bootstrap is None
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 600.0), ("", 600.0), ("5", 5.0), ("1.5", 1.5)])
@@ -80,7 +80,7 @@ def test_in_a_pod_a_join_timeout_that_is_no_time_is_refused(text: str) -> None:
 
 def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.brief is None
+    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.bootstrap is None
     assert "ignored ELASTICJOB_SPEC, the spec is read in etcd: " in caplog.text
 
 
@@ -115,7 +115,7 @@ def test_a_static_job_has_all_of_its_nodes_or_none_in_the_order_of_their_ranks()
     static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
     spec = static.profile.own_spec
     assert spec is not None
-    assert (spec.min, spec.max, static.profile.slot, static.given_port) == (4, 4, 3, 7)
+    assert (spec.min, spec.max, static.profile.slot, static.fixed_port) == (4, 4, 3, 7)
 
 
 def test_node_rank_0_of_a_static_job_is_reached_as_the_user_said() -> None:

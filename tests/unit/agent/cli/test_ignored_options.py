@@ -2,12 +2,12 @@
 
 import pytest
 
-from elasticjob_agent.cli.ignored_options import remarks
+from elasticjob_agent.cli.ignored_options import ignored_option_warnings
 from elasticjob_agent.cli.options import build_parser
 
 
 def said(line: str, **environment: str) -> list[str]:
-    return remarks(build_parser({}).parse_args([*line.split(), "train.py"]), environment)
+    return ignored_option_warnings(build_parser({}).parse_args([*line.split(), "train.py"]), environment)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ MORE_VARIABLES = {"numa_binding"}
 @pytest.mark.parametrize("theirs", TORCHRUN["options"], ids=lambda option: option["dest"])
 def test_every_option_of_torchrun_is_ours_with_its_spellings_default_and_variable(theirs: dict[str, Any]) -> None:
     ours = OURS[theirs["dest"]]
-    assert sorted(ours.spellings) == theirs["spellings"]
+    assert sorted(ours.flags) == theirs["spellings"]
     assert ours.flag is not theirs["takes_value"]
     assert sorted(ours.choices) == (theirs["choices"] or [])
     assert ours.from_environment is (theirs["from_environment"] or ours.dest in MORE_VARIABLES)

@@ -3,40 +3,40 @@
 import pytest
 
 from elasticjob_agent.cli.options import UsageError, build_parser
-from elasticjob_agent.cli.rdzv_backend import Hosted, Meeting, Private, There, meeting_of
+from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedEtcd, StandaloneEtcd, resolve_backend
 from elasticjob_agent.cli.rdzv_conf import parse_conf
 
 
-def meeting(line: str) -> Meeting:
+def meeting(line: str) -> RdzvBackend:
     """Of this command line."""
     namespace = build_parser({}).parse_args([*line.split(), "train.py"])
-    return meeting_of(namespace, parse_conf(namespace.rdzv_conf))
+    return resolve_backend(namespace, parse_conf(namespace.rdzv_conf))
 
 
-def hosted(host: str, port: int, *, owner: bool | None = None, master: int | None = None) -> Hosted:
-    return Hosted(host=host, port=port, is_owner=owner, master_port=master)
+def hosted(host: str, port: int, *, owner: bool | None = None, master: int | None = None) -> SharedEtcd:
+    return SharedEtcd(host=host, port=port, is_owner=owner, master_port=master)
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("", Private()),
-        ("--nnodes 1:1", Private()),
-        ("--standalone --nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:1", Private()),
-        ("--rdzv-backend etcd --rdzv-endpoint h", There(("h:2379",))),
-        ("--rdzv-backend elasticjob --rdzv-endpoint a:1,b:2", There(("a:1", "b:2"))),
+        ("", StandaloneEtcd()),
+        ("--nnodes 1:1", StandaloneEtcd()),
+        ("--standalone --nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:1", StandaloneEtcd()),
+        ("--rdzv-backend etcd --rdzv-endpoint h", ExternalEtcd(("h:2379",))),
+        ("--rdzv-backend elasticjob --rdzv-endpoint a:1,b:2", ExternalEtcd(("a:1", "b:2"))),
         ("--rdzv-backend c10d --rdzv-endpoint h", hosted("h", 29400)),
         ("--rdzv-backend c10d --rdzv-endpoint h:1 --rdzv-conf is_host=1", hosted("h", 1, owner=True)),
         ("--rdzv-backend c10d --rdzv-endpoint [fd00::1]:7", hosted("fd00::1", 7)),
-        ("--rdzv-backend c10d --rdzv-endpoint localhost:0", Private()),
+        ("--rdzv-backend c10d --rdzv-endpoint localhost:0", StandaloneEtcd()),
         ("--nnodes 2", hosted("127.0.0.1", 29501, owner=True, master=29500)),
-        ("--master-port 7", Private("127.0.0.1", 7)),
-        ("--master-addr h --master-port 7", Private("h", 7)),
-        ("--rdzv-endpoint localhost:7", Private("localhost", 7)),
+        ("--master-port 7", StandaloneEtcd("127.0.0.1", 7)),
+        ("--master-addr h --master-port 7", StandaloneEtcd("h", 7)),
+        ("--rdzv-endpoint localhost:7", StandaloneEtcd("localhost", 7)),
         ("--rdzv-endpoint h:7", hosted("h", 8, owner=True, master=7)),
         ("--master-port 7 --rdzv-conf etcd_port=9", hosted("127.0.0.1", 9, owner=True, master=7)),
-        ("--rdzv-backend c10d --rdzv-endpoint localhost:7", Private()),
-        ("--rdzv-backend c10d --rdzv-endpoint 127.0.0.2:7", Private()),
+        ("--rdzv-backend c10d --rdzv-endpoint localhost:7", StandaloneEtcd()),
+        ("--rdzv-backend c10d --rdzv-endpoint 127.0.0.2:7", StandaloneEtcd()),
         ("--rdzv-backend c10d --rdzv-endpoint localhost:7 --nnodes 1:2", hosted("localhost", 7)),
         ("--rdzv-backend c10d --rdzv-endpoint localhost:7 --rdzv-conf is_host=0", hosted("localhost", 7, owner=False)),
         ("--nnodes 2 --node-rank 1 --master-addr h --master-port 7", hosted("h", 8, owner=False, master=7)),
@@ -44,7 +44,7 @@ def hosted(host: str, port: int, *, owner: bool | None = None, master: int | Non
         ("--nnodes 2 --master-addr [fd00::1]", hosted("fd00::1", 29501, owner=True, master=29500)),
     ],
 )
-def test_where_nodes_meet(line: str, expected: Meeting) -> None:
+def test_where_nodes_meet(line: str, expected: RdzvBackend) -> None:
     assert meeting(line) == expected
 
 

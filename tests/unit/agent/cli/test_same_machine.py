@@ -10,17 +10,17 @@ import pytest
 
 from elasticjob_agent.cli import same_machine
 from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import Hosted
+from elasticjob_agent.cli.rdzv_backend import SharedEtcd
 from elasticjob_agent.cli.same_machine import (
-    elected,
-    found_endpoint,
-    is_believed,
+    find_endpoint,
     is_there,
+    is_trusted,
     listeners,
-    meeting_folder,
-    passed_over,
+    rendezvous_dir,
+    try_claim,
+    untrusted_reason,
 )
-from elasticjob_agent.cli.shared_etcd import hosted_etcd
+from elasticjob_agent.cli.shared_etcd import shared_etcd
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.socket_dir import claim
 from testing.processes import other_user
@@ -33,8 +33,8 @@ ROWS = (
 )
 
 
-def place(host: str, port: int = 7, *, or_there: bool = False) -> Hosted:
-    return Hosted(host=host, port=port, is_owner=None, or_there=or_there)
+def place(host: str, port: int = 7, *, or_there: bool = False) -> SharedEtcd:
+    return SharedEtcd(host=host, port=port, is_owner=None, or_there=or_there)
 
 
 def test_the_users_who_listen_at_a_port_are_those_of_both_tables() -> None:
@@ -44,10 +44,10 @@ def test_the_users_who_listen_at_a_port_are_those_of_both_tables() -> None:
 def test_ones_own_listener_is_believed_and_nobodys_is_not_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mine:
         port = mine.getsockname()[1]
-        assert is_believed(port)
+        assert is_trusted(port)
         assert is_there(place("127.0.0.1", port, or_there=True))
         assert not is_there(place("127.0.0.1", port))
-    assert not is_believed(port)
+    assert not is_trusted(port)
 
 
 @other_user.needs_root
@@ -55,7 +55,7 @@ def test_another_users_listener_is_not_believed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with other_user.listening(port):
-        assert not is_believed(port)
+        assert not is_trusted(port)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_another_users_listener_is_not_believed() -> None:
     [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("192.0.2.1", False)],
 )
 def test_nodes_of_this_machine_have_a_folder_and_others_have_none(host: str, is_here: bool) -> None:  # noqa: FBT001
-    assert (meeting_folder(place(host)) is not None) is is_here
+    assert (rendezvous_dir(place(host)) is not None) is is_here
 
 
 def test_a_name_of_this_machine_has_one_too() -> None:
-    assert meeting_folder(place(socket.gethostname())) is not None
+    assert rendezvous_dir(place(socket.gethostname())) is not None
 
 
 def test_without_a_folder_of_ones_own_only_nodes_of_the_loopback_interface_cannot_meet(
@@ -76,16 +76,16 @@ def test_without_a_folder_of_ones_own_only_nodes_of_the_loopback_interface_canno
     """Else another user who makes the folder first would stop jobs over several machines as well."""
     (tmp_path / "own").touch()
     monkeypatch.setitem(os.environ, "ELASTICJOB_SOCKET_DIR", str(tmp_path / "own"))
-    assert meeting_folder(place("0.0.0.0")) is None  # an address of this machine
+    assert rendezvous_dir(place("0.0.0.0")) is None  # an address of this machine
     with pytest.raises(UsageError, match="name another one in ELASTICJOB_SOCKET_DIR"):
-        meeting_folder(place("localhost"))
+        rendezvous_dir(place("localhost"))
 
 
 async def test_who_joins_on_this_machine_waits_until_something_is_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
-        assert (await found_endpoint(here, within_s=60)).targets == (here.target,)
-    assert (await found_endpoint(here, within_s=0.1)).targets == (f"unix:{meeting_folder(here)}/client:0",)
+        assert (await find_endpoint(here, within_s=60)).targets == (here.target,)
+    assert (await find_endpoint(here, within_s=0.1)).targets == (f"unix:{rendezvous_dir(here)}/client:0",)
 
 
 @other_user.needs_root
@@ -93,7 +93,7 @@ async def test_who_joins_is_told_that_another_users_etcd_is_passed_over(caplog: 
     with socket.create_server(("127.0.0.1", 0)) as probe:
         here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
     with other_user.listening(here.port), caplog.at_level(logging.WARNING):
-        await found_endpoint(here, within_s=0.1)
+        await find_endpoint(here, within_s=0.1)
     assert f"what listens at {here.target} is of the user with uid 65534" in caplog.text
     assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in caplog.text
     assert caplog.text.count(here.target) == 1
@@ -105,7 +105,7 @@ async def test_what_answers_and_is_nobodys_that_the_kernel_tells_of_is_passed_ov
     monkeypatch.setattr(same_machine, "_rows", lambda: iter(()))
     with socket.create_server(("127.0.0.1", 0)) as there:
         here = place("127.0.0.1", there.getsockname()[1], or_there=True)
-        said = await passed_over(here)
+        said = await untrusted_reason(here)
     assert said.startswith(f"something answers at {here.target}, and no listener there is known to be this user's")
     assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in said
 
@@ -113,39 +113,39 @@ async def test_what_answers_and_is_nobodys_that_the_kernel_tells_of_is_passed_ov
 async def test_where_nothing_is_passed_over_nothing_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mine:
         port = mine.getsockname()[1]
-        assert await passed_over(place("127.0.0.1", port, or_there=True)) == ""
-        assert await passed_over(place("127.0.0.1", port)) == ""
-    assert await passed_over(place("127.0.0.1", port, or_there=True)) == ""
+        assert await untrusted_reason(place("127.0.0.1", port, or_there=True)) == ""
+        assert await untrusted_reason(place("127.0.0.1", port)) == ""
+    assert await untrusted_reason(place("127.0.0.1", port, or_there=True)) == ""
 
 
 async def test_who_waits_for_the_etcd_looks_four_times_a_second_after_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = list[Hosted]()
+    looks = list[SharedEtcd]()
 
-    def look(place: Hosted) -> bool:
+    def look(place: SharedEtcd) -> bool:
         looks.append(place)
         return False
 
     monkeypatch.setattr(same_machine, "is_there", look)
-    await found_endpoint(place("localhost", 11, or_there=True), within_s=2.0)
+    await find_endpoint(place("localhost", 11, or_there=True), within_s=2.0)
     assert len(looks) <= 27
 
 
 async def test_a_folder_that_stays_locked_while_nothing_answers_is_told_with_the_cure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(same_machine, "_STARTS_S", 0.1)
+    monkeypatch.setattr(same_machine, "_START_TIMEOUT_S", 0.1)
     here = place("localhost", 12)
-    folder = meeting_folder(here)
+    folder = rendezvous_dir(here)
     assert folder is not None
     held = claim(folder)
     assert held is not None
     told = rf"{folder}: it is locked by another process \(fuser {folder}\)"
     with pytest.raises(ServerError, match=told):
-        await elected(folder)
+        await try_claim(folder)
     with pytest.raises(UsageError, match=told):
-        async with hosted_etcd(here, tmp_path):
+        async with shared_etcd(here, tmp_path):
             pass
     held.close()
 
@@ -159,22 +159,22 @@ async def test_without_a_lock_an_owner_that_others_dial_goes_on_without_the_fold
     monkeypatch.setattr(fcntl, "flock", refuse)
     with socket.create_server(("127.0.0.1", 0)) as mine:
         here = place("0.0.0.0", mine.getsockname()[1])
-        async with hosted_etcd(here, tmp_path) as reached:
+        async with shared_etcd(here, tmp_path) as reached:
             assert (reached.endpoint.targets, reached.server) == ((here.target,), None)
     assert "it cannot be locked (No locks available)" in caplog.text
     with pytest.raises(UsageError, match="it cannot be locked"):
-        async with hosted_etcd(place("localhost"), tmp_path):
+        async with shared_etcd(place("localhost"), tmp_path):
             pass
 
 
 async def test_who_joins_by_a_name_for_all_machines_dials_the_port_unless_it_is_met_here() -> None:
     """An etcd that is there already may listen at another address than the loopback interface's."""
     here = place("0.0.0.0", 9)
-    assert (await found_endpoint(here, within_s=60)).targets == (here.target,)
-    folder = meeting_folder(here)
+    assert (await find_endpoint(here, within_s=60)).targets == (here.target,)
+    folder = rendezvous_dir(here)
     assert folder is not None
     with socket.socket(socket.AF_UNIX) as etcd:
         etcd.bind(str(folder / "client:0"))
         etcd.listen()
-        assert (await found_endpoint(here, within_s=60)).targets == (f"unix:{folder}/client:0",)
+        assert (await find_endpoint(here, within_s=60)).targets == (f"unix:{folder}/client:0",)
     (folder / "client:0").unlink()

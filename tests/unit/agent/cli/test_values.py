@@ -121,13 +121,13 @@ def test_devices_where_there_are_none(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("7", 7)])
 def test_whole_numbers(text: str, number: int) -> None:
-    assert values.parse_whole("max-restarts", text) == number
+    assert values.parse_positive_int("max-restarts", text) == number
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x"])
 def test_what_is_no_whole_number(text: str) -> None:
     with pytest.raises(UsageError) as refused:
-        values.parse_whole("max-restarts", text)
+        values.parse_positive_int("max-restarts", text)
     assert str(refused.value) == f"--max-restarts {text}: it must be a whole number from 0"
 
 
@@ -178,8 +178,8 @@ def test_ranks_that_are_none(text: str) -> None:
 
 
 def test_words_with_a_doubled_comma() -> None:
-    assert values.parse_words("loss,a,,b") == ("loss", "a,b")
-    assert values.parse_words("") == ()
+    assert values.parse_list("loss,a,,b") == ("loss", "a,b")
+    assert values.parse_list("") == ()
 
 
 def test_signals_by_name() -> None:

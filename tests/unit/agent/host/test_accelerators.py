@@ -33,25 +33,25 @@ def intel(root: Path) -> None:
 
 def test_gpus_of_nvidia(tmp_path: Path) -> None:
     nvidia(tmp_path)
-    assert accelerators.gpus({}, tmp_path) == 2
+    assert accelerators.count_gpus({}, tmp_path) == 2
 
 
 def test_gpus_of_amd(tmp_path: Path) -> None:
     amd(tmp_path)
-    assert accelerators.gpus({}, tmp_path) == 3
+    assert accelerators.count_gpus({}, tmp_path) == 3
 
 
 def test_xpus_are_discrete_ones(tmp_path: Path) -> None:
     intel(tmp_path)
-    assert (accelerators.xpus({}, tmp_path), accelerators.gpus({}, tmp_path)) == (1, 0)
+    assert (accelerators.count_xpus({}, tmp_path), accelerators.count_gpus({}, tmp_path)) == (1, 0)
 
 
 def test_an_empty_machine_has_none(tmp_path: Path) -> None:
-    assert (accelerators.gpus({}, tmp_path), accelerators.xpus({}, tmp_path)) == (0, 0)
+    assert (accelerators.count_gpus({}, tmp_path), accelerators.count_xpus({}, tmp_path)) == (0, 0)
 
 
 @pytest.mark.parametrize("variable", ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"])
 @pytest.mark.parametrize(("visible", "count"), [("3", 1), ("0, 1,GPU-abc", 3), ("", 0), ("-1", 0)])
 def test_what_the_user_shows_is_what_counts(variable: str, visible: str, count: int, tmp_path: Path) -> None:
     nvidia(tmp_path)
-    assert accelerators.gpus({variable: visible}, tmp_path) == count
+    assert accelerators.count_gpus({variable: visible}, tmp_path) == count

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from elasticjob_agent.host import numa
-from elasticjob_agent.host.cpu_topology import Topology, parse_cpus, read_topology, shown
+from elasticjob_agent.host.cpu_topology import Topology, format_cpus, parse_cpus, read_topology
 from elasticjob_agent.host.numa import AffinityMode, NumaOptions
 from tests.unit.multiprocessing.machines import cpus, machine
 
@@ -24,7 +24,7 @@ def test_the_kernels_lists_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "0-3,8,10-11"])
 def test_they_are_shown_as_the_kernel_writes_them(text: str) -> None:
-    assert shown(parse_cpus(text)) == text
+    assert format_cpus(parse_cpus(text)) == text
 
 
 def test_a_machine_is_read_from_the_kernels_files(two: Topology) -> None:
@@ -46,7 +46,7 @@ def test_this_very_machine_can_be_read() -> None:
 
 @pytest.mark.parametrize(("nprocs", "nodes"), [(1, [0]), (2, [0, 1]), (3, [0, 0, 1]), (4, [0, 0, 1, 1])])
 def test_without_gpus_workers_are_spread_evenly(two: Topology, nprocs: int, nodes: list[int]) -> None:
-    assert numa.homes(two, nprocs, {}) == nodes
+    assert numa.numa_nodes_of(two, nprocs, {}) == nodes
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_without_gpus_workers_are_spread_evenly(two: Topology, nprocs: int, node
 )
 def test_a_worker_is_where_its_gpu_is(tmp_path: Path, environment: dict[str, str], nodes: list[int]) -> None:
     found = read_topology(range(16), machine(tmp_path, nodes=2, cores=4, gpus=(1, 1, 0, 0)))
-    assert numa.homes(found, 2, environment) == nodes
+    assert numa.numa_nodes_of(found, 2, environment) == nodes
 
 
 def test_in_a_container_only_the_gpus_that_its_driver_shows_are_there(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_in_a_container_only_the_gpus_that_its_driver_shows_are_there(tmp_path: 
 
 def test_gpus_whose_node_is_not_known_do_not_count(tmp_path: Path) -> None:
     found = read_topology(range(16), machine(tmp_path, nodes=2, cores=4, gpus=(-1, -1)))
-    assert numa.homes(found, 2, {}) == [0, 1]
+    assert numa.numa_nodes_of(found, 2, {}) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -87,37 +87,37 @@ def test_gpus_whose_node_is_not_known_do_not_count(tmp_path: Path) -> None:
 def test_each_mode_gives_what_it_says(
     two: Topology, mode: AffinityMode, places: list[int], expected: list[frozenset[int]]
 ) -> None:
-    assert numa.bound(two, mode, places) == expected
+    assert numa.bind_to_mode(two, mode, places) == expected
 
 
 def test_more_workers_than_cores_cannot_have_their_own(two: Topology) -> None:
     with pytest.raises(numa.CannotBind, match="node 0 has 4 cores for 5 workers that want their own"):
-        numa.bound(two, AffinityMode.EXCLUSIVE, [0] * 5)
+        numa.bind_to_mode(two, AffinityMode.EXCLUSIVE, [0] * 5)
 
 
 def test_where_it_cannot_be_it_is_an_error() -> None:
     with pytest.raises(NotImplementedError, match=r"cannot be bound to processors \(affinity mode 'exclusive'\): node"):
-        numa.bindings(NumaOptions(AffinityMode.EXCLUSIVE), 5000)
+        numa.cpu_bindings(NumaOptions(AffinityMode.EXCLUSIVE), 5000)
 
 
 def test_where_it_cannot_be_and_need_not_there_is_one_warning() -> None:
     options = NumaOptions(AffinityMode.EXCLUSIVE, should_fall_back_if_binding_fails=True)
     with pytest.warns(UserWarning, match="they run unbound") as caught:
-        assert numa.bindings(options, 5000) == [frozenset()] * 5000
+        assert numa.cpu_bindings(options, 5000) == [frozenset()] * 5000
     assert len(caught) == 1
 
 
 def test_torchs_own_options_are_as_good() -> None:
     options = SimpleNamespace(affinity_mode=SimpleNamespace(value="node"), should_fall_back_if_binding_fails=False)
-    [found] = numa.bindings(options, 1)
+    [found] = numa.cpu_bindings(options, 1)
     assert found
 
 
 def test_an_unknown_mode_is_refused() -> None:
     options = SimpleNamespace(affinity_mode="sideways", should_fall_back_if_binding_fails=True)
     with pytest.raises(ValueError, match="sideways"):
-        numa.bindings(options, 1)
+        numa.cpu_bindings(options, 1)
 
 
 def test_without_options_nobody_is_bound() -> None:
-    assert numa.bindings(None, 3) == [frozenset()] * 3
+    assert numa.cpu_bindings(None, 3) == [frozenset()] * 3

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.host.oom import OomCounter, find_folder, is_suspect
+from elasticjob_agent.host.oom import OomCounter, find_folder, may_be_oom
 
 
 def v2(folder: Path, kills: int) -> None:
@@ -44,24 +44,24 @@ def test_nonsense_counts_nothing(content: str, tmp_path: Path) -> None:
 
 def test_no_folder_claims_nothing() -> None:
     counter = OomCounter(None)
-    counter.mark()
+    counter.take_baseline()
     assert not counter.has_grown()
 
 
 def test_only_growth_since_the_mark_is_evidence(tmp_path: Path) -> None:
     v2(tmp_path, 5)
     counter = OomCounter(tmp_path)
-    counter.mark()
+    counter.take_baseline()
     assert not counter.has_grown()
     v2(tmp_path, 6)
     assert counter.has_grown()
-    counter.mark()
+    counter.take_baseline()
     assert not counter.has_grown()
 
 
 def test_a_counter_that_appears_later_is_no_growth(tmp_path: Path) -> None:
     counter = OomCounter(tmp_path)
-    counter.mark()
+    counter.take_baseline()
     v2(tmp_path, 5)
     assert not counter.has_grown()
 
@@ -78,7 +78,7 @@ def test_a_counter_that_appears_later_is_no_growth(tmp_path: Path) -> None:
     ],
 )
 def test_who_may_have_been_killed_for_memory(exit_code: int, said: str, suspect: bool) -> None:  # noqa: FBT001 -- a table
-    assert is_suspect(exit_code, said) is suspect
+    assert may_be_oom(exit_code, said) is suspect
 
 
 def find(tmp_path: Path, proc: str) -> Path | None:

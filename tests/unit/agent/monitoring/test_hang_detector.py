@@ -4,16 +4,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from elasticjob_agent.monitoring.hang_detector import HangSuspicion, Signs
+from elasticjob_agent.monitoring.hang_detector import ActivitySample, HangDetector
 
 
-def signs(*cpu_s: float, written: int = 100, told: int = 0, round_: int = 1) -> Signs:
-    return Signs(round_, written, told, cpu_s)
+def signs(*cpu_s: float, written: int = 100, told: int = 0, round_: int = 1) -> ActivitySample:
+    return ActivitySample(round_, written, told, cpu_s)
 
 
-def observed(history: Iterable[Signs | None]) -> list[float | None]:
+def observed(history: Iterable[ActivitySample | None]) -> list[float | None]:
     """What is said after each second."""
-    suspicion = HangSuspicion(10.0)
+    suspicion = HangDetector(10.0)
     return [suspicion.observe(float(second), each) for second, each in enumerate(history)]
 
 
@@ -50,7 +50,7 @@ def test_silence_is_suspicious_by_what_the_processors_do(shares: tuple[float, fl
         pytest.param(None, id="none run"),
     ],
 )
-def test_any_sign_of_life_begins_the_deadline_anew(sign: Signs | None) -> None:
+def test_any_sign_of_life_begins_the_deadline_anew(sign: ActivitySample | None) -> None:
     said = observed([*IDLE[:9], *[sign] * 11])
     assert said[:19] == [None] * 19
     assert said[19] == (None if sign is None else 9.0)
@@ -61,7 +61,7 @@ def test_a_suspicion_ends_with_the_first_sign_of_life() -> None:
 
 
 def test_what_the_dump_of_stacks_has_written_is_no_sign_of_life() -> None:
-    suspicion = HangSuspicion(10.0)
+    suspicion = HangDetector(10.0)
     suspicion.observe(0.0, signs(5.0))
     assert suspicion.observe(10.0, signs(5.0)) == 0.0
     suspicion.discount(signs(5.1, written=5000))

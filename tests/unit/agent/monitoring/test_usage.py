@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.monitoring.usage import LEAST_S, UsageMeter
+from elasticjob_agent.monitoring.usage import MIN_INTERVAL_S, UsageMeter
 
 PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
@@ -69,10 +69,10 @@ def test_all_processes_of_a_workers_session_count_for_it_and_no_others(machine: 
 def test_a_look_too_soon_says_what_the_last_one_said(machine: Machine) -> None:
     machine.process(7, session=7)
     machine.used(7)
-    machine.now_s += 2 * LEAST_S
-    machine.process(7, session=7, spent_s=LEAST_S, pages=1)
+    machine.now_s += 2 * MIN_INTERVAL_S
+    machine.process(7, session=7, spent_s=MIN_INTERVAL_S, pages=1)
     machine.used(7)
-    machine.now_s += LEAST_S / 2
+    machine.now_s += MIN_INTERVAL_S / 2
     machine.process(7, session=7, spent_s=99, pages=2)
     assert machine.used(7) == {7: (50.0, 1)}
 
@@ -80,13 +80,13 @@ def test_a_look_too_soon_says_what_the_last_one_said(machine: Machine) -> None:
 def test_a_restart_of_all_workers_looks_at_none_and_tells_of_them_later(machine: Machine) -> None:
     machine.process(7, session=7)
     machine.used(7)
-    machine.now_s += LEAST_S
+    machine.now_s += MIN_INTERVAL_S
     machine.used(7)
     machine.now_s += 0.02
     machine.process(8, session=8, pages=3)
     assert 8 not in machine.used(8)
-    machine.now_s += 2 * LEAST_S
-    machine.process(8, session=8, spent_s=LEAST_S, pages=4)
+    machine.now_s += 2 * MIN_INTERVAL_S
+    machine.process(8, session=8, spent_s=MIN_INTERVAL_S, pages=4)
     assert machine.used(8) == {8: (50.0, 4)}
 
 

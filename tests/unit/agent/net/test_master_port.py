@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.launch._port import HeldPort
+from elasticjob_agent.launch._port import ReservedPort
 from elasticjob_agent.net.master_port import MasterPort
 
 HOST = "127.0.0.1"
@@ -38,11 +38,11 @@ def ephemeral_range() -> range:
 
 
 def test_a_held_port_is_taken_for_everybody_who_does_not_say_reuse(port: MasterPort) -> None:
-    assert not can_bind(port.renew(), reuse=False)
+    assert not can_bind(port.acquire(), reuse=False)
 
 
 def test_a_released_port_can_be_bound_and_listened_on(port: MasterPort) -> None:
-    number = port.renew()
+    number = port.acquire()
     port.release()
     with closing(socket.socket()) as worker:
         worker.bind((HOST, number))
@@ -50,13 +50,13 @@ def test_a_released_port_can_be_bound_and_listened_on(port: MasterPort) -> None:
 
 
 def test_each_round_has_a_fresh_port_and_lets_go_of_the_last(port: MasterPort) -> None:
-    first, second = port.renew(), port.renew()
+    first, second = port.acquire(), port.acquire()
     assert first != second
     assert can_bind(first, reuse=False)
 
 
 def test_it_is_chosen_where_the_kernel_gives_no_port_by_itself(port: MasterPort) -> None:
-    assert port.renew() not in ephemeral_range()
+    assert port.acquire() not in ephemeral_range()
 
 
 def test_a_port_that_is_taken_is_passed_over() -> None:
@@ -65,11 +65,11 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
         taken.listen()
         busy = taken.getsockname()[1]
         free = MasterPort(HOST)
-        wanted = free.renew()
+        wanted = free.acquire()
         free.close()
         choices = iter([busy, busy, wanted])
         made = MasterPort(HOST, lambda _low, _high: next(choices))
-        assert made.renew() == wanted
+        assert made.acquire() == wanted
         made.close()
 
 
@@ -78,59 +78,59 @@ def test_where_every_choice_is_taken_the_kernel_chooses() -> None:
         taken.bind((HOST, 0))
         taken.listen()
         made = MasterPort(HOST, lambda _low, _high: int(taken.getsockname()[1]))
-        assert made.renew() != taken.getsockname()[1]
+        assert made.acquire() != taken.getsockname()[1]
         made.release()
 
 
 def test_an_address_that_is_not_of_this_host_still_gets_a_port() -> None:
     made = MasterPort("192.0.2.1")
-    assert made.renew() > 0
+    assert made.acquire() > 0
     made.release()
 
 
 def test_an_ipv6_address_gets_a_port_too() -> None:
     made = MasterPort("::1")
-    assert made.renew() > 0
+    assert made.acquire() > 0
     made.release()
 
 
 def test_another_agents_choice_fails_on_a_port_that_is_held(port: MasterPort) -> None:
-    held = port.renew()
+    held = port.acquire()
     choices = iter(range(held, held + 100))
     other = MasterPort(HOST, lambda _low, _high: next(choices))
-    assert other.renew() > held
+    assert other.acquire() > held
     other.close()
 
 
 def test_another_agents_choice_fails_also_after_the_release(port: MasterPort) -> None:
-    held = port.renew()
+    held = port.acquire()
     port.release()
     choices = iter(range(held, held + 100))
     other = MasterPort(HOST, lambda _low, _high: next(choices))
-    assert other.renew() > held
+    assert other.acquire() > held
     other.close()
 
 
 def test_a_launch_keeps_off_the_port_of_an_agent(port: MasterPort) -> None:
-    held = port.renew()
+    held = port.acquire()
     port.release()
     choices = iter(range(held, held + 100))
-    with HeldPort(lambda _low, _high: next(choices)) as other:
+    with ReservedPort(lambda _low, _high: next(choices)) as other:
         assert other.number > held
 
 
 def test_a_port_that_is_forgotten_is_let_go(port: MasterPort) -> None:
-    held = port.renew()
+    held = port.acquire()
     port.close()
     forgotten = MasterPort(HOST, lambda _low, _high: held)
-    assert forgotten.renew() == held
+    assert forgotten.acquire() == held
     del forgotten
     gc.collect()
-    assert MasterPort(HOST, lambda _low, _high: held).renew() == held
+    assert MasterPort(HOST, lambda _low, _high: held).acquire() == held
 
 
 def test_letting_go_twice_is_no_matter(port: MasterPort) -> None:
-    port.renew()
+    port.acquire()
     port.release()
     port.release()
 
@@ -143,4 +143,4 @@ def test_a_port_at_which_somebody_listens_is_taken_and_then_no_more(port: Master
 
 
 def test_a_port_that_others_only_hold_is_not_taken_for_rank_0(port: MasterPort) -> None:
-    assert not port.is_taken(port.renew())
+    assert not port.is_taken(port.acquire())

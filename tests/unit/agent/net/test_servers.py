@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from elasticjob_agent.net.servers import stop_serving
+from elasticjob_agent.net.servers import close_server
 
 
 class Host:
@@ -51,28 +51,28 @@ async def turns_until(holds: Callable[[], bool]) -> None:
 async def test_a_connection_that_is_just_being_accepted_is_handed_over(host: Host) -> None:
     with host.dial():
         await turns_until(accepted)
-        await stop_serving(host.server)
+        await close_server(host.server)
         assert len(host.met) == 1
 
 
 async def test_a_connection_that_stands_goes_on(host: Host) -> None:
     with host.dial() as client:
         await turns_until(lambda: len(host.met) == 1)
-        await stop_serving(host.server)
+        await close_server(host.server)
         host.met[0].write(b"still here")
         assert await asyncio.to_thread(client.recv, 10) == b"still here"
 
 
 async def test_nobody_is_accepted_afterwards(host: Host) -> None:
     address = host.server.sockets[0].getsockname()
-    await stop_serving(host.server)
+    await close_server(host.server)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
-    await stop_serving(host.server)
+    await close_server(host.server)
 
 
 async def test_whoever_is_cancelled_at_it_has_closed_the_listener(host: Host) -> None:
-    task = asyncio.create_task(stop_serving(host.server))
+    task = asyncio.create_task(close_server(host.server))
     await asyncio.sleep(0)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

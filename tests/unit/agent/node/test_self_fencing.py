@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from elasticjob_agent.node.self_fencing import Isolation
+from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots
@@ -29,19 +29,19 @@ class Asked(InMemoryEtcd):
 
 
 class Node:
-    """What `Isolation` sees of a member, which has lost its lease."""
+    """What `SelfFencing` sees of a member, which has lost its lease."""
 
     def __init__(self, grace_s: float | None) -> None:
         self.etcd = Asked(InMemoryStore())
         self.left = False
         self._grace_s = grace_s
-        self.stay: Any = None
+        self.session: Any = None
 
     async def begin(self) -> None:
         keeper = LeaseKeeper(self.etcd, await self.etcd.lease_grant(6.0))
         keeper.lost.set()
         terms = terms_of(Slots(min=1, max=1, desired=1, isolation_grace_s=self._grace_s))
-        self.stay = SimpleNamespace(keeper=keeper, runtime_config=terms, me=SimpleNamespace(keys=Keys("/p")))
+        self.session = SimpleNamespace(keeper=keeper, runtime_config=terms, me=SimpleNamespace(keys=Keys("/p")))
 
     def request_leave(self) -> None:
         self.left = True
@@ -52,11 +52,11 @@ async def watched(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
     """A node whose job allows so many seconds."""
     node = Node(request.param)
     await node.begin()
-    watch = asyncio.create_task(Isolation(node.etcd, cast("RendezvousMember", node)).run())
+    watch = asyncio.create_task(SelfFencing(node.etcd, cast("RendezvousMember", node)).run())
     yield node
     watch.cancel()
     await asyncio.wait({watch})
-    await node.stay.keeper.close()
+    await node.session.keeper.close()
 
 
 @pytest.mark.parametrize("watched", [0.0, 6.0], indirect=True)

@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.cli.options import NUMA_MODES, UsageError
-from elasticjob_agent.host.cpu_topology import Topology, read_topology, shown
+from elasticjob_agent.host.cpu_topology import Topology, format_cpus, read_topology
 from elasticjob_agent.host.numa import AffinityMode
-from elasticjob_agent.workers.cpu_binding import of_rank, parse_binding
+from elasticjob_agent.workers.cpu_binding import cpus_of_rank, parse_binding
 from tests.unit.multiprocessing.machines import machine
 
 
 def bound_on(folder: Path, mode: str, nproc: int, **environment: str) -> list[str]:
     """The processors of each worker on the machine of these files."""
-    return [shown(cpus) for cpus in parse_binding(mode, nproc, environment, lambda: read_topology(range(16), folder))]
+    return [
+        format_cpus(cpus) for cpus in parse_binding(mode, nproc, environment, lambda: read_topology(range(16), folder))
+    ]
 
 
 def test_the_options_values_are_the_librarys_modes() -> None:
@@ -56,7 +58,7 @@ def test_workers_follow_their_gpus(tmp_path: Path) -> None:
 
 def test_without_the_option_nobody_is_bound() -> None:
     assert parse_binding(None, 2, {}) == ()
-    assert of_rank((), 1) == frozenset()
+    assert cpus_of_rank((), 1) == frozenset()
 
 
 def test_what_the_machine_does_not_allow_is_a_wrong_command_line(tmp_path: Path) -> None:

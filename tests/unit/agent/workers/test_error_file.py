@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.workers.error_file import NOTHING, TAIL_BYTES, Tail, read_error_file
-from elasticjob_agent.workers.error_message import last_words
+from elasticjob_agent.workers.error_file import EMPTY, TAIL_BYTES, StderrTail, read_error_file
+from elasticjob_agent.workers.error_message import error_line
 
 
 @pytest.mark.parametrize(
@@ -37,33 +37,33 @@ def test_message(content: Any, message: str, tmp_path: Path) -> None:
 def test_nonsense_says_nothing(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "error.json"
     file.write_bytes(content)
-    assert read_error_file(file) == NOTHING
+    assert read_error_file(file) == EMPTY
 
 
 def test_a_file_that_is_not_there_says_nothing(tmp_path: Path) -> None:
-    assert read_error_file(tmp_path / "error.json") == NOTHING
+    assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text('{"message": "secret"}')
     (tmp_path / "error.json").symlink_to(tmp_path / "secret")
-    assert read_error_file(tmp_path / "error.json") == NOTHING
+    assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
 def test_a_fifo_neither_blocks_nor_speaks(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "error.json")
-    assert read_error_file(tmp_path / "error.json") == NOTHING
+    assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
 def test_a_folder_does_not_speak_either(tmp_path: Path) -> None:
     (tmp_path / "error.json").mkdir()
-    assert read_error_file(tmp_path / "error.json") == NOTHING
+    assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
 def tail(data: bytes, prefix: bytes = b"") -> str:
-    made = Tail(prefix)
+    made = StderrTail(prefix)
     made.add(data)
-    return last_words(made.text)
+    return error_line(made.text)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_prefix_of_a_rank_is_no_part_of_its_words() -> None:
 
 
 def test_the_end_of_stderr_is_kept_4_kib_of_it() -> None:
-    made = Tail(b"[rank3] ")
+    made = StderrTail(b"[rank3] ")
     for number in range(2000):
         made.add(f"[rank3] line {number}\n".encode())
     assert len(made.text) <= TAIL_BYTES
@@ -94,22 +94,22 @@ def test_the_end_of_stderr_is_kept_4_kib_of_it() -> None:
 
 
 def test_a_flood_in_one_piece_leaves_its_end() -> None:
-    made = Tail(b"")
+    made = StderrTail(b"")
     made.add(b"early\n" + b"x" * 1_000_000 + b"\nlate\n")
     assert made.text.endswith("xxx\nlate")
     assert len(made.text) < TAIL_BYTES
-    assert last_words(made.text) == "late"
+    assert error_line(made.text) == "late"
 
 
 def test_lines_that_come_one_by_one_stay_lines() -> None:
-    made = Tail(b"> ")
+    made = StderrTail(b"> ")
     for line in (b"> a\n", b"> \n", b"> b\n> c\n"):
         made.add(line)
     assert made.text == "a\n\nb\nc"
 
 
 def test_bytes_that_are_no_text_are_left_out_of_what_is_kept() -> None:
-    made = Tail(b"")
+    made = StderrTail(b"")
     made.add(b"\xff\xfe boom\n")
     assert made.text == " boom"
 
@@ -150,6 +150,6 @@ def test_a_gigabyte_is_refused_after_the_first_bytes(tmp_path: Path) -> None:
     file.write_text('{"message": "boom"}')
     os.truncate(file, 1 << 30)  # sparse: zeros that nobody has to store
     tracemalloc.start()
-    assert read_error_file(file) == NOTHING
+    assert read_error_file(file) == EMPTY
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticjob_agent.workers.error_message import MOST_CHARACTERS, last_words, uncaught
+from elasticjob_agent.workers.error_message import MAX_CHARACTERS, error_line, traceback_tail
 
 ENDED = """[rank1]: Traceback (most recent call last):
 [rank1]:   File "train.py", line 7, in <module>
@@ -22,7 +22,7 @@ SAYS = "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection close
     ],
 )
 def test_warnings_at_the_exit_do_not_hide_the_exception(after: str) -> None:
-    assert last_words(f"{ENDED}\n{after}") == SAYS
+    assert error_line(f"{ENDED}\n{after}") == SAYS
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_warnings_at_the_exit_do_not_hide_the_exception(after: str) -> None:
     ],
 )
 def test_what_is_no_mere_warning_counts(said: str) -> None:
-    assert last_words(f"{ENDED}\n{said}\n") == said
+    assert error_line(f"{ENDED}\n{said}\n") == said
 
 
 def test_a_warning_is_better_than_nothing() -> None:
-    assert last_words("x.py:3: FutureWarning: gone soon\n") == "x.py:3: FutureWarning: gone soon"
-    assert last_words("\n") == ""
+    assert error_line("x.py:3: FutureWarning: gone soon\n") == "x.py:3: FutureWarning: gone soon"
+    assert error_line("\n") == ""
 
 
 def test_a_long_line_is_cut() -> None:
-    assert last_words("y" * 5000) == "y" * MOST_CHARACTERS
+    assert error_line("y" * 5000) == "y" * MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_long_line_is_cut() -> None:
     ],
 )
 def test_an_exception_that_nobody_caught_is_the_end_of_all_that_was_said(text: str, words: str) -> None:
-    assert uncaught(text) == words
+    assert traceback_tail(text) == words

@@ -14,8 +14,13 @@ from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import CommandNotFound, Exit
-from elasticjob_agent.workers.error_file import Tail, Told
-from elasticjob_agent.workers.failure_recorder import DYING_S, STARTUP_S, Autopsy, Remains
+from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
+from elasticjob_agent.workers.failure_recorder import (
+    ERROR_FILE_SLACK_S,
+    STARTUP_FAILURE_S,
+    ExitedWorker,
+    FailureRecorder,
+)
 from elasticjob_api.records import Failure
 
 HOST = "127.0.0.1"
@@ -47,14 +52,14 @@ class Case:
 
     def __post_init__(self) -> None:
         self.kills(0)
-        self.autopsy = Autopsy(
+        self.autopsy = FailureRecorder(
             pod="pod-1",
             host="host-1",
             port=MasterPort(HOST),
             memory=OomCounter(self.folder),
             progress=lambda: self.progress,
         )
-        self.autopsy.begin(PLACE, 100.0)
+        self.autopsy.round_started(PLACE, 100.0)
 
     def kills(self, count: int) -> None:
         """What the cgroup counts."""
@@ -67,10 +72,10 @@ class Case:
         by_us, dumped = fields.pop("stopped_by_us", False), fields.pop("core_dumped", False)
         at_ns = START_NS + int(after_s * 1e9)
         end = Exit(code=code, at_s=100 + after_s, wall_ns=at_ns, stopped_by_us=by_us, core_dumped=dumped)
-        tail = Tail(b"", clock=lambda: end.at_s - quiet_s)
+        tail = StderrTail(b"", clock=lambda: end.at_s - quiet_s)
         tail.add(stderr)
-        plain = Remains(rank=0, pid=7, end=end, started_at_ns=START_NS, told=Told(), tail=tail)
-        return self.autopsy.of(replace(plain, **fields))
+        plain = ExitedWorker(rank=0, pid=7, exit=end, started_at_ns=START_NS, error_file=ErrorFileContents(), tail=tail)
+        return self.autopsy.record(replace(plain, **fields))
 
 
 @pytest.fixture
@@ -79,7 +84,7 @@ def case(tmp_path: Path) -> Case:
 
 
 def test_the_error_file_speaks_before_stderr_and_both_are_kept(case: Case) -> None:
-    failure = case.failure(1, stderr=b"Traceback\nValueError: b\n", told=Told("ValueError: a"))
+    failure = case.failure(1, stderr=b"Traceback\nValueError: b\n", error_file=ErrorFileContents("ValueError: a"))
     assert (failure.message, failure.stderr) == ("ValueError: a", "Traceback\nValueError: b")
 
 
@@ -94,7 +99,9 @@ def test_a_signal_needs_no_words_but_stderr_is_kept(case: Case) -> None:
 
 def test_a_core_dump_is_named_where_there_are_no_other_words(case: Case) -> None:
     assert case.failure(-11, core_dumped=True).message == "core dumped"
-    assert case.failure(-6, core_dumped=True, told=Told("RuntimeError: x")).message == "RuntimeError: x"
+    assert (
+        case.failure(-6, core_dumped=True, error_file=ErrorFileContents("RuntimeError: x")).message == "RuntimeError: x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,18 +115,18 @@ def test_a_core_dump_is_named_where_there_are_no_other_words(case: Case) -> None
     ],
 )
 def test_time_of_the_failure(told_ns: int, time_ns: int, case: Case) -> None:
-    assert case.failure(1, told=Told("x", told_ns)).time_ns == time_ns
+    assert case.failure(1, error_file=ErrorFileContents("x", told_ns)).time_ns == time_ns
 
 
 def test_a_worker_that_ends_soon_without_progress_failed_to_start(case: Case) -> None:
-    assert case.failure(1, after_s=STARTUP_S - 0.1).startup
-    assert not case.failure(1, after_s=STARTUP_S).startup
+    assert case.failure(1, after_s=STARTUP_FAILURE_S - 0.1).startup
+    assert not case.failure(1, after_s=STARTUP_FAILURE_S).startup
 
 
 def test_progress_that_was_told_since_the_start_means_that_it_had_started(case: Case) -> None:
     case.progress = object()
     assert not case.failure(1).startup
-    case.autopsy.begin(PLACE, 100.0)
+    case.autopsy.round_started(PLACE, 100.0)
     assert case.failure(1).startup
 
 
@@ -130,7 +137,7 @@ def test_an_import_that_fails_after_a_long_while_is_a_start_that_failed(case: Ca
 
 
 def test_a_command_that_is_missing_never_started(case: Case) -> None:
-    failure = case.autopsy.of_none(3, CommandNotFound("rank 3: no such command"), START_NS)
+    failure = case.autopsy.record_start_error(3, CommandNotFound("rank 3: no such command"), START_NS)
     assert (failure.rank, failure.exit_code, failure.startup, failure.pid) == (3, 127, True, 0)
 
 
@@ -144,7 +151,7 @@ def test_a_kill_beside_a_counted_one_is_out_of_memory(case: Case) -> None:
 
 def test_kills_of_the_round_before_are_not_this_ones(case: Case) -> None:
     case.kills(1)
-    case.autopsy.begin(PLACE, 200.0)
+    case.autopsy.round_started(PLACE, 200.0)
     assert not case.failure(-9).oom
 
 
@@ -161,14 +168,14 @@ def test_rank_0_that_names_the_port_found_it_taken(case: Case) -> None:
 
 def test_rank_0_that_names_no_port_is_believed_while_somebody_listens_there(case: Case) -> None:
     with listening() as port:
-        case.autopsy.begin(replace(PLACE, master_port=port), 100.0)
+        case.autopsy.round_started(replace(PLACE, master_port=port), 100.0)
         assert case.failure(1, stderr=IN_USE).port_taken
     assert not case.failure(1, stderr=IN_USE).port_taken
 
 
 def test_another_rank_or_another_trouble_is_not_the_master_ports(case: Case) -> None:
     with listening() as port:
-        case.autopsy.begin(replace(PLACE, master_port=port), 100.0)
+        case.autopsy.round_started(replace(PLACE, master_port=port), 100.0)
         assert not case.failure(1, stderr=IN_USE, rank=1).port_taken
         assert not case.failure(1, stderr=b"ValueError: x\n").port_taken
 
@@ -181,22 +188,22 @@ FULL_DISK = (
 def test_who_was_dying_of_an_exception_when_we_signalled_it_has_told_of_it(case: Case) -> None:
     failure = case.failure(-15, stderr=FULL_DISK, stopped_by_us=True)
     assert (failure.message, failure.killed_by_us) == ("OSError: [Errno 28] No space left on device", True)
-    assert verdict.told_by_itself(failure)
+    assert verdict.reported_by_worker(failure)
 
 
 def test_what_a_worker_says_as_it_obeys_our_signal_is_no_error_of_its_own(case: Case) -> None:
     failure = case.failure(143, stderr=b"SIGTERM: saving\nsaved, bye\n", stopped_by_us=True)
-    assert not verdict.told_by_itself(failure)
+    assert not verdict.reported_by_worker(failure)
 
 
 @pytest.mark.parametrize(
     ("stderr", "quiet_s"),
     [
         pytest.param(FULL_DISK + b"retrying\n", 0.0, id="it went on after the exception"),
-        pytest.param(FULL_DISK, DYING_S, id="the exception was caught long ago"),
+        pytest.param(FULL_DISK, ERROR_FILE_SLACK_S, id="the exception was caught long ago"),
         pytest.param(b"saving\n", 0.0, id="it said something else"),
     ],
 )
 def test_who_was_well_when_we_signalled_it_has_told_of_nothing(case: Case, stderr: bytes, quiet_s: float) -> None:
     failure = case.failure(-15, stderr=stderr, quiet_s=quiet_s, stopped_by_us=True)
-    assert not verdict.told_by_itself(failure)
+    assert not verdict.reported_by_worker(failure)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from elasticjob_agent.workers.log_dir import KEPT_ROUNDS, prune, worker_logs
+from elasticjob_agent.workers.log_dir import MAX_ROUNDS, prune, worker_logs
 
 
 def test_each_worker_of_a_round_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_the_newest_rounds_are_kept_by_number_not_by_name(tmp_path: Path) -> Non
         worker_logs(tmp_path, round_, 0)
     prune(tmp_path, 12)
     left = {folder.name for folder in tmp_path.iterdir()}
-    assert KEPT_ROUNDS == 10
+    assert MAX_ROUNDS == 10
     assert left == {"round_9", "round_10", "round_11", "round_12"}
 
 

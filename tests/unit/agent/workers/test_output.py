@@ -6,9 +6,9 @@ import pytest
 
 from elasticjob_agent.cli import values
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.supervisor import Inherit, Lines, Null, ToFile
+from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null
 from elasticjob_agent.workers.log_dir import WorkerLogs
-from elasticjob_agent.workers.output import Output, filtered
+from elasticjob_agent.workers.output import Output, filter_lines
 
 FILES = WorkerLogs(Path("/logs/round_1/2"))
 
@@ -36,7 +36,7 @@ def output(redirects: str = "0", tee: str = "0", shown: str = "", template: str 
     return Output(
         redirects=values.parse_streams("redirects", redirects),
         tee=values.parse_streams("tee", tee),
-        shown=values.parse_ranks("local-ranks-filter", shown),
+        console_ranks=values.parse_ranks("local-ranks-filter", shown),
         prefix_template=template,
     )
 
@@ -49,14 +49,14 @@ def console(data: bytes) -> None:
     ("made", "nproc", "kind"),
     [
         pytest.param(output(), 1, Inherit, id="a single worker has the console itself"),
-        pytest.param(output(), 2, Lines, id="several are told apart"),
-        pytest.param(output(redirects="1"), 1, ToFile, id="redirected"),
+        pytest.param(output(), 2, LineSink, id="several are told apart"),
+        pytest.param(output(redirects="1"), 1, FileSink, id="redirected"),
         pytest.param(output(redirects="2"), 1, Inherit, id="only stderr is redirected"),
-        pytest.param(output(tee="1"), 1, Lines, id="teed"),
-        pytest.param(output(redirects="3", tee="3"), 1, Lines, id="tee goes before redirect"),
+        pytest.param(output(tee="1"), 1, LineSink, id="teed"),
+        pytest.param(output(redirects="3", tee="3"), 1, LineSink, id="tee goes before redirect"),
         pytest.param(output(shown="1"), 2, Null, id="not shown"),
-        pytest.param(output(tee="3", shown="1"), 2, ToFile, id="teed and not shown"),
-        pytest.param(output(redirects="1:3"), 2, Lines, id="another rank is redirected"),
+        pytest.param(output(tee="3", shown="1"), 2, FileSink, id="teed and not shown"),
+        pytest.param(output(redirects="1:3"), 2, LineSink, id="another rank is redirected"),
     ],
 )
 def test_where_stdout_of_local_rank_0_goes(made: Output, nproc: int, kind: type) -> None:
@@ -67,7 +67,7 @@ def heard(made: Output, line: bytes) -> tuple[bytes, bytes]:
     """What console and tail get of a line of stderr."""
     shown, kept = bytearray(), bytearray()
     sink = made.stderr(place(2), 0, FILES, shown.extend, kept.extend)
-    assert isinstance(sink, Lines)
+    assert isinstance(sink, LineSink)
     sink.write(line)
     return bytes(shown), bytes(kept)
 
@@ -99,7 +99,7 @@ def test_the_prefix_may_be_given_as_torchruns_template() -> None:
 
 def test_lines_with_a_wanted_word_are_copied(tmp_path: Path) -> None:
     shown = bytearray()
-    write = filtered(tmp_path / "filtered.log", ("loss", "a,b"), shown.extend)
+    write = filter_lines(tmp_path / "filtered.log", ("loss", "a,b"), shown.extend)
     write(b"loss 1\nnoise\n")
     write(b"x a,b\nnoise\n")
     assert (tmp_path / "filtered.log").read_bytes() == b"loss 1\nx a,b\n"

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.leader.campaign import Standing
+from elasticjob_agent.rendezvous.leader.campaign import Campaign
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.transactions import Identity
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Expected, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, State, World
@@ -27,7 +27,7 @@ class Scene:
 
     def __init__(self, spec: Slots = SPEC) -> None:
         self.store = InMemoryStore()
-        self.me = Identity(KEYS, ME, self.store.grant(6.0).id)
+        self.me = SessionKeys(KEYS, ME, self.store.grant(6.0).id)
         self.put(KEYS.spec, records.encode(spec))
         self.put(self.me.node_key, records.encode(a_node(0, lease=self.me.lease)), self.me.lease)
 
@@ -39,15 +39,15 @@ class Scene:
 
     async def stand(self, *, is_new: bool = True) -> World | None:
         digits = itertools.count(1)
-        standing = Standing(InMemoryEtcd(self.store), self.me, "10.0.0.1:7", lambda: f"{next(digits):08x}")
-        return await standing.stand(is_new=is_new)
+        standing = Campaign(InMemoryEtcd(self.store), self.me, "10.0.0.1:7", lambda: f"{next(digits):08x}")
+        return await standing.run(is_new=is_new)
 
     @property
     def closer(self) -> Closer | None:
         kv = self.store.get(KEYS.closer)
         return None if kv is None else rendezvous_state.decode_closer(kv.value)
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         return parse_view(KEYS, self.store.range(KEYS.all).kvs)
 
 
@@ -58,11 +58,13 @@ async def test_in_a_new_job_the_closer_and_the_first_world_come_in_one_revision(
     assert opened == view.world
     assert opened is not None
     assert (opened.state, opened.round, opened.restarts, opened.restart_id) == (State.FORMING, 1, 2, "r7")
-    assert (view.terms, len(view.link_key or b"")) == (terms_of(SPEC), 32)
+    assert (view.runtime_config, len(view.link_secret or b"")) == (terms_of(SPEC), 32)
     assert scene.closer == Closer(ME, "10.0.0.1:7")
     assert kv is not None
     assert kv.lease == scene.me.lease
-    assert {kv.mod_revision, view.world_revision, view.terms_revision, view.link_key_revision} == {kv.mod_revision}
+    assert {kv.mod_revision, view.world_revision, view.runtime_config_revision, view.link_secret_revision} == {
+        kv.mod_revision
+    }
 
 
 EXISTS = {
@@ -83,7 +85,7 @@ async def test_where_something_was_told_before_only_the_closers_key_is_written(n
     assert await scene.stand() is None
     kv = scene.store.get(key)
     assert (kv.value if kv else None, scene.closer) == (value, Closer(ME, "10.0.0.1:7"))
-    assert scene.view().terms is None
+    assert scene.view().runtime_config is None
 
 
 SPECS = {
@@ -136,7 +138,7 @@ async def test_terms_that_were_told_are_told_again() -> None:
     scene = Scene()
     scene.put(KEYS.terms, encode_terms(replace(terms_of(SPEC), max_restarts=77)))
     assert await scene.stand() is not None
-    assert scene.view().terms == terms_of(SPEC)
+    assert scene.view().runtime_config == terms_of(SPEC)
 
 
 async def test_where_another_is_the_closer_nothing_is_written() -> None:
@@ -160,6 +162,8 @@ def test_a_spec_that_has_changed_since_it_was_read_opens_nothing() -> None:
     assert kv is not None
     scene.put(KEYS.spec, records.encode(replace(SPEC, desired=1)))
     opened = World(state=State.FORMING, round=1, nonce="n")
-    first = transactions.First(opened, kv.mod_revision, transactions.News(terms_of(SPEC), b"k" * 32), operated=False)
-    assert not scene.store.txn(transactions.elect(scene.me, "", first)).succeeded
+    first = transactions.FirstState(
+        opened, kv.mod_revision, transactions.Push(terms_of(SPEC), b"k" * 32), is_operated=False
+    )
+    assert not scene.store.txn(transactions.campaign(scene.me, "", first)).succeeded
     assert (scene.view().world, scene.closer) == (None, None)

@@ -2,28 +2,28 @@
 
 import pytest
 
-from elasticjob_agent.rendezvous.leader.election import FIRST_S, LONGEST_S, turn_s
+from elasticjob_agent.rendezvous.leader.election import FIRST_CAMPAIGN_S, MAX_CAMPAIGN_DELAY_S, campaign_delay_s
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_slot_zero_stands_at_once(*, is_first: bool) -> None:
-    assert turn_s(0, is_first=is_first) == 0.0
+    assert campaign_delay_s(0, is_first=is_first) == 0.0
 
 
 def test_in_a_new_job_the_others_give_slot_zero_time_to_come() -> None:
-    assert turn_s(1, is_first=True) > FIRST_S
+    assert campaign_delay_s(1, is_first=True) > FIRST_CAMPAIGN_S
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_whatever_slots_are_there_the_lowest_stands_first_and_none_waits_for_ever(*, is_first: bool) -> None:
-    turns = [turn_s(slot, is_first=is_first) for slot in range(10_000)]
+    turns = [campaign_delay_s(slot, is_first=is_first) for slot in range(10_000)]
     assert turns == sorted(turns)
-    assert turns[-1] == LONGEST_S
+    assert turns[-1] == MAX_CAMPAIGN_DELAY_S
 
 
 def test_of_a_thousand_that_see_no_closer_for_half_a_second_a_few_stand() -> None:
-    assert sum(turn_s(slot, is_first=True) < 0.5 for slot in range(1000)) <= 20
+    assert sum(campaign_delay_s(slot, is_first=True) < 0.5 for slot in range(1000)) <= 20
 
 
 def test_when_a_closer_is_gone_few_stand_before_they_can_see_the_next_one() -> None:
-    assert sum(turn_s(slot, is_first=False) <= 0.01 for slot in range(1000)) <= 10
+    assert sum(campaign_delay_s(slot, is_first=False) <= 0.01 for slot in range(1000)) <= 10

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from elasticjob_agent.rendezvous.leader.round_leader import COALESCE_S, MOST_COALESCE_S, ClosingLoop, coalesce_s
-from elasticjob_agent.rendezvous.protocol.transactions import Identity
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.rendezvous.leader.round_leader import COALESCE_S, MAX_COALESCE_S, RoundLeader, coalesce_s
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Slots, encode
 from elasticjob_api.rendezvous_state import Member
@@ -20,9 +20,9 @@ KEYS = Keys("/elasticjob/test")
 async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment(ticks: int) -> None:
     store = InMemoryStore()
     etcd, other = InMemoryEtcd(store), InMemoryEtcd(store)
-    me = Identity(KEYS, Member(0, "00000000"), 1)
-    loop = ClosingLoop(
-        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Trace(None, "")
+    me = SessionKeys(KEYS, Member(0, "00000000"), 1)
+    loop = RoundLeader(
+        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Tracer(None, "")
     )
     # It is not the closer, so its write is refused, and it waits for the next change for a bounded time.
     await other.txn(Txn((), (Put(KEYS.spec, encode(Slots(min=1, max=1, desired=1))),)))
@@ -39,7 +39,7 @@ async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment
 
 
 @pytest.mark.parametrize(
-    ("planned_s", "gathered_s"), [(0.0, COALESCE_S), (0.001, COALESCE_S), (0.01, 0.02), (1.0, MOST_COALESCE_S)]
+    ("planned_s", "gathered_s"), [(0.0, COALESCE_S), (0.001, COALESCE_S), (0.01, 0.02), (1.0, MAX_COALESCE_S)]
 )
 def test_changes_are_gathered_for_longer_when_a_plan_takes_longer_but_never_for_long(
     planned_s: float, gathered_s: float

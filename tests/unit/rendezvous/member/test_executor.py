@@ -6,15 +6,15 @@ from typing import cast
 import pytest
 
 from elasticjob_agent.rendezvous.leader.election import Election
-from elasticjob_agent.rendezvous.member.executor import Acts, Result, Scene
-from elasticjob_agent.rendezvous.member.join import Wanted
-from elasticjob_agent.rendezvous.member.session import Stay
+from elasticjob_agent.rendezvous.member.executor import StepContext, StepExecutor, StepResult
+from elasticjob_agent.rendezvous.member.join import JobRequirements
+from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.member_plan import Do, Step
+from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import Identity, NodeAt
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
 from elasticjob_agent.rendezvous.protocol.view import parse_view
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api import rendezvous_state
 from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.records import Slots
@@ -46,7 +46,7 @@ class SlowEtcd(SimEtcd):
 
 
 class _NobodyCloses:
-    is_closer = False
+    is_leader = False
 
 
 class Node:
@@ -56,33 +56,33 @@ class Node:
         self.store = InMemoryStore()
         self.etcd = SlowEtcd(self.store)
         self.workers = SimWorkers(_forget)
-        me = Identity(KEYS, ME, self.store.grant(6.0).id)
+        me = SessionKeys(KEYS, ME, self.store.grant(6.0).id)
         node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
         joined = self.store.txn(transactions.join(me, node, spec_revision=0))
-        last = NodeAt(node, joined.revision)
-        wanted, keeper = Wanted(brief_of(spec, 1), spec), cast("LeaseKeeper", None)
-        self.stay = Stay(me=me, last=last, wanted=wanted, ctl=Range((), 1), keeper=keeper)
+        last = VersionedNode(node, joined.revision)
+        wanted, keeper = JobRequirements(brief_of(spec, 1), spec), cast("LeaseKeeper", None)
+        self.stay = Session(me=me, last=last, requirements=wanted, ctl=Range((), 1), keeper=keeper)
         drawn = iter("abcdefgh")
-        self._acts = Acts(
+        self._acts = StepExecutor(
             etcd=self.etcd,
             workers=self.workers,
             draw=lambda: next(drawn),
-            trace=Trace(None, ""),
+            trace=Tracer(None, ""),
             election=cast("Election", _NobodyCloses()),
         )
 
     def put_world(self, value: World) -> None:
         self.store.txn(Txn((), (Put(KEYS.world, rendezvous_state.encode_world(value)),)))
 
-    def do(self, do: Do, seen: World, revision: int | None = None) -> Result:
+    def do(self, do: StepKind, seen: World, revision: int | None = None) -> StepResult:
         kv = self.store.get(KEYS.world)
         assert kv is not None
-        scene = Scene(self.stay, seen, kv.mod_revision if revision is None else revision)
-        return now(self._acts.perform(scene, Step(do, group_rank=0)))
+        context = StepContext(self.stay, seen, kv.mod_revision if revision is None else revision)
+        return now(self._acts.execute(context, Step(do, group_rank=0)))
 
     def run_round_1(self) -> None:
         self.put_world(ACTIVE)
-        self.do(Do.START, ACTIVE)
+        self.do(StepKind.START, ACTIVE)
 
     def failures(self) -> dict[str, bool]:
         """Name → late, as etcd has them."""
@@ -101,12 +101,12 @@ def test_an_opening_whose_answer_is_lost_is_tried_again_with_the_same_nonce() ->
     assert kv is not None
     node.etcd.faults = [Fault.ANSWER_LOST]
     with pytest.raises(Unavailable):
-        node.do(Do.OPEN_FAILED, ACTIVE)
-    assert node.do(Do.OPEN_FAILED, ACTIVE, revision=kv.mod_revision) is Result.WORLD_MOVED
+        node.do(StepKind.OPEN_FAILED, ACTIVE)
+    assert node.do(StepKind.OPEN_FAILED, ACTIVE, revision=kv.mod_revision) is StepResult.STATE_CHANGED
     opened = node.store.get(KEYS.world)
     assert opened is not None
-    node.stay.note(rendezvous_state.decode_world(opened.value))
-    assert node.stay.failures_said == 1
+    node.stay.observe(rendezvous_state.decode_world(opened.value))
+    assert node.stay.failures_reported == 1
 
 
 def test_an_opening_by_another_does_not_say_this_nodes_failures() -> None:
@@ -115,40 +115,40 @@ def test_an_opening_by_another_does_not_say_this_nodes_failures() -> None:
     node.workers.fail(1)
     node.etcd.faults = [Fault.REQUEST_LOST]
     with pytest.raises(Unavailable):
-        node.do(Do.OPEN_FAILED, ACTIVE)
-    node.stay.note(FORMING)
-    assert node.stay.failures_said == 0
+        node.do(StepKind.OPEN_FAILED, ACTIVE)
+    node.stay.observe(FORMING)
+    assert node.stay.failures_reported == 0
 
 
-@pytest.mark.parametrize("do", [Do.OPEN_FAILED, Do.SAY_LATE_FAILURES])
-def test_a_failure_that_happens_while_others_are_being_said_is_said_later(do: Do) -> None:
+@pytest.mark.parametrize("do", [StepKind.OPEN_FAILED, StepKind.REPORT_LATE_FAILURES])
+def test_a_failure_that_happens_while_others_are_being_said_is_said_later(do: StepKind) -> None:
     node = Node()
     node.run_round_1()
     node.workers.fail(1)
     node.etcd.meanwhile = lambda: node.workers.fail(-9)
-    assert node.do(do, ACTIVE) is Result.DONE
-    assert (len(node.workers.failures), node.stay.failures_said) == (2, 1)
-    node.do(Do.SAY_LATE_FAILURES, FORMING)
-    assert node.failures() == {"1/0000.0": do is Do.SAY_LATE_FAILURES, "1/0000.1": True}
+    assert node.do(do, ACTIVE) is StepResult.DONE
+    assert (len(node.workers.failures), node.stay.failures_reported) == (2, 1)
+    node.do(StepKind.REPORT_LATE_FAILURES, FORMING)
+    assert node.failures() == {"1/0000.0": do is StepKind.REPORT_LATE_FAILURES, "1/0000.1": True}
 
 
 def test_a_node_that_never_ran_keeps_the_port_that_a_closer_may_have_given_out_already() -> None:
     node = Node()
     node.put_world(FORMING)
     held = node.stay.node.master_port
-    assert node.do(Do.SAY_READY, FORMING) is Result.DONE
+    assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
     assert (node.stay.node.ready, node.stay.node.master_port) == (2, held)
 
 
-@pytest.mark.parametrize("do", [Do.SAY_READY, Do.SAY_LEAVING])
-def test_a_write_of_the_own_record_that_is_late_never_undoes_a_newer_one(do: Do) -> None:
+@pytest.mark.parametrize("do", [StepKind.REPORT_READY, StepKind.REPORT_LEAVING])
+def test_a_write_of_the_own_record_that_is_late_never_undoes_a_newer_one(do: StepKind) -> None:
     node = Node()
     node.run_round_1()
     node.put_world(FORMING)
     node.etcd.faults = [Fault.LATE]
     with pytest.raises(Unavailable):
-        node.do(Do.SAY_READY, FORMING)
-    assert node.do(do, FORMING) is Result.DONE
+        node.do(StepKind.REPORT_READY, FORMING)
+    assert node.do(do, FORMING) is StepResult.DONE
     said = node.store.get(node.stay.me.node_key)
     node.etcd.land()
     assert node.store.get(node.stay.me.node_key) == said
@@ -160,18 +160,18 @@ def test_a_write_of_the_own_record_whose_answer_was_lost_is_known_at_the_next() 
     node.put_world(FORMING)
     node.etcd.faults = [Fault.ANSWER_LOST]
     with pytest.raises(Unavailable):
-        node.do(Do.SAY_READY, FORMING)
+        node.do(StepKind.REPORT_READY, FORMING)
     assert node.stay.node.ready == 0
-    assert node.do(Do.SAY_READY, FORMING) is Result.RECORD_MOVED
+    assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.RECORD_CHANGED
     assert node.stay.node.ready == 2
-    assert node.do(Do.SAY_LEAVING, FORMING) is Result.DONE
+    assert node.do(StepKind.REPORT_LEAVING, FORMING) is StepResult.DONE
 
 
 def test_a_node_that_ran_offers_a_new_port() -> None:
     node = Node()
     node.run_round_1()
     node.put_world(FORMING)
-    assert node.do(Do.SAY_READY, FORMING) is Result.DONE
+    assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
     assert node.stay.node.master_port == node.workers.port
 
 
@@ -180,23 +180,23 @@ def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
     node.put_world(ACTIVE)
     node.workers.phase = node.workers.phase.RUNNING
     with pytest.raises(AssertionError, match="beside others"):
-        node.do(Do.START, ACTIVE)
+        node.do(StepKind.START, ACTIVE)
     assert node.stay.started == (1, "n1")
 
 
 @pytest.mark.parametrize(
     ("spoil", "result"),
     [
-        pytest.param(lambda _: None, Result.DONE, id="nothing changed"),
-        pytest.param(lambda n: n.put_world(FORMING), Result.WORLD_MOVED, id="the world moved"),
-        pytest.param(lambda n: n.store.expire(n.stay.me.lease), Result.KEY_LOST, id="the lease ran out"),
+        pytest.param(lambda _: None, StepResult.DONE, id="nothing changed"),
+        pytest.param(lambda n: n.put_world(FORMING), StepResult.STATE_CHANGED, id="the world moved"),
+        pytest.param(lambda n: n.store.expire(n.stay.me.lease), StepResult.KEY_LOST, id="the lease ran out"),
     ],
 )
-def test_a_refusal_says_which_fence_failed(spoil: Callable[[Node], object], result: Result) -> None:
+def test_a_refusal_says_which_fence_failed(spoil: Callable[[Node], object], result: StepResult) -> None:
     node = Node()
     node.run_round_1()
     kv = node.store.get(KEYS.world)
     assert kv is not None
     spoil(node)
-    assert node.do(Do.SAY_DONE, ACTIVE, revision=kv.mod_revision) is result
-    assert node.stay.done_round == (1 if result is Result.DONE else 0)
+    assert node.do(StepKind.REPORT_DONE, ACTIVE, revision=kv.mod_revision) is result
+    assert node.stay.done_round == (1 if result is StepResult.DONE else 0)

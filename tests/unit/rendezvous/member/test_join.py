@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
+from elasticjob_agent.rendezvous.errors import NoSpec, Superseded
 from elasticjob_agent.rendezvous.member import join as joining
-from elasticjob_agent.rendezvous.member.join import Joined, Ports, Profile
+from elasticjob_agent.rendezvous.member.join import JoinResult, NodeIdentity, Ports
 from elasticjob_api import records
 from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.keys import Keys
@@ -16,18 +16,18 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2)
-PROFILE = Profile(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0)
+PROFILE = NodeIdentity(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0)
 PORTS = Ports(master=1, link=4321)
 
 
-async def join(store: InMemoryStore, profile: Profile) -> Joined:
-    return await joining.join(InMemoryEtcd(store), profile, ports=PORTS, draw=lambda: "0000000a")
+async def join(store: InMemoryStore, identity: NodeIdentity) -> JoinResult:
+    return await joining.join(InMemoryEtcd(store), identity, ports=PORTS, draw=lambda: "0000000a")
 
 
 async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
     store = InMemoryStore()
     joined = await join(store, replace(PROFILE, lease_ttl_s=9.0, own_spec=SPEC))
-    assert (joined.lease.ttl_s, joined.wanted.brief.keep_alive_s) == (9.0, 9.0)
+    assert (joined.lease.ttl_s, joined.requirements.bootstrap.keep_alive_s) == (9.0, 9.0)
     assert store.keep_alive(joined.me.lease) == 9.0
 
 
@@ -81,7 +81,7 @@ async def test_what_is_wanted_may_change_while_a_node_joins() -> None:
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangesItsMind(store, replace(before, keep_alive_s=20.0))
     joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
-    assert (joined.wanted.brief.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
+    assert (joined.requirements.bootstrap.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
 
 
@@ -123,10 +123,10 @@ class Counted(InMemoryEtcd):
         return await super().txn(txn)
 
 
-def briefed(store: InMemoryStore, spec: Slots) -> Profile:
+def briefed(store: InMemoryStore, spec: Slots) -> NodeIdentity:
     """A pod that the operator made from this spec."""
     revision = store.txn(Txn((), (Put(KEYS.spec, records.encode(spec)),))).revision
-    return replace(PROFILE, slot=1, brief=brief_of(spec, revision))
+    return replace(PROFILE, slot=1, bootstrap=brief_of(spec, revision))
 
 
 OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_alive_s=20.0, stop_grace_s=77.0)
@@ -134,44 +134,44 @@ OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_al
 
 async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
     store = InMemoryStore()
-    etcd, profile = Counted(store), briefed(store, OWNED)
-    joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    etcd, identity = Counted(store), briefed(store, OWNED)
+    joined = await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
     assert etcd.asked == ["grant 20.0", "txn"]
-    assert (joined.lease.ttl_s, joined.wanted.is_operated) == (20.0, True)
-    assert joined.wanted.brief.terms.stop_grace_s == 77.0
+    assert (joined.lease.ttl_s, joined.requirements.is_operated) == (20.0, True)
+    assert joined.requirements.bootstrap.terms.stop_grace_s == 77.0
 
 
 async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands() -> None:
     store = InMemoryStore()
-    etcd, profile = Counted(store), briefed(store, OWNED)
+    etcd, identity = Counted(store), briefed(store, OWNED)
 
     async def watching() -> None:
         etcd.asked.append("watching")
 
-    await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a", watching=watching)
+    await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a", watching=watching)
     assert etcd.asked == ["grant 20.0", "watching", "txn"]
 
 
 async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
     store = InMemoryStore()
-    etcd, profile = Counted(store), briefed(store, OWNED)
+    etcd, identity = Counted(store), briefed(store, OWNED)
     briefed(store, replace(OWNED, keep_alive_s=9.0, stop_grace_s=1.0))
-    joined = await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+    joined = await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
     assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}", "grant 9.0", "txn"]
-    assert (joined.lease.ttl_s, joined.wanted.brief.terms.stop_grace_s) == (9.0, 1.0)
+    assert (joined.lease.ttl_s, joined.requirements.bootstrap.terms.stop_grace_s) == (9.0, 1.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
 
 
 async def test_who_was_replaced_since_its_brief_never_shows_its_key_and_leaves_no_lease() -> None:
     store = InMemoryStore()
-    etcd, profile = Counted(store), briefed(store, OWNED)
+    etcd, identity = Counted(store), briefed(store, OWNED)
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={"0001": SlotOwner("pod-9")}))),)))
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
-        await joining.join(etcd, profile, ports=PORTS, draw=lambda: "0000000a")
+        await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
     assert store.range(KEYS.all).revision == at.revision
     assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}"]
 
 
 async def test_with_a_brief_too_a_pod_whose_job_has_no_spec_is_not_wanted() -> None:
-    with pytest.raises(NothingWanted):
+    with pytest.raises(NoSpec):
         await join(InMemoryStore(), briefed(InMemoryStore(), OWNED))

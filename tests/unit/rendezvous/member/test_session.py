@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.errors import NothingWanted
-from elasticjob_agent.rendezvous.member.join import Profile
-from elasticjob_agent.rendezvous.member.session import SPEC_S, Entrance, Stay, returning
-from elasticjob_agent.rendezvous.protocol.last_known_state import Recall
+from elasticjob_agent.rendezvous.errors import NoSpec
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, SessionFactory, returning
+from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, Slots
@@ -19,18 +19,22 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = Slots(min=1, max=2, desired=2, operator="op", slots={"0001": SlotOwner("pod-0")})
-GIVEN = Profile(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, slot=1)
+GIVEN = NodeIdentity(
+    keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, slot=1
+)
 
 
-def entrance(store: InMemoryStore, profile: Profile, *, second_s: float) -> Entrance:
+def entrance(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> SessionFactory:
     clock = itertools.count(0.0, second_s)
-    return Entrance(etcd=InMemoryEtcd(store), profile=profile, clock=lambda: next(clock), draw=lambda: "0000000a")
+    return SessionFactory(
+        etcd=InMemoryEtcd(store), identity=identity, clock=lambda: next(clock), draw=lambda: "0000000a"
+    )
 
 
-async def enter(store: InMemoryStore, profile: Profile, *, second_s: float) -> Stay | None:
+async def enter(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> Session | None:
     """Enter with a clock that goes on by `second_s` at each look."""
-    return await entrance(store, profile, second_s=second_s).enter(
-        master_port=1, timeout_s=600.0, give_up=lambda: False
+    return await entrance(store, identity, second_s=second_s).open(
+        master_port=1, timeout_s=600.0, cancelled=lambda: False
     )
 
 
@@ -40,28 +44,28 @@ async def test_who_comes_into_a_wiped_etcd_before_the_operator_has_told_it_the_j
     await asyncio.sleep(0)  # it has looked once
     assert store.range(KEYS.nodes).kvs == ()
     store.txn(Txn((), (Put(KEYS.spec, records.encode(SPEC)),)))
-    stay = await entering
-    assert stay is not None
-    await stay.close()
+    session = await entering
+    assert session is not None
+    await session.close()
     assert [kv.key for kv in store.range(KEYS.nodes).kvs] == [KEYS.node(1, "0000000a")]
 
 
 async def test_who_returns_before_the_watch_has_told_of_a_wipe_waits_and_writes_what_was_wanted() -> None:
     store, wanted = InMemoryStore(), Slots(min=1, max=1, desired=1)
-    unknown = replace(GIVEN, slot=None, clears=False)
+    unknown = replace(GIVEN, slot=None, may_clear_finished_run=False)
     asked = iter((unknown, replace(unknown, own_spec=wanted)))  # the watch shows the wipe between two attempts
-    stay = await entrance(store, unknown, second_s=0.01).enter(
-        master_port=1, timeout_s=600.0, give_up=lambda: False, profile=lambda: next(asked), is_over=lambda: False
+    session = await entrance(store, unknown, second_s=0.01).open(
+        master_port=1, timeout_s=600.0, cancelled=lambda: False, profile=lambda: next(asked), is_over=lambda: False
     )
-    assert stay is not None
-    await stay.close()
-    assert stay.wanted.own == replace(wanted, keep_alive_s=6.0)
+    assert session is not None
+    await session.close()
+    assert session.requirements.own == replace(wanted, keep_alive_s=6.0)
 
 
 async def test_who_returns_to_a_job_that_the_watch_shows_deleted_does_not_wait() -> None:
-    with pytest.raises(NothingWanted):
-        await entrance(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0).enter(
-            master_port=1, timeout_s=600.0, give_up=lambda: False, is_over=lambda: True
+    with pytest.raises(NoSpec):
+        await entrance(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0).open(
+            master_port=1, timeout_s=600.0, cancelled=lambda: False, is_over=lambda: True
         )
 
 
@@ -86,17 +90,17 @@ ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
 def test_who_returns_begins_a_job_only_where_none_can_have_ended(
     world: World | None, wipes: int, noted: int, writes: Slots | None, *, seen_here: bool
 ) -> None:
-    profile = returning(ALONE, Recall(world=world, seen_here=seen_here), OWN, wipes=wipes, noted=noted)
-    assert (profile.own_spec, profile.clears) == (writes, False)
+    identity = returning(ALONE, LastKnownState(world=world, observed_here=seen_here), OWN, wipes=wipes, noted=noted)
+    assert (identity.own_spec, identity.may_clear_finished_run) == (writes, False)
 
 
 async def test_who_comes_first_and_may_not_begin_the_job_does_not_wait_where_no_operator_writes_it() -> None:
-    with pytest.raises(NothingWanted):
+    with pytest.raises(NoSpec):
         await enter(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0)
 
 
 async def test_a_job_that_stays_without_a_spec_was_deleted_and_nothing_of_this_node_was_written() -> None:
     store = InMemoryStore()
-    with pytest.raises(NothingWanted, match="nothing is wanted under /elasticjob/test"):
-        await enter(store, GIVEN, second_s=SPEC_S)
+    with pytest.raises(NoSpec, match="nothing is wanted under /elasticjob/test"):
+        await enter(store, GIVEN, second_s=SPEC_TIMEOUT_S)
     assert store.range(KEYS.all).kvs == ()

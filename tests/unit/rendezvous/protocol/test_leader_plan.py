@@ -8,12 +8,12 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
     STOP_MARGIN_S,
     Decision,
     Evict,
-    Tell,
+    PushConfig,
     Wait,
     WriteWorld,
-    forming,
+    next_round,
+    pending_push,
     plan,
-    untold,
 )
 from elasticjob_api.records import GoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
@@ -65,25 +65,28 @@ def stopped(**spec: Any) -> AView:
     ],
 )
 def test_the_closer_writes_nothing(job: AView, why: str) -> None:
-    assert waiting(job) == Wait(why=why)
+    assert waiting(job) == Wait(reason=why)
 
 
 def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
     job = running().untold(stop_grace_s=90.0, stop_signal="SIGUSR1")
     decision = next_act(job)
-    assert isinstance(decision, Tell)
-    assert decision.terms is not None
-    assert (decision.terms.stop_grace_s, decision.terms.stop_signal) == (90.0, "SIGUSR1")
+    assert isinstance(decision, PushConfig)
+    assert decision.runtime_config is not None
+    assert (decision.runtime_config.stop_grace_s, decision.runtime_config.stop_signal) == (90.0, "SIGUSR1")
 
 
 def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
-    assert waiting(running().untold(scale_up_delay_s=99.0)).why == "running"
+    assert waiting(running().untold(scale_up_delay_s=99.0)).reason == "running"
 
 
 def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted() -> None:
     job = running(operator=OPERATOR).expected(0, 1, 2).untold(operator=None, stop_grace_s=30.0, slots={})
-    assert untold(job.build()) == Tell()
-    assert untold(running(operator=OPERATOR).expected(0).untold(stop_grace_s=90.0).build()).terms is not None
+    assert pending_push(job.build()) == PushConfig()
+    assert (
+        pending_push(running(operator=OPERATOR).expected(0).untold(stop_grace_s=90.0).build()).runtime_config
+        is not None
+    )
 
 
 def test_a_round_is_opened_before_anything_is_told() -> None:
@@ -93,16 +96,16 @@ def test_a_round_is_opened_before_anything_is_told() -> None:
 def test_agents_without_a_key_for_their_links_are_given_one() -> None:
     job = running()
     del job.items[KEYS.link]
-    assert next_act(job) == Tell(link_key=True)
+    assert next_act(job) == PushConfig(link_key=True)
 
 
 def test_a_key_that_cannot_be_read_is_left() -> None:
-    assert waiting(running().raw(KEYS.link, b"2 a later version")).why == "running"
+    assert waiting(running().raw(KEYS.link, b"2 a later version")).reason == "running"
 
 
 def test_terms_that_cannot_be_read_are_told_anew() -> None:
     job = running().raw(KEYS.terms, b"1 nonsense")
-    assert next_act(job) == Tell(terms_of(job.build().spec or pytest.fail("no spec")))
+    assert next_act(job) == PushConfig(terms_of(job.build().spec or pytest.fail("no spec")))
 
 
 def test_the_first_world_is_what_the_spec_says() -> None:
@@ -117,7 +120,7 @@ def test_the_first_round_is_at_least_1() -> None:
 
 def test_an_unreadable_world_is_never_taken_for_none_and_written_over() -> None:
     job = a_view().nodes(0).raw("/elasticjob/cli/test/c/ctl/world", b"nonsense")
-    assert waiting(job).why == "the world cannot be read"
+    assert waiting(job).reason == "the world cannot be read"
 
 
 def test_a_round_closes_with_everything_that_its_members_need() -> None:
@@ -160,7 +163,7 @@ def test_joiners_that_do_not_fill_it_wait_for_more_but_not_for_ever() -> None:
 
 
 def test_a_spare_beyond_what_is_wanted_opens_nothing() -> None:
-    assert waiting(running(most=3).nodes(3, 4), 1e6) == Wait(why="running")
+    assert waiting(running(most=3).nodes(3, 4), 1e6) == Wait(reason="running")
 
 
 # The barrier.
@@ -168,7 +171,7 @@ def test_a_spare_beyond_what_is_wanted_opens_nothing() -> None:
 
 def test_a_member_that_still_stops_holds_the_round_open_and_is_named() -> None:
     wait = waiting(stopped().node(1, ready=1).forming(2))
-    assert (wait.until_s, wait.why) == (30.0 + STOP_MARGIN_S, "pod-1 not ready")
+    assert (wait.until_s, wait.reason) == (30.0 + STOP_MARGIN_S, "pod-1 not ready")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +250,7 @@ def test_a_failure_over_the_budget_ends_the_job_at_the_barrier_whoever_is_missin
 
 def test_no_verdict_before_the_barrier() -> None:
     job = stopped(max_restarts=0).failure(1, 1).node(2, ready=1).forming(2, cause=Cause.WORKER_FAILED)
-    assert waiting(job).why == "pod-2 not ready"
+    assert waiting(job).reason == "pod-2 not ready"
 
 
 def test_too_few_nodes_within_the_join_time_out_fail_the_job_and_are_named() -> None:
@@ -274,4 +277,4 @@ def test_an_opener_charges_nothing_and_keeps_what_was_counted() -> None:
         state=State.FORMING, round=5, nonce="new", restarts=2, losses=1, root="3/0000.0", restart_id="r",
         cause=Cause.NODE_LEFT, detail="pod-0 leaves",
     )  # fmt: skip
-    assert forming(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected
+    assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected

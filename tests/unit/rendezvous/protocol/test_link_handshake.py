@@ -4,27 +4,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.crash_proof import Heard
+from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
 from elasticjob_agent.rendezvous.protocol.link_handshake import (
-    MOST_BYTES,
+    MAX_BYTES,
     Address,
+    Authenticator,
     Hello,
-    Seal,
-    Side,
+    Peer,
     decode,
     decode_challenge,
     encode,
     encode_challenge,
-    judge,
     parse_address,
+    verify,
 )
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member
 
 HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
-SEAL = Seal(b"k" * 32, Side.DIALS, "f" * 16)
+SEAL = Authenticator(b"k" * 32, Peer.DIALS, "f" * 16)
 TEXT = b"elasticjob-link/2 /elasticjob/cli/a%20job 0003 0000000a 0123456789abcdef"
-LINE = TEXT + b" " + SEAL.of(TEXT) + b"\n"
+LINE = TEXT + b" " + SEAL.sign(TEXT) + b"\n"
 
 hellos = st.builds(
     Hello,
@@ -36,13 +36,13 @@ hellos = st.builds(
 
 def test_a_hello_is_one_line_of_words() -> None:
     assert encode(HELLO, SEAL) == LINE
-    assert len(SEAL.of(TEXT)) == 64
+    assert len(SEAL.sign(TEXT)) == 64
 
 
 @given(hellos)
 def test_every_hello_is_read_as_it_was_written(hello: Hello) -> None:
     line = encode(hello, SEAL)
-    assert len(line) <= MOST_BYTES
+    assert len(line) <= MAX_BYTES
     assert decode(line, SEAL) == hello
 
 
@@ -57,12 +57,12 @@ def test_a_hello_with_any_byte_changed_is_refused(hello: Hello, where: int, how:
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(Seal(b"K" * 32, Side.DIALS, "f" * 16), id="another job's key"),
-        pytest.param(Seal(b"k" * 32, Side.ANSWERS, "f" * 16), id="what the other side has said, sent back"),
-        pytest.param(Seal(b"k" * 32, Side.DIALS, "e" * 16), id="what was said on an earlier link, said again"),
+        pytest.param(Authenticator(b"K" * 32, Peer.DIALS, "f" * 16), id="another job's key"),
+        pytest.param(Authenticator(b"k" * 32, Peer.ANSWERS, "f" * 16), id="what the other side has said, sent back"),
+        pytest.param(Authenticator(b"k" * 32, Peer.DIALS, "e" * 16), id="what was said on an earlier link, said again"),
     ],
 )
-def test_a_hello_with_another_seal_is_refused(other: Seal) -> None:
+def test_a_hello_with_another_seal_is_refused(other: Authenticator) -> None:
     with pytest.raises(RecordError, match="not sealed"):
         decode(encode(HELLO, other), SEAL)
 
@@ -109,13 +109,15 @@ def test_no_bytes_do_more_than_be_refused(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "heard"),
     [
-        pytest.param(Hello(HELLO.job, Member(7, "0000000b"), "99999999"), Heard.THEIRS, id="who was meant"),
-        pytest.param(Hello(HELLO.job, Member(7, "0000000c"), "99999999"), Heard.OTHER, id="a later stay"),
-        pytest.param(Hello("/elasticjob/other", Member(7, "0000000b"), "99999999"), Heard.OTHER, id="another job"),
+        pytest.param(Hello(HELLO.job, Member(7, "0000000b"), "99999999"), DialOutcome.PEER, id="who was meant"),
+        pytest.param(Hello(HELLO.job, Member(7, "0000000c"), "99999999"), DialOutcome.OTHER, id="a later stay"),
+        pytest.param(
+            Hello("/elasticjob/other", Member(7, "0000000b"), "99999999"), DialOutcome.OTHER, id="another job"
+        ),
     ],
 )
-def test_whose_answer_it_is(answer: Hello, heard: Heard) -> None:
-    assert judge(answer, mine=HELLO, meant=Member(7, "0000000b")) is heard
+def test_whose_answer_it_is(answer: Hello, heard: DialOutcome) -> None:
+    assert verify(answer, mine=HELLO, expected=Member(7, "0000000b")) is heard
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from elasticjob_agent.rendezvous.leader.observations import Sightings
+from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import mass_loss_grace
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteWorld, plan
-from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LEAST_S, Hold, HoldClock
+from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S, LossGrace, LossGraceTimer
 from elasticjob_api.records import GoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, State
 from tests.unit.rendezvous.views import AView, a_node, a_view, member
@@ -18,7 +18,7 @@ def running(count: int = 4, **spec: object) -> AView:
 
 def silent(job: AView) -> list[int]:
     known = {member(slot): a_node(slot) for slot in range(8)}
-    return sorted(who.slot for who in mass_loss_grace.silent(job.build(), known))
+    return sorted(who.slot for who in mass_loss_grace.unreachable_members(job.build(), known))
 
 
 def owned(job: AView) -> AView:
@@ -49,8 +49,10 @@ def test_silent(job: AView, slots: list[int]) -> None:
 
 
 def test_who_was_never_seen_is_back_if_its_slot_has_a_key() -> None:
-    assert mass_loss_grace.silent(running().lost(1).build(), {}) == {member(1)}
-    assert mass_loss_grace.silent(running().lost(1).node(1, incarnation="f" * 8).build(), {}) == frozenset()
+    assert mass_loss_grace.unreachable_members(running().lost(1).build(), {}) == {member(1)}
+    assert (
+        mass_loss_grace.unreachable_members(running().lost(1).node(1, incarnation="f" * 8).build(), {}) == frozenset()
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,65 +67,67 @@ def test_who_was_never_seen_is_back_if_its_slot_has_a_key() -> None:
 def test_suspicious(slots: list[int], hosts: dict[int, str], suspicious: bool) -> None:  # noqa: FBT001 -- a column
     known = {member(slot): a_node(slot, host=hosts.get(slot, f"host-{slot}")) for slot in range(4)}
     who = frozenset(member(slot) for slot in slots)
-    assert mass_loss_grace.is_suspicious(running().build(), who, known) is suspicious
+    assert mass_loss_grace.is_mass_loss(running().build(), who, known) is suspicious
 
 
 def test_a_few_of_many_are_not_suspicious_and_three_in_ten_are() -> None:
     view = running(10).build()
-    assert not mass_loss_grace.is_suspicious(view, frozenset({member(0), member(1)}), {})
-    assert mass_loss_grace.is_suspicious(view, frozenset({member(0), member(1), member(2)}), {})
+    assert not mass_loss_grace.is_mass_loss(view, frozenset({member(0), member(1)}), {})
+    assert mass_loss_grace.is_mass_loss(view, frozenset({member(0), member(1), member(2)}), {})
 
 
 def test_a_hold_lasts_a_lease_period_and_no_less_than_six_seconds() -> None:
     two = running().lost(1).lost(2)
-    assert HoldClock().note(two.build(), 100.0).until_s == 100.0 + LEAST_S
-    assert HoldClock().note(two.spec(keep_alive_s=20.0).build(), 100.0).until_s == 120.0
+    assert LossGraceTimer().update(two.build(), 100.0).until_s == 100.0 + MIN_GRACE_S
+    assert LossGraceTimer().update(two.spec(keep_alive_s=20.0).build(), 100.0).until_s == 120.0
 
 
 def test_it_ends_with_proof_and_is_not_begun_anew_by_the_next_silence() -> None:
-    clock, job = HoldClock(), running()
-    clock.note(job.build(), 0.0)
-    assert clock.note(job.lost(1).lost(2).build(), 10.0).until_s == 16.0
-    assert clock.note(job.gone(1, GoneReason.REFUSED).build(), 12.0) == Hold()
-    assert clock.note(job.lost(3).build(), 13.0) == Hold(frozenset({member(2), member(3)}), 16.0)
-    assert clock.note(job.build(), 16.0) == Hold(over=True)
+    clock, job = LossGraceTimer(), running()
+    clock.update(job.build(), 0.0)
+    assert clock.update(job.lost(1).lost(2).build(), 10.0).until_s == 16.0
+    assert clock.update(job.gone(1, GoneReason.REFUSED).build(), 12.0) == LossGrace()
+    assert clock.update(job.lost(3).build(), 13.0) == LossGrace(frozenset({member(2), member(3)}), 16.0)
+    assert clock.update(job.build(), 16.0) == LossGrace(is_over=True)
 
 
 def test_a_membership_whose_members_all_came_back_may_be_held_again() -> None:
-    clock = HoldClock()
-    clock.note(running().lost(1).lost(2).build(), 0.0)
-    assert clock.note(running().build(), 3.0) == Hold()
-    assert clock.note(running().build(), 90.0) == Hold()
-    assert clock.note(running().lost(2).lost(3).build(), 100.0).until_s == 106.0
+    clock = LossGraceTimer()
+    clock.update(running().lost(1).lost(2).build(), 0.0)
+    assert clock.update(running().build(), 3.0) == LossGrace()
+    assert clock.update(running().build(), 90.0) == LossGrace()
+    assert clock.update(running().lost(2).lost(3).build(), 100.0).until_s == 106.0
 
 
 def test_another_membership_may_be_held_again() -> None:
-    clock = HoldClock()
-    clock.note(running().lost(1).lost(2).build(), 0.0)
+    clock = LossGraceTimer()
+    clock.update(running().lost(1).lost(2).build(), 0.0)
     later = a_view(1, 4).nodes(0, ready=2).active(2, 0, 1, 2)
-    assert clock.note(later.build(), 50.0).until_s == 56.0
+    assert clock.update(later.build(), 50.0).until_s == 56.0
 
 
 def test_a_later_closer_does_not_repeat_it() -> None:
-    assert HoldClock().note(running().lost(1).lost(2).forming(2, held=True).build(), 0.0) == Hold()
+    assert LossGraceTimer().update(running().lost(1).lost(2).forming(2, held=True).build(), 0.0) == LossGrace()
 
 
 def test_a_hold_ends_when_a_world_is_written_back_that_says_it_has_been_waited() -> None:
-    clock, job = HoldClock(), running().lost(1).lost(2).forming(2)
-    assert clock.note(job.build(), 0.0).until_s == LEAST_S  # etcd was wiped, and has no word yet of the hold before
-    assert clock.note(job.forming(2, held=True).build(), 1.0) == Hold()
+    clock, job = LossGraceTimer(), running().lost(1).lost(2).forming(2)
+    assert (
+        clock.update(job.build(), 0.0).until_s == MIN_GRACE_S
+    )  # etcd was wiped, and has no word yet of the hold before
+    assert clock.update(job.forming(2, held=True).build(), 1.0) == LossGrace()
 
 
 # What the closer does meanwhile.
 
 
-def act(job: AView, now_s: float, sightings: Sightings) -> Decision:
+def act(job: AView, now_s: float, sightings: ObservationClock) -> Decision:
     view = job.build()
     return plan(view, sightings.update(view, now_s), "fresh")
 
 
 def test_nothing_is_opened_on_their_account_until_it_is_over_and_then_the_world_says_so() -> None:
-    sightings, job = Sightings(), running()
+    sightings, job = ObservationClock(), running()
     act(job, 0.0, sightings)
     waiting = act(job.lost(1).lost(2), 10.0, sightings)
     assert waiting == Wait(16.0, "held: 2 members fell silent at once, and nothing proves them gone")
@@ -133,7 +137,7 @@ def test_nothing_is_opened_on_their_account_until_it_is_over_and_then_the_world_
 
 
 def test_nothing_is_closed_on_their_account_either() -> None:
-    sightings, job = Sightings(), running().lost(1).lost(2)
+    sightings, job = ObservationClock(), running().lost(1).lost(2)
     job.forming(2, cause=Cause.WORKER_FAILED).nodes(0, 3, ready=2)
     assert act(job, 10.0, sightings) == Wait(16.0, "held: 2 members fell silent at once, and nothing proves them gone")
     closed = act(job, 16.0, sightings)
@@ -142,7 +146,7 @@ def test_nothing_is_closed_on_their_account_either() -> None:
 
 
 def test_a_round_that_was_held_and_must_wait_for_members_is_not_held_again_by_another_closer() -> None:
-    sightings, job = Sightings(), running().spec(min=3).lost(1).lost(2)
+    sightings, job = ObservationClock(), running().spec(min=3).lost(1).lost(2)
     job.forming(2).nodes(0, 3, ready=2)
     act(job, 0.0, sightings)
     judged = act(job, 6.0, sightings)
@@ -151,26 +155,26 @@ def test_a_round_that_was_held_and_must_wait_for_members_is_not_held_again_by_an
 
 
 def test_whoever_else_leaves_or_is_proved_gone_opens_the_round_meanwhile() -> None:
-    sightings, job = Sightings(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
+    sightings, job = ObservationClock(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
     opened = act(job, 0.0, sightings)
     assert isinstance(opened, WriteWorld)
     assert (opened.world.cause, opened.world.held) == (Cause.NODE_LEFT, False)
 
 
 def test_a_single_loss_is_never_held() -> None:
-    opened = act(running().lost(1), 0.0, Sightings())
+    opened = act(running().lost(1), 0.0, ObservationClock())
     assert isinstance(opened, WriteWorld)
     assert opened.world.cause is Cause.NODE_LOST
 
 
 def test_joiners_wait_for_the_end_of_a_hold() -> None:
     job = running(3).spec(max=4, desired=4).lost(1).lost(2).nodes(5)
-    assert isinstance(act(job, 0.0, Sightings()), Wait)
+    assert isinstance(act(job, 0.0, ObservationClock()), Wait)
 
 
 def test_members_that_come_back_within_it_cost_nothing() -> None:
-    sightings, job = Sightings(), running()
+    sightings, job = ObservationClock(), running()
     act(job, 0.0, sightings)
     act(job.lost(1).lost(2), 10.0, sightings)
-    assert act(job.nodes(1, 2, ready=1), 12.0, sightings) == Wait(why="running")
+    assert act(job.nodes(1, 2, ready=1), 12.0, sightings) == Wait(reason="running")
     assert Member(1, "00000001") in job.build().nodes

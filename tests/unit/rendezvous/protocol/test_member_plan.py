@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.rendezvous.protocol.member_plan import WAIT, Do, Situation, Step, Workers, next_step
+from elasticjob_agent.rendezvous.protocol.member_plan import WAIT, MemberState, Step, StepKind, Workers, next_step
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
 
@@ -23,11 +23,11 @@ SUCCEEDED = replace(ACTIVE, state=State.SUCCEEDED)
 FAILED = replace(FORMING, state=State.FAILED)
 
 
-def a(world: World | None, **situation: Any) -> Situation:
-    return Situation(me=ME, world=world, **situation)
+def a(world: World | None, **situation: Any) -> MemberState:
+    return MemberState(me=ME, world=world, **situation)
 
 
-def a_member(world: World | None, workers: Workers = Workers.RUNNING, **situation: Any) -> Situation:
+def a_member(world: World | None, workers: Workers = Workers.RUNNING, **situation: Any) -> MemberState:
     """It started round 3."""
     return a(world, workers=workers, started=MINE, ready=3, **situation)
 
@@ -40,87 +40,113 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
     [
         pytest.param(a(None), WAIT, id="no world yet"),
         # an active round
-        pytest.param(a(ACTIVE), Step(Do.START, group_rank=1), id="named, nothing runs: start"),
+        pytest.param(a(ACTIVE), Step(StepKind.START, group_rank=1), id="named, nothing runs: start"),
         pytest.param(a_member(ACTIVE), WAIT, id="its workers run"),
-        pytest.param(a(ACTIVE, started=(3, "other")), Step(Do.START, group_rank=1), id="the same round, another nonce"),
-        pytest.param(a(ACTIVE, started=(2, "x"), workers=RUN), Step(Do.STOP_SOON), id="older workers stop first"),
+        pytest.param(
+            a(ACTIVE, started=(3, "other")), Step(StepKind.START, group_rank=1), id="the same round, another nonce"
+        ),
+        pytest.param(a(ACTIVE, started=(2, "x"), workers=RUN), Step(StepKind.STOP_FAST), id="older workers stop first"),
         pytest.param(a(ACTIVE, started=(2, "x"), workers=STOP), WAIT, id="and are waited for"),
-        pytest.param(a(ACTIVE, started=(2, "x"), workers=OVER), Step(Do.START, group_rank=1), id="done ones need none"),
+        pytest.param(
+            a(ACTIVE, started=(2, "x"), workers=OVER), Step(StepKind.START, group_rank=1), id="done ones need none"
+        ),
         pytest.param(a(ACTIVE_WITHOUT_ME), WAIT, id="a spare"),
-        pytest.param(a_member(ACTIVE_WITHOUT_ME), Step(Do.STOP_SOON), id="released"),
+        pytest.param(a_member(ACTIVE_WITHOUT_ME), Step(StepKind.STOP_FAST), id="released"),
         pytest.param(a_member(ACTIVE_WITHOUT_ME, DOWN), WAIT, id="released, nothing runs"),
         pytest.param(a_member(ACTIVE, DOWN), WAIT, id="a round is started once, whatever became of its workers"),
         # failures and success
-        pytest.param(a_member(ACTIVE, BAD, unsaid_failures=True), Step(Do.OPEN_FAILED), id="a worker failed"),
+        pytest.param(a_member(ACTIVE, BAD, unreported_failures=True), Step(StepKind.OPEN_FAILED), id="a worker failed"),
         pytest.param(a_member(ACTIVE, BAD), WAIT, id="a worker failed, and it is said"),
-        pytest.param(a_member(ACTIVE, OVER), Step(Do.SAY_DONE), id="all exited 0"),
+        pytest.param(a_member(ACTIVE, OVER), Step(StepKind.REPORT_DONE), id="all exited 0"),
         pytest.param(a_member(ACTIVE, OVER, done_round=3), WAIT, id="all exited 0, and it is said"),
-        pytest.param(a_member(ACTIVE, OVER, done_round=2), Step(Do.SAY_DONE), id="done before does not count"),
+        pytest.param(a_member(ACTIVE, OVER, done_round=2), Step(StepKind.REPORT_DONE), id="done before does not count"),
         # forming
-        pytest.param(a_member(FORMING), Step(Do.STOP), id="a planned round: the user's grace"),
-        pytest.param(a_member(FAILURE), Step(Do.STOP_SOON), id="after a failure: the short grace"),
-        pytest.param(a_member(replace(FORMING, cause=Cause.NODE_LOST)), Step(Do.STOP_SOON), id="after a loss: too"),
-        pytest.param(a_member(FAILURE, BAD), Step(Do.STOP_SOON), id="the rest of a failed group"),
-        pytest.param(a_member(FORMING, STOP), WAIT, id="stopping"),
-        pytest.param(a_member(FORMING, DOWN), Step(Do.SAY_READY), id="stopped: ready"),
-        pytest.param(a_member(FORMING, OVER), Step(Do.SAY_READY), id="finished members take part again"),
+        pytest.param(a_member(FORMING), Step(StepKind.STOP), id="a planned round: the user's grace"),
+        pytest.param(a_member(FAILURE), Step(StepKind.STOP_FAST), id="after a failure: the short grace"),
         pytest.param(
-            a_member(FAILURE, DOWN, unsaid_failures=True), Step(Do.SAY_LATE_FAILURES), id="failures before ready"
+            a_member(replace(FORMING, cause=Cause.NODE_LOST)), Step(StepKind.STOP_FAST), id="after a loss: too"
+        ),
+        pytest.param(a_member(FAILURE, BAD), Step(StepKind.STOP_FAST), id="the rest of a failed group"),
+        pytest.param(a_member(FORMING, STOP), WAIT, id="stopping"),
+        pytest.param(a_member(FORMING, DOWN), Step(StepKind.REPORT_READY), id="stopped: ready"),
+        pytest.param(a_member(FORMING, OVER), Step(StepKind.REPORT_READY), id="finished members take part again"),
+        pytest.param(
+            a_member(FAILURE, DOWN, unreported_failures=True),
+            Step(StepKind.REPORT_LATE_FAILURES),
+            id="failures before ready",
         ),
         pytest.param(a(FORMING, ready=4, started=MINE), WAIT, id="ready, and it is said"),
-        pytest.param(a(FORMING, ready=2), Step(Do.SAY_READY), id="a spare says so for each round"),
+        pytest.param(a(FORMING, ready=2), Step(StepKind.REPORT_READY), id="a spare says so for each round"),
         pytest.param(a(FIRST), WAIT, id="an idle node is ready for the very first round as it is"),
         pytest.param(
-            a(FAILURE), Step(Do.SAY_READY), id="it may have been a member without having seen it: idle says ready"
+            a(FAILURE),
+            Step(StepKind.REPORT_READY),
+            id="it may have been a member without having seen it: idle says ready",
         ),
         # suspended
-        pytest.param(a_member(SUSPENDED), Step(Do.STOP), id="suspended: the user's grace"),
+        pytest.param(a_member(SUSPENDED), Step(StepKind.STOP), id="suspended: the user's grace"),
         pytest.param(a_member(SUSPENDED, DOWN), WAIT, id="suspended, stopped"),
         # final states and deletion
-        pytest.param(a(SUCCEEDED), Step(Do.EXIT, code=ExitCode.OK), id="succeeded"),
-        pytest.param(a_member(SUCCEEDED, OVER, done_round=3), Step(Do.EXIT, code=ExitCode.OK), id="done: exits"),
-        pytest.param(a_member(FAILED), Step(Do.STOP_SOON), id="failed: stop first"),
+        pytest.param(a(SUCCEEDED), Step(StepKind.EXIT, code=ExitCode.OK), id="succeeded"),
+        pytest.param(a_member(SUCCEEDED, OVER, done_round=3), Step(StepKind.EXIT, code=ExitCode.OK), id="done: exits"),
+        pytest.param(a_member(FAILED), Step(StepKind.STOP_FAST), id="failed: stop first"),
         pytest.param(a_member(FAILED, STOP), WAIT, id="failed: and wait for it"),
-        pytest.param(a_member(FAILED, DOWN), Step(Do.EXIT), id="failed: its root cause decides the code"),
-        pytest.param(a(None, deleted=True, workers=RUN), Step(Do.STOP_SOON), id="deleted: stop first"),
-        pytest.param(a(None, deleted=True), Step(Do.EXIT, code=ExitCode.JOB_DELETED), id="deleted"),
+        pytest.param(a_member(FAILED, DOWN), Step(StepKind.EXIT), id="failed: its root cause decides the code"),
+        pytest.param(a(None, deleted=True, workers=RUN), Step(StepKind.STOP_FAST), id="deleted: stop first"),
+        pytest.param(a(None, deleted=True), Step(StepKind.EXIT, code=ExitCode.JOB_DELETED), id="deleted"),
         pytest.param(
             a_member(SUCCEEDED, DOWN, leave_requested=True),
-            Step(Do.EXIT, code=ExitCode.OK),
+            Step(StepKind.EXIT, code=ExitCode.OK),
             id="the end before leaving",
         ),
     ],
 )
-def test_next_step(situation: Situation, step: Step) -> None:
+def test_next_step(situation: MemberState, step: Step) -> None:
     assert next_step(situation) == step
 
 
 @pytest.mark.parametrize(
     ("situation", "do"),
     [
-        pytest.param(a(None), Do.SAY_LEAVING, id="before there is a world"),
-        pytest.param(a_member(ACTIVE), Do.OPEN_LEAVING, id="a member opens the next round"),
-        pytest.param(a(ACTIVE), Do.OPEN_LEAVING, id="also one that has not started yet"),
-        pytest.param(a_member(ACTIVE, BAD, unsaid_failures=True), Do.OPEN_LEAVING, id="also one that just failed"),
-        pytest.param(a_member(ACTIVE, OVER, done_round=3), Do.SAY_LEAVING, id="a done member opens nothing"),
-        pytest.param(a_member(ACTIVE, OVER, done_round=2), Do.OPEN_LEAVING, id="done in an earlier round is not done"),
-        pytest.param(a_member(ACTIVE_WITHOUT_ME), Do.SAY_LEAVING, id="a spare opens nothing"),
-        pytest.param(a_member(FORMING), Do.SAY_LEAVING, id="a round is forming already"),
-        pytest.param(a_member(SUSPENDED), Do.SAY_LEAVING, id="suspended"),
+        pytest.param(a(None), StepKind.REPORT_LEAVING, id="before there is a world"),
+        pytest.param(a_member(ACTIVE), StepKind.OPEN_LEAVING, id="a member opens the next round"),
+        pytest.param(a(ACTIVE), StepKind.OPEN_LEAVING, id="also one that has not started yet"),
+        pytest.param(
+            a_member(ACTIVE, BAD, unreported_failures=True), StepKind.OPEN_LEAVING, id="also one that just failed"
+        ),
+        pytest.param(a_member(ACTIVE, OVER, done_round=3), StepKind.REPORT_LEAVING, id="a done member opens nothing"),
+        pytest.param(
+            a_member(ACTIVE, OVER, done_round=2), StepKind.OPEN_LEAVING, id="done in an earlier round is not done"
+        ),
+        pytest.param(a_member(ACTIVE_WITHOUT_ME), StepKind.REPORT_LEAVING, id="a spare opens nothing"),
+        pytest.param(a_member(FORMING), StepKind.REPORT_LEAVING, id="a round is forming already"),
+        pytest.param(a_member(SUSPENDED), StepKind.REPORT_LEAVING, id="suspended"),
     ],
 )
-def test_a_leaver_says_so_before_it_stops_anything(situation: Situation, do: Do) -> None:
+def test_a_leaver_says_so_before_it_stops_anything(situation: MemberState, do: StepKind) -> None:
     assert next_step(replace(situation, leave_requested=True)) == Step(do)
 
 
 @pytest.mark.parametrize("world", [None, ACTIVE, FORMING, FAILURE, SUSPENDED, ACTIVE_WITHOUT_ME])
 def test_a_leaver_stops_within_the_users_grace_and_departs(world: World | None) -> None:
-    leaving = a_member(world, leave_requested=True, leave_said=True)
+    leaving = a_member(world, leave_requested=True, leave_reported=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
-    assert [step.do for step in steps] == [Do.STOP, Do.STOP, Do.WAIT, Do.DEPART, Do.DEPART]
+    assert [step.kind for step in steps] == [
+        StepKind.STOP,
+        StepKind.STOP,
+        StepKind.WAIT,
+        StepKind.LEAVE,
+        StepKind.LEAVE,
+    ]
 
 
 def test_a_leaver_whom_etcd_does_not_answer_stops_and_says_so_again_until_they_have_stopped() -> None:
     leaving = a_member(ACTIVE, leave_requested=True, leave_tried=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
-    assert [step.do for step in steps] == [Do.STOP, Do.STOP, Do.OPEN_LEAVING, Do.DEPART, Do.DEPART]
+    assert [step.kind for step in steps] == [
+        StepKind.STOP,
+        StepKind.STOP,
+        StepKind.OPEN_LEAVING,
+        StepKind.LEAVE,
+        StepKind.LEAVE,
+    ]

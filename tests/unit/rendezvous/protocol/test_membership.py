@@ -3,23 +3,28 @@
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import membership
-from elasticjob_agent.rendezvous.protocol.membership import QUIET_S, REACTION_S, Closing, Seen
+from elasticjob_agent.rendezvous.protocol.membership import (
+    NEWCOMER_WAIT_S,
+    OPERATOR_REACTION_S,
+    CloseDecision,
+    Observations,
+)
 from elasticjob_api.records import GoneReason
 from tests.unit.rendezvous.views import AView, a_view, seen, slots_of
 
 
 def unready(job: AView, round_: int) -> list[int]:
-    return slots_of(membership.unready(job.build(), round_))
+    return slots_of(membership.not_ready(job.build(), round_))
 
 
-def decide(job: AView, round_: int, when: Seen) -> Closing:
+def decide(job: AView, round_: int, when: Observations) -> CloseDecision:
     view = job.build()
     assert view.spec is not None
     return membership.decide(view, view.spec, round_, when)
 
 
-def chosen(closing: Closing) -> list[int] | None:
-    return None if closing.nodes is None else slots_of(closing.nodes)
+def chosen(close: CloseDecision) -> list[int] | None:
+    return None if close.nodes is None else slots_of(close.nodes)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +117,14 @@ def test_the_second_round_closes_at_once_with(job: AView, taken: list[int] | Non
 
 def test_above_min_the_first_round_closes_a_second_after_the_last_newcomer() -> None:
     job, when = a_view(1, 4).nodes(0, 1), seen(5.5, newest_key_s=5.0)
-    assert decide(job, 1, when).until_s == 5.0 + QUIET_S
+    assert decide(job, 1, when).until_s == 5.0 + NEWCOMER_WAIT_S
     assert chosen(decide(job, 1, seen(6.0, newest_key_s=5.0))) == [0, 1]
 
 
 def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
     job = a_view(1, 4, last_call_s=5.0).owned_by(s0="pod-0", s1="pod-1").expected(0, 1).nodes(0)
     waiting = decide(job, 1, seen(4.0, enough_since_s=0.0, newest_key_s=0.0))
-    assert (chosen(waiting), waiting.until_s, waiting.why) == (None, 5.0, "last call for slots [1]")
+    assert (chosen(waiting), waiting.until_s, waiting.reason) == (None, 5.0, "last call for slots [1]")
     assert chosen(decide(job, 1, seen(5.0, enough_since_s=0.0))) == [0]
 
 
@@ -127,8 +132,8 @@ def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
     ("last_call_s", "newest_key_s", "until_s"),
     [
         pytest.param(100.0, 0.0, 100.0, id="a long last call counts from when there were enough"),
-        pytest.param(100.0, 99.5, 99.5 + QUIET_S, id="a newcomer at its end is followed by a quiet moment"),
-        pytest.param(1.0, 5.0, 5.0 + QUIET_S, id="nodes that trickle in are waited for"),
+        pytest.param(100.0, 99.5, 99.5 + NEWCOMER_WAIT_S, id="a newcomer at its end is followed by a quiet moment"),
+        pytest.param(1.0, 5.0, 5.0 + NEWCOMER_WAIT_S, id="nodes that trickle in are waited for"),
         pytest.param(0.2, 5.0, 5.2, id="a short one is not lengthened"),
         pytest.param(0.0, 5.0, 5.0, id="none"),
     ],
@@ -168,9 +173,9 @@ def shrunk() -> AView:
 )
 def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_no_longer(job: AView) -> None:
     waiting = decide(job, 2, seen(7.0, forming_since_s=6.5))
-    assert (chosen(waiting), waiting.until_s) == (None, 6.5 + REACTION_S)
-    assert waiting.why == "the operator has not decided yet what follows in slots [2]"
-    assert chosen(decide(job, 2, seen(6.5 + REACTION_S, forming_since_s=6.5))) == [0, 1]
+    assert (chosen(waiting), waiting.until_s) == (None, 6.5 + OPERATOR_REACTION_S)
+    assert waiting.reason == "the operator has not decided yet what follows in slots [2]"
+    assert chosen(decide(job, 2, seen(6.5 + OPERATOR_REACTION_S, forming_since_s=6.5))) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -223,4 +228,4 @@ def test_members_stand_in_rank_order_not_in_the_order_they_came() -> None:
 def test_who_is_missing(job: AView, words: str) -> None:
     view = job.build()
     assert view.spec is not None
-    assert membership.who_is_missing(view, view.spec) == words
+    assert membership.describe_missing(view, view.spec) == words

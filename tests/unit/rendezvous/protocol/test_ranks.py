@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol import ranks
-from elasticjob_agent.rendezvous.protocol.view import LiveNode, View
+from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.rendezvous_state import Member, State, World
 from tests.unit.rendezvous.views import a_live_node, a_view, slots_of
 
 
-def a_world(nodes: list[LiveNode]) -> World:
-    nprocs, roles = ranks.code_shape(nodes)
+def a_world(nodes: list[NodeEntry]) -> World:
+    nprocs, roles = ranks.encode_layout(nodes)
     members = tuple(node.member for node in nodes)
     master = ranks.master_of(nodes[0])
     return World(state=State.ACTIVE, round=3, nonce="n", members=members, nprocs=nprocs, roles=roles, master=master)
@@ -62,22 +62,22 @@ def test_master_is_what_rank_0_offers(address: str, master: str, host: str) -> N
 
 def test_order_is_by_topology_first_and_then_by_slot() -> None:
     nodes = [a_live_node(slot, topology=topology) for slot, topology in enumerate(["rack-b", "rack-a", "rack-a"])]
-    assert slots_of(ranks.in_order(View(), nodes)) == [1, 2, 0]
+    assert slots_of(ranks.sort_nodes(RendezvousView(), nodes)) == [1, 2, 0]
 
 
 def test_topology_of_the_operator_counts_more_than_the_nodes_own() -> None:
     view = a_view().owned_by(s0="pod-0", s1="pod-1").node(0, topology="z").node(1, topology="a").build()
-    assert slots_of(ranks.in_order(view, list(view.nodes.values()))) == [0, 1]
+    assert slots_of(ranks.sort_nodes(view, list(view.nodes.values()))) == [0, 1]
 
 
 def test_members_of_the_last_round_are_taken_before_newcomers_in_lower_slots() -> None:
     view = a_view().nodes(0, 1, 2, 3).active(1, 2, 3).build()
-    assert sorted(slots_of(ranks.take(view, list(view.nodes.values()), 3))) == [0, 2, 3]
+    assert sorted(slots_of(ranks.select(view, list(view.nodes.values()), 3))) == [0, 2, 3]
 
 
 def test_without_a_last_round_the_lowest_slots_are_taken() -> None:
     view = a_view().nodes(3, 1, 2).build()
-    assert slots_of(ranks.take(view, list(view.nodes.values()), 2)) == [1, 2]
+    assert slots_of(ranks.select(view, list(view.nodes.values()), 2)) == [1, 2]
 
 
 shapes = st.lists(st.tuples(st.sampled_from(["a", "b", "c*1,x2"]), st.integers(1, 8)), min_size=1, max_size=12)
@@ -86,12 +86,12 @@ shapes = st.lists(st.tuples(st.sampled_from(["a", "b", "c*1,x2"]), st.integers(1
 @pytest.mark.parametrize("slots", [(0, 1, 2), (5, 0, 7), (2, 1, 0)], ids=["slot by slot", "with gaps", "in racks"])
 def test_a_member_finds_its_place_whatever_the_order_of_slots(slots: tuple[int, ...]) -> None:
     world = a_world([a_live_node(slot) for slot in slots])
-    assert [ranks.place_of(world, member) for member in world.members] == [0, 1, 2]
+    assert [ranks.rank_of(world, member) for member in world.members] == [0, 1, 2]
 
 
 def test_another_incarnation_of_a_members_slot_has_no_place() -> None:
     world = a_world([a_live_node(slot) for slot in (0, 1)])
-    assert ranks.place_of(world, Member(1, "f" * 8)) is None
+    assert ranks.rank_of(world, Member(1, "f" * 8)) is None
 
 
 @given(shapes)
@@ -112,10 +112,10 @@ def test_survivors_keep_their_order_and_a_replacement_takes_the_vacated_place(
 ) -> None:
     racks = {slot: f"rack-{slot % 3}" for slot in before | newcomers}
     lost = data.draw(st.sampled_from(sorted(before)))
-    old = ranks.in_order(View(), [a_live_node(slot, topology=racks[slot]) for slot in before])
+    old = ranks.sort_nodes(RendezvousView(), [a_live_node(slot, topology=racks[slot]) for slot in before])
     replacement = a_live_node(lost, incarnation="f" * 8, topology=racks[lost])
     after = [node for node in old if node.member.slot != lost] + [replacement]
-    assert slots_of(ranks.in_order(View(), after)) == slots_of(old)
+    assert slots_of(ranks.sort_nodes(RendezvousView(), after)) == slots_of(old)
     joined = after + [a_live_node(slot, topology=racks[slot]) for slot in newcomers - before]
-    survivors = [slot for slot in slots_of(ranks.in_order(View(), joined)) if slot in before]
+    survivors = [slot for slot in slots_of(ranks.sort_nodes(RendezvousView(), joined)) if slot in before]
     assert survivors == slots_of(old)

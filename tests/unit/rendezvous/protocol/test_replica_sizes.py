@@ -26,7 +26,7 @@ def a_spec(least: int, most: int, **fields: Any) -> Slots:
     ],
 )
 def test_what_so_many_nodes_make(spec: Slots, made: list[int]) -> None:
-    assert [replica_sizes.fitting(spec, count) for count in range(6)] == made
+    assert [replica_sizes.largest_allowed(spec, count) for count in range(6)] == made
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_so_many_nodes_make(spec: Slots, made: list[int]) -> None:
     ],
 )
 def test_wanted(spec: Slots, count: int) -> None:
-    assert replica_sizes.wanted(spec) == count
+    assert replica_sizes.target_size(spec) == count
 
 
 @given(
@@ -53,5 +53,5 @@ def test_a_number_of_nodes_that_fits_is_within_reach_and_fits_itself(
     least: int, most: int, step: int, allowed: tuple[int, ...], count: int
 ) -> None:
     spec = a_spec(least, most, replica_step=step, allowed_replicas=allowed)
-    made = replica_sizes.fitting(spec, count)
-    assert made == 0 or (least <= made <= min(count, most) and replica_sizes.fitting(spec, made) == made)
+    made = replica_sizes.largest_allowed(spec, count)
+    assert made == 0 or (least <= made <= min(count, most) and replica_sizes.largest_allowed(spec, made) == made)

@@ -20,16 +20,18 @@ def spec(**changes: Any) -> Slots:
     [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (10, 256), (11, 300), (5000, 300)],
 )
 def test_wait_after_so_many_in_a_row(strikes: int, delay_s: float) -> None:
-    assert restart_backoff.delay_s(spec(), strikes) == delay_s
+    assert restart_backoff.restart_delay_s(spec(), strikes) == delay_s
 
 
 def test_initial_and_greatest_wait_are_the_specs() -> None:
-    waits = [restart_backoff.delay_s(spec(backoff_initial_s=0.5, backoff_max_s=1.5), strikes) for strikes in range(6)]
+    waits = [
+        restart_backoff.restart_delay_s(spec(backoff_initial_s=0.5, backoff_max_s=1.5), strikes) for strikes in range(6)
+    ]
     assert waits == [0, 0, 0.5, 1, 1.5, 1.5]
 
 
 def test_an_initial_wait_of_0_is_none_at_all() -> None:
-    assert {restart_backoff.delay_s(spec(backoff_initial_s=0), strikes) for strikes in range(50)} == {0}
+    assert {restart_backoff.restart_delay_s(spec(backoff_initial_s=0), strikes) for strikes in range(50)} == {0}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_an_initial_wait_of_0_is_none_at_all() -> None:
     ],
 )
 def test_words(strikes: int, words: str) -> None:
-    assert restart_backoff.words(spec(), strikes) == words
+    assert restart_backoff.describe_delay(spec(), strikes) == words
 
 
 def a_failed_round(strikes: int, *, startup: bool = True, **spec: Any) -> AView:

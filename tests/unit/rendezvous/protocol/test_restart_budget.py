@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.restart_budget import ChargeClock, Tally, ages, charged, spent
+from elasticjob_agent.rendezvous.protocol.restart_budget import (
+    FailureAgeClock,
+    RestartCounts,
+    failure_ages,
+    is_charged,
+    used_restarts,
+)
 from elasticjob_api.records import Slots
 
 
@@ -27,26 +33,29 @@ def spec(window_s: float) -> Slots:
     ],
 )
 def test_failures_that_count(window_s: float, charges: str, seen_s: float, counted: int) -> None:
-    assert spent(spec(window_s), Tally(restarts=7, charges=charges, charges_seen_s=seen_s)) == counted
+    assert (
+        used_restarts(spec(window_s), RestartCounts(restarts=7, charged_failures=charges, charged_ages_s=seen_s))
+        == counted
+    )
 
 
 def test_a_charge_is_of_age_0_and_the_others_grow_older_and_go() -> None:
-    tally = Tally(round=9, charges="4:0.0,30.0,50.0", charges_seen_s=10.25)
-    assert charged(spec(60), tally) == "9:0.0,10.2,40.2"
+    counts = RestartCounts(round=9, charged_failures="4:0.0,30.0,50.0", charged_ages_s=10.25)
+    assert is_charged(spec(60), counts) == "9:0.0,10.2,40.2"
 
 
 def test_without_a_window_nothing_is_noted() -> None:
-    assert charged(spec(0), Tally(round=9, charges="4:0.0")) == ""
+    assert is_charged(spec(0), RestartCounts(round=9, charged_failures="4:0.0")) == ""
 
 
 def test_a_thousand_charges_are_kept_at_most() -> None:
-    tally = Tally(round=1, charges="0:" + ",".join(["1.0"] * 1000))
-    assert len(ages(charged(spec(60), tally))) == 1000
+    counts = RestartCounts(round=1, charged_failures="0:" + ",".join(["1.0"] * 1000))
+    assert len(failure_ages(is_charged(spec(60), counts))) == 1000
 
 
 def test_the_clock_begins_anew_with_each_charge() -> None:
-    clock = ChargeClock()
-    assert [clock.note("1:0.0", 10), clock.note("1:0.0", 25), clock.note("2:0.0,15.0", 30)] == [0, 15, 0]
+    clock = FailureAgeClock()
+    assert [clock.record("1:0.0", 10), clock.record("1:0.0", 25), clock.record("2:0.0,15.0", 30)] == [0, 15, 0]
 
 
 gaps = st.lists(st.floats(0.1, 100), min_size=1, max_size=30)
@@ -57,27 +66,31 @@ def test_a_failure_never_counts_too_short_a_time_whoever_judges(
     gaps: list[float], window_s: float, late: float
 ) -> None:
     """Each judge has seen the last charges for a part of the time only, so it counts at least the true ones."""
-    now, true, tally = 0.0, [0.0], Tally(round=1, charges="1:0.0")
+    now, true, counts = 0.0, [0.0], RestartCounts(round=1, charged_failures="1:0.0")
     for round_, gap in enumerate(gaps, start=2):
         now += gap
-        tally = Tally(round=round_, charges=tally.charges, charges_seen_s=gap * late)
+        counts = RestartCounts(round=round_, charged_failures=counts.charged_failures, charged_ages_s=gap * late)
         rounded_s = 0.06 * len(true)  # a tenth of a second is what the world carries of an age, at each verdict
-        assert spent(spec(window_s), tally) >= sum(now - at < window_s - rounded_s for at in true)
+        assert used_restarts(spec(window_s), counts) >= sum(now - at < window_s - rounded_s for at in true)
         true.append(now)
-        tally = Tally(round=round_, charges=charged(spec(window_s), tally))
+        counts = RestartCounts(round=round_, charged_failures=is_charged(spec(window_s), counts))
 
 
 @given(gaps, st.floats(1, 200))
 def test_one_judge_that_sees_everything_counts_exactly(gaps: list[float], window_s: float) -> None:
-    now, true, tally, clock = 0.0, [0.0], Tally(round=1, charges="1:0.0"), ChargeClock()
-    clock.note(tally.charges, 0.0)
+    now, true, counts, clock = 0.0, [0.0], RestartCounts(round=1, charged_failures="1:0.0"), FailureAgeClock()
+    clock.record(counts.charged_failures, 0.0)
     for round_, gap in enumerate(gaps, start=2):
         now += gap
-        tally = Tally(round=round_, charges=tally.charges, charges_seen_s=clock.note(tally.charges, now))
+        counts = RestartCounts(
+            round=round_,
+            charged_failures=counts.charged_failures,
+            charged_ages_s=clock.record(counts.charged_failures, now),
+        )
         rounding_s = 0.1 * round_  # ages are written in tenths
-        counted = spent(spec(window_s), tally)
+        counted = used_restarts(spec(window_s), counts)
         assert sum(now - at < window_s - rounding_s for at in true) <= counted
         assert counted <= sum(now - at < window_s + rounding_s for at in true)
         true.append(now)
-        tally = Tally(round=round_, charges=charged(spec(window_s), tally))
-        clock.note(tally.charges, now)
+        counts = RestartCounts(round=round_, charged_failures=is_charged(spec(window_s), counts))
+        clock.record(counts.charged_failures, now)

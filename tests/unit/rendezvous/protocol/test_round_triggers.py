@@ -22,7 +22,7 @@ def reason(job: AView) -> tuple[Cause, str] | None:
     view = job.build()
     assert view.spec is not None
     assert view.world is not None
-    found = round_triggers.reason_to_open(view, view.spec, view.world)
+    found = round_triggers.find_trigger(view, view.spec, view.world)
     return None if found is None else (found.cause, found.detail)
 
 
@@ -104,7 +104,7 @@ def test_success(job: AView, done: bool) -> None:  # noqa: FBT001 -- a column of
     view = job.build()
     assert view.spec is not None
     assert view.world is not None
-    assert round_triggers.all_done(view, view.spec, view.world) is done
+    assert round_triggers.all_completed(view, view.spec, view.world) is done
 
 
 def test_done_by_another_incarnation_is_not_success() -> None:
@@ -113,7 +113,7 @@ def test_done_by_another_incarnation_is_not_success() -> None:
     assert view.world is not None
     members = (*view.world.members[:2], Member(2, "f" * 8))
     other = World(state=view.world.state, round=1, nonce="n", members=members)
-    assert not round_triggers.all_done(view, view.spec, other)
+    assert not round_triggers.all_completed(view, view.spec, other)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn, Identity, News, NodeAt
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, Push, SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
 from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
@@ -27,24 +27,24 @@ class Scene:
     """A store in which one node has joined, is the closer, and runs round 1."""
 
     store: InMemoryStore
-    me: Identity
+    me: SessionKeys
 
     @classmethod
     def make(cls) -> "Scene":
         store = InMemoryStore()
-        scene = cls(store, Identity(KEYS, ME, store.grant(6.0).id))
+        scene = cls(store, SessionKeys(KEYS, ME, store.grant(6.0).id))
         store.txn(transactions.create_spec(KEYS, SPEC))
         store.txn(transactions.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))
         scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE))
-        store.txn(transactions.elect(scene.me, "10.0.0.1:7"))
+        store.txn(transactions.campaign(scene.me, "10.0.0.1:7"))
         return scene
 
     def node(self, **changes: object) -> records.Node:
         return a_node(1, lease=self.me.lease, **changes)
 
-    def last(self) -> NodeAt:
+    def last(self) -> VersionedNode:
         """The own record as it is."""
-        return NodeAt(self.node(), self.revision_of(self.me.node_key))
+        return VersionedNode(self.node(), self.revision_of(self.me.node_key))
 
     def put(self, key: str, value: bytes, lease: int = 0) -> None:
         self.store.txn(Txn((), (Put(key, value, lease),)))
@@ -56,27 +56,27 @@ class Scene:
         kv = self.store.get(key)
         return kv.mod_revision if kv else 0
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         return parse_view(KEYS, self.store.range(KEYS.all).kvs)
 
 
-FAILURES = [FailureIn(1, 0, Failure(incarnation=ME.incarnation, rank=0, exit_code=1))]
+FAILURES = [FailureRecord(1, 0, Failure(incarnation=ME.incarnation, rank=0, exit_code=1))]
 Make = Callable[[Scene], Txn]
 
 TXNS: dict[str, Make] = {
     "ready": lambda s: transactions.ready(s.me, s.last(), s.node(ready=2)),
     "open_round": lambda s: transactions.open_round(s.me, s.revision_of(KEYS.world), FORMING, FAILURES),
     "open_leaving": lambda s: transactions.open_leaving(
-        s.me, s.revision_of(KEYS.world), FORMING, s.last(), s.node(leaving=True), is_closer=True
+        s.me, s.revision_of(KEYS.world), FORMING, s.last(), s.node(leaving=True), is_leader=True
     ),
     "late_failures": lambda s: transactions.late_failures(s.me, FAILURES),
-    "leaving": lambda s: transactions.leaving(s.me, s.last(), s.node(leaving=True), is_closer=True),
+    "leaving": lambda s: transactions.leaving(s.me, s.last(), s.node(leaving=True), is_leader=True),
     "done": lambda s: transactions.done(s.me, s.revision_of(KEYS.world), 1),
     "report": lambda s: transactions.report(s.me, Report(pod="pod-1", pod_uid="u", round=1, group_rank=0)),
     "write_world": lambda s: transactions.write_world(
-        s.me, seen=s.revision_of(KEYS.world), spec_revision=s.revision_of(KEYS.spec), next_world=FORMING
+        s.me, observed_revision=s.revision_of(KEYS.world), spec_revision=s.revision_of(KEYS.spec), next_world=FORMING
     ),
-    "tell": lambda s: transactions.tell(s.me, s.revision_of(KEYS.spec), News(terms_of(SPEC), b"k" * 32)),
+    "tell": lambda s: transactions.push(s.me, s.revision_of(KEYS.spec), Push(terms_of(SPEC), b"k" * 32)),
     "evict": lambda s: transactions.evict(s.me, s.revision_of(KEYS.world), Member(0, "b" * 8), Gone(GoneReason.WEDGED)),
 }
 OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
@@ -172,7 +172,7 @@ def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> 
 
 def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_slot_needs() -> None:
     scene = Scene.make()
-    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec)))
     read = {kv.key for kv in reads_of(result)}
     assert result.succeeded
@@ -181,7 +181,7 @@ def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_sl
 
 def test_one_whose_slot_was_given_reads_no_nodes() -> None:
     scene = Scene.make()
-    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     spec = scene.revision_of(KEYS.spec)
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=spec, slot_is_given=True))
     assert {kv.key for kv in reads_of(result)} == {KEYS.closer, KEYS.world}
@@ -197,7 +197,7 @@ def test_one_whose_slot_was_given_reads_no_nodes() -> None:
 )
 def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
     scene = Scene.make()
-    newcomer = Identity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     txn = transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec))
     scene.put(key, b"")
     assert not scene.store.txn(txn).succeeded
@@ -218,7 +218,7 @@ def test_put_back_only_where_nobody_moved_on(spoil: Callable[[Scene], None], suc
     seen = scene.revision_of(KEYS.world)
     scene.store.expire(scene.me.lease)
     spoil(scene)
-    again = Identity(KEYS, ME, scene.store.grant(6.0).id)
+    again = SessionKeys(KEYS, ME, scene.store.grant(6.0).id)
     assert scene.store.txn(transactions.put_back(again, a_node(1, lease=again.lease), seen)).succeeded is succeeds
 
 
@@ -253,8 +253,8 @@ def test_a_leaver_that_is_not_the_closer_leaves_the_closer_alone(name: str) -> N
     scene = Scene.make()
     node, seen = scene.node(leaving=True), scene.revision_of(KEYS.world)
     make = {
-        "open_leaving": transactions.open_leaving(scene.me, seen, FORMING, scene.last(), node, is_closer=False),
-        "leaving": transactions.leaving(scene.me, scene.last(), node, is_closer=False),
+        "open_leaving": transactions.open_leaving(scene.me, seen, FORMING, scene.last(), node, is_leader=False),
+        "leaving": transactions.leaving(scene.me, scene.last(), node, is_leader=False),
     }
     assert scene.store.txn(make[name]).succeeded
     assert scene.store.get(KEYS.closer) is not None
@@ -263,14 +263,14 @@ def test_a_leaver_that_is_not_the_closer_leaves_the_closer_alone(name: str) -> N
 def test_done_is_written_for_the_incarnation() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["done"](scene))
-    assert scene.view().done == {(1, ME)}
+    assert scene.view().completions == {(1, ME)}
 
 
 def test_the_first_who_stands_is_the_closer() -> None:
     scene = Scene.make()
-    assert not scene.store.txn(transactions.elect(scene.me, "")).succeeded
+    assert not scene.store.txn(transactions.campaign(scene.me, "")).succeeded
     scene.delete(KEYS.closer)
-    assert scene.store.txn(transactions.elect(scene.me, "h:1")).succeeded
+    assert scene.store.txn(transactions.campaign(scene.me, "h:1")).succeeded
     kv = scene.store.get(KEYS.closer)
     assert kv is not None
     assert (rendezvous_state.decode_closer(kv.value), kv.lease) == (Closer(ME, "h:1"), scene.me.lease)
@@ -279,13 +279,13 @@ def test_the_first_who_stands_is_the_closer() -> None:
 def test_nobody_without_a_living_key_may_stand() -> None:
     scene = Scene.make()
     scene.store.expire(scene.me.lease)
-    assert not scene.store.txn(transactions.elect(scene.me, "")).succeeded
+    assert not scene.store.txn(transactions.campaign(scene.me, "")).succeeded
 
 
 def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> None:
     scene = Scene.make()
     seen, spec = scene.revision_of(KEYS.world), scene.revision_of(KEYS.spec)
-    scene.store.txn(transactions.write_world(scene.me, seen=seen, spec_revision=spec, next_world=ACTIVE))
+    scene.store.txn(transactions.write_world(scene.me, observed_revision=seen, spec_revision=spec, next_world=ACTIVE))
     assert scene.view().membership == Membership(1, (ME,))
     assert scene.view().membership_revision == scene.view().world_revision
     before = scene.view().membership_revision
@@ -299,9 +299,11 @@ def test_closing_a_round_deletes_the_records_that_it_is_told_and_no_others() -> 
         scene.put(KEYS.done(round_, 0), records.encode(records.Done("b" * 8)))
     garbage = [KEYS.dones(1), KEYS.failures(1)]
     seen, spec = scene.revision_of(KEYS.world), scene.revision_of(KEYS.spec)
-    txn = transactions.write_world(scene.me, seen=seen, spec_revision=spec, next_world=ACTIVE, garbage=garbage)
+    txn = transactions.write_world(
+        scene.me, observed_revision=seen, spec_revision=spec, next_world=ACTIVE, garbage=garbage
+    )
     assert scene.store.txn(txn).succeeded
-    assert {round_ for round_, _ in scene.view().done} == {11, 2}
+    assert {round_ for round_, _ in scene.view().completions} == {11, 2}
 
 
 def test_the_first_proof_stands() -> None:
@@ -310,18 +312,18 @@ def test_the_first_proof_stands() -> None:
     assert scene.store.txn(transactions.evict(scene.me, seen, other, Gone(GoneReason.WEDGED))).succeeded
     again = scene.store.txn(transactions.evict(scene.me, seen, other, Gone(GoneReason.REFUSED)))
     assert (again.succeeded, [kv.key for kv in again.reads[0]]) == (False, [KEYS.gone(0, "b" * 8)])
-    assert scene.view().gone[other] == Gone(GoneReason.WEDGED)
+    assert scene.view().tombstones[other] == Gone(GoneReason.WEDGED)
 
 
 def test_farewell_says_left_unless_something_else_was_proved() -> None:
     scene = Scene.make()
-    assert scene.store.txn(transactions.farewell(scene.me)).succeeded
-    assert scene.view().gone == {ME: Gone(GoneReason.LEFT)}
-    assert not scene.store.txn(transactions.farewell(scene.me)).succeeded
+    assert scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
+    assert scene.view().tombstones == {ME: Gone(GoneReason.LEFT)}
+    assert not scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
 
 
 def test_who_has_lost_its_key_cannot_say_farewell_any_more() -> None:
-    assert refused(lambda s: transactions.farewell(s.me), lambda s: s.delete(s.me.node_key))
+    assert refused(lambda s: transactions.delete_own_keys(s.me), lambda s: s.delete(s.me.node_key))
 
 
 def test_only_the_first_agent_says_what_is_wanted() -> None:

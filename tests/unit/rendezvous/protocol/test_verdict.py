@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import verdict
-from elasticjob_agent.rendezvous.protocol.restart_budget import Tally
+from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import Verdict
 from elasticjob_api.records import FailureRule, GoneReason
 from elasticjob_api.rendezvous_state import Cause
@@ -21,7 +21,7 @@ def a_round(**spec: Any) -> AView:
 def judge(job: AView, restarts: int = 0) -> Verdict:
     view = job.build()
     assert view.spec is not None
-    return verdict.judge(view, view.spec, Tally(restarts=restarts))
+    return verdict.decide_verdict(view, view.spec, RestartCounts(restarts=restarts))
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def judge(job: AView, restarts: int = 0) -> Verdict:
 )
 def test_the_end_of_a_round_counts_as(job: AView, restarts: int, losses: int) -> None:
     said = judge(job)
-    assert (said.restarts, said.losses, said.failed) == (restarts, losses, None)
+    assert (said.restarts, said.node_losses, said.failed) == (restarts, losses, None)
 
 
 @pytest.mark.parametrize("job", [a_round().lost(1), a_round().lost(1).gone(1, GoneReason.LEFT)], ids=["lost", "left"])
 def test_a_peer_that_fails_because_a_node_went_is_not_the_root_cause(job: AView) -> None:
     said = judge(job.failure(1, 0, exit_code=1).failure(1, 2, exit_code=-6, signal="SIGABRT"))
-    assert said.root is None
+    assert said.root_cause is None
 
 
 def test_nothing_is_judged_before_the_first_round() -> None:
@@ -72,7 +72,7 @@ def test_one_failure_more_than_max_restarts_fails_the_job_and_says_why() -> None
     assert judge(job, restarts=1).failed is None
     said = judge(job, restarts=2)
     assert (said.failed, said.restarts) == (Cause.MAX_RESTARTS, 0)
-    assert said.detail == "rank 1 on pod-1 was killed by SIGKILL; maxRestarts 2 is used up"
+    assert said.message == "rank 1 on pod-1 was killed by SIGKILL; maxRestarts 2 is used up"
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_signal_is_matched_as_128_plus_its_number() -> None:
 )
 def test_root_cause(job: AView, root: str) -> None:
     said = judge(job)
-    assert said.root is not None
-    assert said.root.name == root
+    assert said.root_cause is not None
+    assert said.root_cause.name == root
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_root_cause(job: AView, root: str) -> None:
 )
 def test_a_failure_while_the_round_ends_for_another_reason_is_named_unless(late: Any, root: str | None) -> None:
     said = judge(a_round().failure(1, 1, late=True, **late))
-    assert (said.root.name if said.root else None) == root
+    assert (said.root_cause.name if said.root_cause else None) == root
 
 
 def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> None:
     job = a_round().failure(1, 1).failure(1, 0).failure(1, 1, late=True)
-    root = judge(job).root
+    root = judge(job).root_cause
     assert root is not None
     assert root.name == "1/0001.0"
 
@@ -178,13 +178,13 @@ def port_taken(retries: int = 0) -> Verdict:
     job = a_round(max_restarts=0).failure(1, 0, port_taken=True, message="OSError: [Errno 98] Address already in use")
     view = job.failure(1, 1, message="ConnectionRefusedError").build()
     assert view.spec is not None
-    return verdict.judge(view, view.spec, Tally(port_retries=retries))
+    return verdict.decide_verdict(view, view.spec, RestartCounts(port_retries=retries))
 
 
 def test_a_taken_master_port_is_not_charged_and_says_so() -> None:
     said = port_taken()
     assert (said.restarts, said.failed, said.port_retries) == (0, None, 1)
-    assert said.detail.endswith("Address already in use; not charged: the next attempt takes another port")
+    assert said.message.endswith("Address already in use; not charged: the next attempt takes another port")
 
 
 def test_a_port_that_is_taken_again_and_again_is_charged_like_any_failure() -> None:
@@ -195,7 +195,7 @@ def test_a_port_that_is_taken_again_and_again_is_charged_like_any_failure() -> N
 def test_a_round_that_ends_otherwise_forgives_the_ports() -> None:
     view = a_round().failure(1, 0).build()
     assert view.spec is not None
-    assert verdict.judge(view, view.spec, Tally(port_retries=3)).port_retries == 0
+    assert verdict.decide_verdict(view, view.spec, RestartCounts(port_retries=3)).port_retries == 0
 
 
 PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
@@ -241,7 +241,7 @@ PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
     ],
 )
 def test_root_cause_among_victims(job: AView, root: int) -> None:
-    said = judge(job).root
+    said = judge(job).root_cause
     assert said is not None
     assert said.slot == root
 
@@ -302,7 +302,9 @@ OWN = (
 
 @pytest.mark.parametrize("said", VICTIMS)
 def test_who_says_so_is_a_victim_though_it_was_first(said: str) -> None:
-    root = judge(a_round().failure(1, 0, message=said).failure(1, 1, message="OSError: [Errno 28] No space left")).root
+    root = judge(
+        a_round().failure(1, 0, message=said).failure(1, 1, message="OSError: [Errno 28] No space left")
+    ).root_cause
     assert root is not None
     assert root.slot == 1
 
@@ -310,7 +312,7 @@ def test_who_says_so_is_a_victim_though_it_was_first(said: str) -> None:
 @pytest.mark.parametrize("said", OWN)
 def test_who_says_so_is_the_cause_though_all_others_were_first(said: str) -> None:
     job = a_round().failure(1, 0, message=PEER).failure(1, 2, message=VICTIMS[-4]).failure(1, 1, message=said)
-    root = judge(job).root
+    root = judge(job).root_cause
     assert root is not None
     assert root.slot == 1
 
@@ -321,7 +323,7 @@ def test_a_full_disk_is_the_cause_in_every_order_of_the_ends() -> None:
         job = a_round()
         for slot in dice.sample(range(3), 3):
             job = job.failure(1, slot, message=OWN[0] if slot == 1 else dice.choice(VICTIMS))
-        root = judge(job).root
+        root = judge(job).root_cause
         assert root is not None
         assert (root.slot, root.failure.message) == (1, OWN[0])
 
@@ -334,7 +336,7 @@ def test_what_a_library_aborts_of_stands_before_its_stack() -> None:
         f"terminate called after throwing\n  what():  [Rank 0] Watchdog caught collective operation timeout\n{frames}"
     )
     abort: dict[str, Any] = {"exit_code": -6, "signal": "SIGABRT", "stderr": stderr}
-    root = judge(a_round().failure(1, 0, **abort).failure(1, 1, message=OWN[0])).root
+    root = judge(a_round().failure(1, 0, **abort).failure(1, 1, message=OWN[0])).root_cause
     assert root is not None
     assert root.slot == 1
 
@@ -342,22 +344,24 @@ def test_what_a_library_aborts_of_stands_before_its_stack() -> None:
 def windowed(charges: str, seen_s: float, *, window_s: float = 60) -> Verdict:
     view = a_round(max_restarts=1, restart_window_s=window_s).failure(1, 0).build()
     assert view.spec is not None
-    return verdict.judge(view, view.spec, Tally(round=2, restarts=9, charges=charges, charges_seen_s=seen_s))
+    return verdict.decide_verdict(
+        view, view.spec, RestartCounts(round=2, restarts=9, charged_failures=charges, charged_ages_s=seen_s)
+    )
 
 
 def test_a_failure_within_the_window_of_another_spends_the_budget() -> None:
     said = windowed("1:0.0", 59)
     assert said.failed is Cause.MAX_RESTARTS
-    assert said.detail == "rank 0 on pod-0 exited with code 1; maxRestarts 1 is used up within 60 s"
+    assert said.message == "rank 0 on pod-0 exited with code 1; maxRestarts 1 is used up within 60 s"
 
 
 def test_a_failure_after_the_window_is_the_first_again() -> None:
     said = windowed("1:0.0", 60)
-    assert (said.failed, said.restarts, said.charges) == (None, 1, "2:0.0")
+    assert (said.failed, said.restarts, said.charged_failures) == (None, 1, "2:0.0")
 
 
 @pytest.mark.parametrize("job", [a_round().lost(1), a_round(), a_round().failure(1, 0, late=True)])
 def test_what_is_not_charged_leaves_the_charges_as_they_are(job: AView) -> None:
     view = job.spec(restart_window_s=60).build()
     assert view.spec is not None
-    assert verdict.judge(view, view.spec, Tally(charges="1:0.0")).charges == "1:0.0"
+    assert verdict.decide_verdict(view, view.spec, RestartCounts(charged_failures="1:0.0")).charged_failures == "1:0.0"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api.records import Expected, Gone, GoneReason
 from elasticjob_api.rendezvous_state import Member, Membership, State
 from elasticjob_etcd.interface import KeyValue
@@ -25,9 +25,9 @@ def test_every_kind_of_record_is_read() -> None:
     assert view.membership == Membership(3, (member(0), member(1)))
     assert view.expected == Expected((2,))
     assert {live.member: live.record for live in view.nodes.values()} == {member(0): a_node(0), member(1): a_node(1)}
-    assert view.gone == {member(7): Gone(GoneReason.LEFT)}
+    assert view.tombstones == {member(7): Gone(GoneReason.LEFT)}
     assert [failure.name for failure in view.failures] == ["3/0001.0"]
-    assert view.done == {(3, member(0))}
+    assert view.completions == {(3, member(0))}
     assert view.unreadable == []
 
 
@@ -75,7 +75,7 @@ def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data:
     view = job.raw(key, data).build()
     assert len(view.unreadable) == 1
     assert view.unreadable[0].startswith(f"{key!r}: ")
-    assert (view.nodes, view.failures, view.done) == (whole.nodes, whole.failures, whole.done)
+    assert (view.nodes, view.failures, view.completions) == (whole.nodes, whole.failures, whole.completions)
 
 
 def test_an_unreadable_world_still_has_its_revision() -> None:
@@ -128,11 +128,11 @@ OLD, NEW = "0000000a", "0000000b"
     ],
 )
 def test_the_live_key_that_counts_for_a_slot(job: AView, owners: set[Member]) -> None:
-    assert set(job.build().owned()) == owners
+    assert set(job.build().current_nodes()) == owners
 
 
 def test_topology_is_the_operators_word_where_there_is_one() -> None:
     job = a_view().node(0, topology="own")
     (live,) = job.build().nodes.values()
-    assert View().topology(live) == "own"
+    assert RendezvousView().topology(live) == "own"
     assert job.owned_by(s0="pod-0").build().topology(live) == ""

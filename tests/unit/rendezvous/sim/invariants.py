@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import IDLE, GoneReason, Node
@@ -53,7 +53,7 @@ class Ledger:
     """Of every world that ever was: what comes again was written back."""
 
     _cluster_id: int = 0
-    _view: View = field(default_factory=View)
+    _view: RendezvousView = field(default_factory=RendezvousView)
     _view_at: int = 0
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Ledger:
         self.membership = view.membership
         self.verdicts.clear()
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         """Everything as it is now; not to be changed."""
         if self._view_at != self.store.revision:
             self._view = parse_view(self.keys, self.store.range(self.keys.all).kvs)
@@ -172,7 +172,7 @@ class Ledger:
             assert (new.state, old.judged, new.judged) == (State.FORMING, False, True), "4: written twice"
         assert new.nonce != old.nonce
 
-    def _check_verdict(self, view: View, old: World, new: World) -> None:
+    def _check_verdict(self, view: RendezvousView, old: World, new: World) -> None:
         """5 and 16: charged once, for a genuine failure, and whenever everybody was there."""
         added, lost = new.restarts - old.restarts, new.losses - old.losses
         over = new.cause is Cause.MAX_RESTARTS
@@ -194,7 +194,7 @@ class Ledger:
         if round_ in self.genuine and not missing and new.cause is not Cause.OPERATOR:
             assert added == 1 or over, f"5: round {round_} failed with everybody there, and was not charged"
 
-    def _check_active(self, view: View, new: World) -> None:
+    def _check_active(self, view: RendezvousView, new: World) -> None:
         assert view.spec is not None
         assert new.restarts <= view.spec.max_restarts, "5: over the budget, and active"
         assert len({member.slot for member in new.members}) == len(new.members) > 0
@@ -204,7 +204,7 @@ class Ledger:
         for member in new.members:
             self._check_member(view, new, member)
 
-    def _check_member(self, view: View, new: World, member: Member) -> None:
+    def _check_member(self, view: RendezvousView, new: World, member: Member) -> None:
         before = () if self.membership is None else self.membership.members
         idle = (member, IDLE) in self.said and member not in before
         assert (member, new.round) in self.said or idle, f"2: {member} never said that it is ready for {new.round}"
@@ -233,19 +233,19 @@ class Ledger:
         return kv is not None and records.decode(records.Gone, kv.value).reason is not GoneReason.LEFT
 
 
-def missing_members(view: View, membership: Membership | None) -> list[Member]:
+def missing_members(view: RendezvousView, membership: Membership | None) -> list[Member]:
     """Members of the last active round that left or were lost, the finished ones apart; as the design says it."""
     if membership is None:
         return []
     return [
         member
         for member in membership.members
-        if (membership.round, member) not in view.done
-        and (member not in view.nodes or member in view.gone or view.nodes[member].record.leaving)
+        if (membership.round, member) not in view.completions
+        and (member not in view.nodes or member in view.tombstones or view.nodes[member].record.leaving)
     ]
 
 
-def has_left(view: View, member: Member) -> bool:
+def has_left(view: RendezvousView, member: Member) -> bool:
     """It said that it goes; as the design says it."""
-    gone, node = view.gone.get(member), view.nodes.get(member)
+    gone, node = view.tombstones.get(member), view.nodes.get(member)
     return (gone is not None and gone.reason is GoneReason.LEFT) or (node is not None and node.record.leaving)

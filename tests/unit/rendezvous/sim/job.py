@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from elasticjob_agent.rendezvous.protocol import membership, ranks, replica_sizes
-from elasticjob_agent.rendezvous.protocol.leader_plan import forming, plan
-from elasticjob_agent.rendezvous.protocol.view import View, parse_view
+from elasticjob_agent.rendezvous.protocol.leader_plan import next_round, plan
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.bootstrap import Brief, brief_of
 from elasticjob_api.exit_codes import ExitCode
@@ -68,7 +68,7 @@ class SimJob:
         """The world as it is."""
         return self.ledger.world
 
-    def view(self) -> View:
+    def view(self) -> RendezvousView:
         """Everything as it is."""
         return self.ledger.view()
 
@@ -117,7 +117,7 @@ class SimJob:
         knows = node.wipes == self.ledger.wipes and not node.lost
         return knows and (not node.workers.alive or node.recall.revision == self.view().world_revision)
 
-    def check_write(self, view: View, new: World) -> None:
+    def check_write(self, view: RendezvousView, new: World) -> None:
         """What the closer is about to write, against all that it has seen."""
         old = view.world
         if old is None:
@@ -129,12 +129,12 @@ class SimJob:
             self._check_opening(view, old, new)
 
     @staticmethod
-    def _check_opening(view: View, old: World, new: World) -> None:
+    def _check_opening(view: RendezvousView, old: World, new: World) -> None:
         """7: the closer opens nothing whose result has the same members, unless a restart was asked for."""
         assert view.spec is not None
         ready = membership.candidates(view)
-        taken = ranks.take(
-            view, ready, replica_sizes.fitting(view.spec, min(len(ready), replica_sizes.wanted(view.spec)))
+        taken = ranks.select(
+            view, ready, replica_sizes.largest_allowed(view.spec, min(len(ready), replica_sizes.target_size(view.spec)))
         )
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
@@ -147,7 +147,7 @@ class SimJob:
                     closer.proved |= {node.stay.me.member}
 
     @staticmethod
-    def check_hold(view: View, *, shaken: bool) -> None:
+    def check_hold(view: RendezvousView, *, shaken: bool) -> None:
         """19: held only for several hosts at once, without proof, and never again once it has been.
 
         A closer that has just lost its own lease and come back (`shaken`) waits for any that is silent.
@@ -156,7 +156,7 @@ class SimJob:
         assert view.membership is not None
         assert not view.world.held, "19: the same membership is held again"
         missing = missing_members(view, view.membership)
-        silent = [member for member in missing if member not in view.nodes and member not in view.gone]
+        silent = [member for member in missing if member not in view.nodes and member not in view.tombstones]
         assert silent, "19: held for nobody, or for one that is proved gone"
         if shaken:
             return
@@ -274,7 +274,7 @@ class SimJob:
         view = self.view()
         if view.world is None or view.world.state is not State.ACTIVE:
             return set()
-        return {member.slot for round_, member in view.done if round_ == view.world.round}
+        return {member.slot for round_, member in view.completions if round_ == view.world.round}
 
     def scale(self, desired: int) -> bool:
         """Another number of nodes is wanted."""
@@ -306,7 +306,7 @@ class SimJob:
             return False
         opened = None
         if now is not None and now.state is State.SUSPENDED:
-            opened = replace(forming(now, self.draw(), Cause.RESUMED, ""), judged=True)
+            opened = replace(next_round(now, self.draw(), Cause.RESUMED, ""), judged=True)
         return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
 
     # -- the fair run ----------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class SimJob:
             node.etcd.faults.clear()
         pauses = 0
         for count in range(_MOST_PASSES):
-            proved = self.view().gone
+            proved = self.view().tombstones
             if self.fair_pass() or self._run_out():
                 pauses = 0
                 if count >= _CATCHING_UP:
@@ -357,7 +357,7 @@ class SimJob:
     def _check_proofs(self, before: Mapping[Member, records.Gone]) -> None:
         """Where everybody gets turns and time to stop, only who cannot stop is evicted as wedged."""
         able = {node.stay.me.member: node for node in self.running() if node.stay is not None}
-        for member, gone in self.view().gone.items():
+        for member, gone in self.view().tombstones.items():
             if member not in before and gone.reason is GoneReason.WEDGED and member in able:
                 assert able[member].workers.alive, f"{member} was evicted although it had stopped"
 
@@ -373,7 +373,7 @@ class SimJob:
         if spec.operator is not None:
             self.resume()
             return
-        least = next(count for count in range(1, spec.max + 1) if replica_sizes.fitting(spec, count))
+        least = next(count for count in range(1, spec.max + 1) if replica_sizes.largest_allowed(spec, count))
         while not self.ended and sum(node.healthy for node in self.nodes) < least:
             self.spawn()
 
@@ -393,7 +393,7 @@ class SimJob:
         for node in self.nodes:
             if node.closing is not None and node.closing_mirror is not None:
                 view = parse_view(self.keys, node.closing_mirror.items)
-                seen = node.closing._sightings.update(view, self.now_s)
+                seen = node.closing._observations.update(view, self.now_s)
                 first, second = plan(view, seen, "a"), plan(view, seen, "b")
                 assert first == second, "7: plan is not idempotent"
 
@@ -421,7 +421,7 @@ class SimJob:
         if self.world is None or self.world.state is not State.ACTIVE:
             return
         able = [node for node in self.running() if node.stay is not None and not node.workers.wedged]
-        told = {node.stay.terms for node in able if node.stay is not None}
+        told = {node.stay.runtime_config for node in able if node.stay is not None}
         assert told <= {terms_of(self.spec)}, f"agents go by {told}"
         keys = {node.mirror.items[self.keys.link].value for node in able if node.mirror is not None}
         assert len(keys) == 1, "agents have no key, or several"
@@ -429,7 +429,7 @@ class SimJob:
     def check_proofs_are_used(self) -> None:
         """18: where there is proof against a stay, its key goes, whoever wrote the proof."""
         view = self.view()
-        condemned = [member for member in view.nodes if member in view.gone]
+        condemned = [member for member in view.nodes if member in view.tombstones]
         assert not condemned or self.ended, f"18: {condemned} are proved gone, and still there"
 
     def check_ends(self) -> None:

@@ -1,30 +1,30 @@
 """One simulated agent: the loop of `member.py`, `election.py` and `closer.py`, one turn at a time.
 
-What it decides and writes is the product's (`next_step`, `Acts`, `joining`, `plan`, `ClosingLoop._carry_out`); only
-the order of a turn is written again here, because the product's own loop waits for events.
+What it decides and writes is the product's (`next_step`, `StepExecutor`, `joining`, `plan`, `RoundLeader._execute`);
+only the order of a turn is written again here, because the product's own loop waits for events.
 """
 
 import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from elasticjob_agent.rendezvous.errors import NothingWanted, Superseded
-from elasticjob_agent.rendezvous.leader.campaign import Standing
-from elasticjob_agent.rendezvous.leader.round_leader import ClosingLoop
+from elasticjob_agent.rendezvous.errors import NoSpec, Superseded
+from elasticjob_agent.rendezvous.leader.campaign import Campaign
+from elasticjob_agent.rendezvous.leader.round_leader import RoundLeader
 from elasticjob_agent.rendezvous.member import join, store_reset
-from elasticjob_agent.rendezvous.member.executor import Acts, Result, Scene
-from elasticjob_agent.rendezvous.member.join import Ports, Profile
-from elasticjob_agent.rendezvous.member.leader_monitor import CloserMind
-from elasticjob_agent.rendezvous.member.session import PASSING, Stay, returning
+from elasticjob_agent.rendezvous.member.executor import StepContext, StepExecutor, StepResult
+from elasticjob_agent.rendezvous.member.join import NodeIdentity, Ports
+from elasticjob_agent.rendezvous.member.leader_monitor import LeaderMonitor
+from elasticjob_agent.rendezvous.member.session import TRANSIENT_ERRORS, Session, returning
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.last_known_state import Recall
+from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.leader_plan import Evict, Wait, WriteWorld, plan
-from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LEAST_S
-from elasticjob_agent.rendezvous.protocol.member_plan import Do, Situation, Step, Workers, next_step
+from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S
+from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import Identity, NodeAt
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
 from elasticjob_agent.rendezvous.protocol.view import parse_view
-from elasticjob_agent.tracing import Trace
+from elasticjob_agent.tracing import Tracer
 from elasticjob_api.bootstrap import Brief
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from elasticjob_etcd.leases import LeaseKeeper
     from tests.unit.rendezvous.sim.job import SimJob
 
-_NO_TRACE = Trace(None, "")
+_NO_TRACE = Tracer(None, "")
 
 
 @dataclass
 class _Standing:
-    """All that `Acts` asks of the election."""
+    """All that `StepExecutor` asks of the election."""
 
-    is_closer: bool = False
+    is_leader: bool = False
 
 
 class SimNode:
@@ -60,30 +60,30 @@ class SimNode:
         self.slot = slot
         self.etcd = SimEtcd(job.store)
         self.workers = SimWorkers(self._on_start)
-        self.stay: Stay | None = None
+        self.stay: Session | None = None
         self.mirror: LateMirror | None = None
         self.outcome: int | None = None
         self.dead = False
         self.lost = False
         self.leave_requested = False
         self.standing = False
-        self.closing: ClosingLoop | None = None
+        self.closing: RoundLeader | None = None
         self.closing_mirror: LateMirror | None = None
         self.proved: frozenset[Member] = frozenset()
         """Whose links, of this closer, have ended and were refused when it dialed again."""
         self.wait_until_s: float | None = None
         self.running_as: Member | None = None
         self.saw_final = False
-        self._closing_as: Identity | None = None
+        self._closing_as: SessionKeys | None = None
         self._anew = False
-        self.recall = Recall()
+        self.recall = LastKnownState()
         self.wipes = 0
         self.wiped = False
         self._stale_revision: int | None = None
         self._quiet_until_s = self.shaken_until_s = 0.0
         self._newest_started = 0
         self._election = _Standing()
-        self._profile = Profile(
+        self._profile = NodeIdentity(
             keys=job.keys,
             pod=pod,
             pod_uid=f"uid of {pod}",
@@ -92,10 +92,10 @@ class SimNode:
             nproc=2,
             lease_ttl_s=6.0,
             slot=slot,
-            brief=brief,
+            bootstrap=brief,
             own_spec=own_spec,
         )
-        self._acts = Acts(
+        self._acts = StepExecutor(
             etcd=self.etcd,
             workers=self.workers,
             draw=job.draw,
@@ -137,41 +137,41 @@ class SimNode:
             return False
         try:
             return self._turn()
-        except PASSING:
+        except TRANSIENT_ERRORS:
             return True
         except Crashed:
             self.kill()
             return True
         except Superseded as error:
-            if isinstance(error, NothingWanted) and self.mirror is not None and not self.recall.deleted:
+            if isinstance(error, NoSpec) and self.mirror is not None and not self.recall.deleted:
                 return False  # it waits for the spec, or for the watch to show that there will be none
             self._end(ExitCode.SUPERSEDED)
             return True
 
     def _turn(self) -> bool:
-        stay = self.stay
-        if stay is None:
+        session = self.stay
+        if session is None:
             return self._enter()
         assert self.mirror is not None
         if self._anew:
             self._look_in_the_same_store(self.mirror)
-            return self._begin_anew(stay)
-        self._note_wipe(stay)
+            return self._begin_anew(session)
+        self._note_wipe(session)
         self._look()
-        stay.follow(self.mirror.items.get(self.keys.terms))
+        session.apply_config(self.mirror.items.get(self.keys.terms))
         if self.lost and not self.recall.ended:
-            return self._recover(stay)
-        self._elect(stay)
-        step = next_step(self._situation(stay))
-        if step.do is Do.EXIT:
-            self._leave_nothing(stay)
+            return self._recover(session)
+        self._elect(session)
+        step = next_step(self._situation(session))
+        if step.kind is StepKind.EXIT:
+            self._leave_nothing(session)
             self._end(ExitCode.FAILED if step.code is None else step.code)
-        elif step.do is Do.DEPART:
-            self._depart(stay)
-        elif step.do is Do.WAIT or self.recall.revision == self._stale_revision:
+        elif step.kind is StepKind.LEAVE:
+            self._depart(session)
+        elif step.kind is StepKind.WAIT or self.recall.revision == self._stale_revision:
             return False
         else:
-            self._perform(stay, step)
+            self._perform(session, step)
         return True
 
     def _enter(self) -> bool:
@@ -179,17 +179,19 @@ class SimNode:
         if self.leave_requested or (self.mirror is None and self.job.ended):
             self._end(ExitCode.LEFT)
             return True
-        profile = self._profile if self.mirror is None else self._returning(self.mirror)
+        identity = self._profile if self.mirror is None else self._returning(self.mirror)
         ports = Ports(self.workers.renew_master_port())
-        joined = now(join.join(self.etcd, profile, ports=ports, draw=self.job.draw))
+        joined = now(join.join(self.etcd, identity, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
-        self.stay = Stay(me=joined.me, last=joined.last, wanted=joined.wanted, ctl=joined.ctl, keeper=keeper)
+        self.stay = Session(
+            me=joined.me, last=joined.last, requirements=joined.requirements, ctl=joined.ctl, keeper=keeper
+        )
         if self.mirror is None:
             self.mirror = LateMirror(self.job.store, self.keys.ctl, joined.ctl)
         self.lost = self.wiped = False
         return True
 
-    def _returning(self, mirror: LateMirror) -> Profile:
+    def _returning(self, mirror: LateMirror) -> NodeIdentity:
         self._look_in_the_same_store(mirror)
         return returning(self._profile, self.recall, self._profile.own_spec, wipes=mirror.wiped, noted=self.wipes)
 
@@ -199,46 +201,46 @@ class SimNode:
 
     def _look(self) -> None:
         assert self.mirror is not None
-        if self.recall.look(self.mirror.items.get(self.keys.world)) and self.recall.world is not None:
+        if self.recall.observe(self.mirror.items.get(self.keys.world)) and self.recall.world is not None:
             self.saw_final = self.saw_final or self.recall.world.state.final
 
-    def _note_wipe(self, stay: Stay) -> None:
+    def _note_wipe(self, session: Session) -> None:
         assert self.mirror is not None
         if self.mirror.wiped == self.wipes:
             return
         self.wipes = self.mirror.wiped
-        self.recall.wiped()
+        self.recall.store_reset()
         self._stale_revision = None
-        self._quiet_until_s = self.job.now_s + stay.keep_alive_s
+        self._quiet_until_s = self.job.now_s + session.keep_alive_s
         self.wiped = self.lost = True
 
-    def _situation(self, stay: Stay) -> Situation:
-        stay.note(self.recall.world)
-        return Situation(
-            me=stay.me.member,
+    def _situation(self, session: Session) -> MemberState:
+        session.observe(self.recall.world)
+        return MemberState(
+            me=session.me.member,
             world=self.recall.world,
             deleted=self.recall.deleted,
             workers=self.workers.phase,
-            started=stay.started,
-            unsaid_failures=len(self.workers.failures) > stay.failures_said,
-            ready=stay.node.ready,
-            done_round=stay.done_round,
-            quiet=self.job.now_s < self._quiet_until_s,
+            started=session.started,
+            unreported_failures=len(self.workers.failures) > session.failures_reported,
+            ready=session.node.ready,
+            done_round=session.done_round,
+            settling=self.job.now_s < self._quiet_until_s,
             leave_requested=self.leave_requested,
-            leave_said=stay.node.leaving,
-            leave_tried=stay.leave_tried,
+            leave_reported=session.node.leaving,
+            leave_tried=session.leave_tried,
         )
 
-    def _perform(self, stay: Stay, step: Step) -> None:
+    def _perform(self, session: Session, step: Step) -> None:
         try:
-            result = now(self._acts.perform(Scene(stay, self.recall.world, self.recall.revision), step))
-        except PASSING:
+            result = now(self._acts.execute(StepContext(session, self.recall.world, self.recall.revision), step))
+        except TRANSIENT_ERRORS:
             if self.leave_requested:
-                stay.leave_tried = True
+                session.leave_tried = True
             return
-        if result is Result.KEY_LOST:
+        if result is StepResult.KEY_LOST:
             self.lost = True
-        if result is Result.WORLD_MOVED:
+        if result is StepResult.STATE_CHANGED:
             self._stale_revision = self.recall.revision
 
     # -- a lost lease ----------------------------------------------------------------------------
@@ -250,28 +252,28 @@ class SimNode:
         self.lost = True
         return True
 
-    def _recover(self, stay: Stay) -> bool:
+    def _recover(self, session: Session) -> bool:
         self._close_election()
         if not self.leave_requested:
-            back = self._come_back(stay)
+            back = self._come_back(session)
             if back is not None:
-                stay.go_on_as(back, wiped=self.wiped)
-                self.shaken_until_s = self.job.now_s + LEAST_S
+                session.resume_as(back, was_reset=self.wiped)
+                self.shaken_until_s = self.job.now_s + MIN_GRACE_S
                 self.lost = self.wiped = False
                 return True
         self._anew = True
         return True
 
-    def _come_back(self, stay: Stay) -> tuple[Identity, NodeAt] | None:
+    def _come_back(self, session: Session) -> tuple[SessionKeys, VersionedNode] | None:
         if self.wiped:
-            return now(store_reset.come_back(self.etcd, stay.kept(self.recall)))
-        operated, started, ttl_s = stay.wanted.is_operated, stay.started, stay.keep_alive_s
+            return now(store_reset.restore(self.etcd, session.snapshot(self.recall)))
+        operated, started, ttl_s = session.requirements.is_operated, session.started, session.keep_alive_s
         remembered = self.recall.world
         return now(
-            join.come_back(
+            join.rejoin(
                 self.etcd,
-                stay.me,
-                stay.node,
+                session.me,
+                session.node,
                 operated=operated,
                 started=started,
                 lease_ttl_s=ttl_s,
@@ -279,28 +281,28 @@ class SimNode:
             )
         )
 
-    def _begin_anew(self, stay: Stay) -> bool:
+    def _begin_anew(self, session: Session) -> bool:
         if self.workers.alive:
             if self.workers.phase is Workers.STOPPING:
                 return False
-            self._acts.stop(stay, soon=False)
+            self._acts.stop(session, fast=False)
             return True
-        self._leave_nothing(stay)
+        self._leave_nothing(session)
         self.stay, self._anew = None, False
         return True
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _depart(self, stay: Stay) -> None:
+    def _depart(self, session: Session) -> None:
         self._close_election()
-        with contextlib.suppress(*PASSING):
-            now(self.etcd.txn(transactions.farewell(stay.me)))
-        self._leave_nothing(stay)
+        with contextlib.suppress(*TRANSIENT_ERRORS):
+            now(self.etcd.txn(transactions.delete_own_keys(session.me)))
+        self._leave_nothing(session)
         self._end(ExitCode.LEFT)
 
-    def _leave_nothing(self, stay: Stay) -> None:
-        with contextlib.suppress(*PASSING):
-            now(self.etcd.lease_revoke(stay.me.lease))
+    def _leave_nothing(self, session: Session) -> None:
+        with contextlib.suppress(*TRANSIENT_ERRORS):
+            now(self.etcd.lease_revoke(session.me.lease))
 
     def _end(self, code: int) -> None:
         """The process exits by itself; what `_end` of the member does has been done."""
@@ -322,38 +324,38 @@ class SimNode:
 
     # -- the election and the closer -------------------------------------------------------------
 
-    def _elect(self, stay: Stay) -> None:
+    def _elect(self, session: Session) -> None:
         assert self.mirror is not None
         kv = self.mirror.items.get(self.keys.closer)
         if kv is not None:
             self.standing = False
-            if decode_closer(kv.value).member == stay.me.member and kv.lease == stay.me.lease:
-                self._serve(stay.me)
+            if decode_closer(kv.value).member == session.me.member and kv.lease == session.me.lease:
+                self._serve(session.me)
                 return
         self._stand_down()
         self.standing = self.standing or (kv is None and not self.leave_requested)
 
-    def _serve(self, me: Identity) -> None:
+    def _serve(self, me: SessionKeys) -> None:
         if self.closing is not None and self._closing_as == me:
             return
-        self.closing = ClosingLoop(
+        self.closing = RoundLeader(
             etcd=self.etcd,
             me=me,
             clock=lambda: self.job.now_s,
             nonce=self.job.draw,
             trace=_NO_TRACE,
-            quiet_until_s=self._quiet_until_s,
-            shaken_until=lambda: self.shaken_until_s,
+            settle_until_s=self._quiet_until_s,
+            lease_doubt_until=lambda: self.shaken_until_s,
         )
         self._closing_as = me
-        self._election.is_closer = True
+        self._election.is_leader = True
         store = self.job.store
         self.closing_mirror = LateMirror(store, self.keys.control, store.range(self.keys.control))
 
     def _stand_down(self) -> None:
         self.closing = self.closing_mirror = self._closing_as = None
         self.proved = frozenset()
-        self._election.is_closer = False
+        self._election.is_leader = False
 
     def _close_election(self) -> None:
         self._stand_down()
@@ -364,11 +366,11 @@ class SimNode:
         if not self.alive or not self.standing or self.stay is None:
             return False
         try:
-            standing = Standing(self.etcd, self.stay.me, "", self.job.draw)
-            now(standing.stand(is_new=self.recall.world is None and not self._quiet_until_s))
+            standing = Campaign(self.etcd, self.stay.me, "", self.job.draw)
+            now(standing.run(is_new=self.recall.world is None and not self._quiet_until_s))
         except Crashed:
             self.kill()
-        except PASSING:
+        except TRANSIENT_ERRORS:
             return True
         self.standing = False
         return True
@@ -381,7 +383,7 @@ class SimNode:
         closer = None if kv is None else decode_closer(kv.value)
         if kv is None or closer is None or closer.member == self.stay.me.member:
             return False
-        mind = CloserMind(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)
+        mind = LeaderMonitor(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)
         mind.update(self.stay.me, closer, kv.lease)
         before = set(self.job.view().nodes)
         try:
@@ -397,17 +399,17 @@ class SimNode:
             return False
         view = parse_view(self.keys, self.closing_mirror.items)
         self.proved &= view.nodes.keys()
-        seen = self.closing._sightings.update(
-            view, self.job.now_s, proved=self.proved, shaken_until_s=self.shaken_until_s
+        seen = self.closing._observations.update(
+            view, self.job.now_s, proved=self.proved, lease_doubt_until_s=self.shaken_until_s
         )
         decision = plan(view, seen, self.job.draw())
-        if seen.hold.until_s is not None:
+        if seen.loss_grace.until_s is not None:
             self.job.check_hold(view, shaken=self.job.now_s < self.shaken_until_s)
         if isinstance(decision, WriteWorld):
             self.job.check_write(view, decision.world)
         before = set(self.job.view().nodes)
         try:
-            self.wait_until_s = now(self.closing._carry_out(view, decision))
+            self.wait_until_s = now(self.closing._execute(view, decision))
         except Crashed:
             self.kill()
         evicted = {decision.member} if isinstance(decision, Evict) else set()

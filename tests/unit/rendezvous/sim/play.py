@@ -95,9 +95,9 @@ class Play:
         self.node(number).kill()
 
     def do_expire(self, number: str) -> None:
-        stay = self.node(number).stay
-        assert stay is not None
-        assert self.job.store.expire(stay.me.lease)
+        session = self.node(number).stay
+        assert session is not None
+        assert self.job.store.expire(session.me.lease)
 
     def do_arm(self, number: str, *faults: str) -> None:
         self.node(number).etcd.faults = [None if fault == "-" else Fault[fault] for fault in faults]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureIn
+from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_api.records import Failure
 from elasticjob_api.runtime_config import Terms
 
@@ -17,7 +17,7 @@ class SimWorkers:
     def __init__(self, on_start: Callable[[Assignment], None]) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.phase = Workers.NONE
-        self.failures: list[FailureIn] = []
+        self.failures: list[FailureRecord] = []
         self.place: Assignment | None = None
         self.wedged = False
         self.port = 20000
@@ -29,11 +29,11 @@ class SimWorkers:
         """Some process of them may still run."""
         return self.phase in ALIVE
 
-    async def start(self, place: Assignment, terms: Terms) -> None:
+    async def start(self, assignment: Assignment, config: Terms) -> None:
         assert not self.alive, "started beside others that still run"
-        assert terms.stop_grace_s >= 0
-        self._on_start(place)
-        self.place, self.failures, self.phase = place, [], Workers.RUNNING
+        assert config.stop_grace_s >= 0
+        self._on_start(assignment)
+        self.place, self.failures, self.phase = assignment, [], Workers.RUNNING
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
         assert grace_s >= 0
@@ -53,7 +53,7 @@ class SimWorkers:
         if self.phase not in {Workers.RUNNING, Workers.FAILED} or self.place is None or len(self.failures) > 1:
             return False
         failure = Failure(incarnation="", rank=self.place.base_rank, exit_code=exit_code, message="boom")
-        self.failures.append(FailureIn(self.place.round, len(self.failures), failure))
+        self.failures.append(FailureRecord(self.place.round, len(self.failures), failure))
         self.phase = Workers.FAILED
         return True
 
