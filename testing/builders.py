@@ -11,11 +11,11 @@ from elasticjob_api.records import Node, Report, SlotOwner, Slots, WorkerReport,
 from elasticjob_api.rendezvous_state import Member, Membership, State, World
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import LiveNode, View
+from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
 from elasticjob_operator.model.revision import wanted_revision
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.settings import Settings
 
@@ -81,14 +81,14 @@ def active(*slots: int, **fields: Any) -> World:
     return world(State.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
 
 
-def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> LiveNode:
+def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> NodeEntry:
     """The key of the agent in the slot's usual pod."""
     name = fields.pop("pod", f"j-{slot}-a")
     given = {"pod_uid": f"uid-{name}", "lease": 100 + slot, "host": "h", "address": "10.0.0.1", "nproc": 2, **fields}
-    return LiveNode(record=Node(pod=name, **given), lease=given["lease"], create_revision=revision)
+    return NodeEntry(record=Node(pod=name, **given), lease=given["lease"], create_revision=revision)
 
 
-def nodes(*slots: int) -> dict[Member, LiveNode]:
+def nodes(*slots: int) -> dict[Member, NodeEntry]:
     return {member(slot): node(slot) for slot in slots}
 
 
@@ -102,24 +102,24 @@ def membership(*slots: int, round_: int = 1) -> Membership:
     return Membership(round_, members(*slots))
 
 
-def view(*slots: int, **fields: Any) -> View:
+def view(*slots: int, **fields: Any) -> RendezvousView:
     """Slots whose pods have live agents; records that are given exist."""
     given: dict[str, Any] = {"spec": record(*slots), "nodes": nodes(*slots), **fields}
     given.setdefault("spec_revision", 5 if given["spec"] is not None else 0)
     given.setdefault("world_revision", 6 if given.get("world") is not None else 0)
-    return View(revision=10, empty=False, **given)
+    return RendezvousView(revision=10, empty=False, **given)
 
 
-def running(*slots: int, **fields: Any) -> View:
+def running(*slots: int, **fields: Any) -> RendezvousView:
     """A job whose first round runs with these slots."""
     return view(*slots, **{"world": active(*slots), "membership": membership(*slots), **fields})
 
 
-def seen(of: ElasticJob, at: View, *pods: Pod, **fields: Any) -> Observed:
-    given = {"ledger": Ledger(), "settings": SETTINGS, "now_s": NOW_S, **fields}
+def seen(of: ElasticJob, at: RendezvousView, *pods: Pod, **fields: Any) -> JobSnapshot:
+    given = {"job_state": JobState(), "settings": SETTINGS, "now_s": NOW_S, **fields}
     given.setdefault("monotonic_s", given["now_s"])
-    given["ledger"].revision = given["ledger"].revision or wanted_revision(of, given["settings"])
-    return Observed(job=of, pods=by_name(*pods), view=at, **given)
+    given["job_state"].revision = given["job_state"].revision or wanted_revision(of, given["settings"])
+    return JobSnapshot(job=of, pods=by_name(*pods), view=at, **given)
 
 
 def condition(name: str, status: Any = "True", reason: str = "Because", **fields: Any) -> Condition:

@@ -37,8 +37,8 @@ from elasticjob_api.rendezvous_state import (
 )
 from elasticjob_etcd.interface import Delete, Op, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from elasticjob_operator.cluster.in_memory import MemoryCluster
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
+from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.settings import Settings
@@ -51,7 +51,7 @@ SETTINGS = Settings(
     installation="here",
     etcd_endpoints=("etcd:2379",),
     status_period_s=0.01,
-    soft_status_period_s=0.02,
+    progress_period_s=0.02,
 )
 LEASE_S = 600.0
 
@@ -69,8 +69,8 @@ def manifest(name: str = "digits", **spec: Any) -> Object:
 class Stage:
     """One job on a stage; everything that is not the operator is done by the test through it."""
 
-    def __init__(self, cluster: MemoryCluster | None = None) -> None:
-        self.cluster = cluster or MemoryCluster()
+    def __init__(self, cluster: InMemoryCluster | None = None) -> None:
+        self.cluster = cluster or InMemoryCluster()
         self.etcd = InMemoryEtcd(InMemoryStore())
         self.job: Object = {}
         self._incarnations = (f"{n:08x}" for n in itertools.count(1))
@@ -82,7 +82,7 @@ class Stage:
     # The operator and the user.
 
     def start_operator(self, settings: Settings = SETTINGS) -> None:
-        operator = Operator(self.cluster, self.etcd, settings)
+        operator = Controller(self.cluster, self.etcd, settings)
         self._operator = asyncio.create_task(operator.run())
 
     async def stop_operator(self) -> None:
@@ -304,7 +304,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(cluster: MemoryCluster | None = None, /, **spec: Any) -> AsyncIterator[Stage]:
+async def staged(cluster: InMemoryCluster | None = None, /, **spec: Any) -> AsyncIterator[Stage]:
     """A job with this spec on a stage whose operator runs."""
     stage = Stage(cluster)
     stage.start_operator()

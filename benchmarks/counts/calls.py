@@ -27,7 +27,7 @@ from elasticjob_api.status import JobStatus
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan as operator_plan
-from elasticjob_operator.informers.rendezvous_store import JobRecords
+from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from testing import builders
 
@@ -110,8 +110,8 @@ def operator_plans(nodes: int) -> Callable[[], Any]:
     """One turn of a job all of whose nodes have reported; what is computed once a turn is computed anew."""
     size = range(nodes)
     job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes, nproc_per_node=_LOCAL)
-    seen = builders.seen(job, _running(job, size), *[builders.pod(slot) for slot in size])
-    return lambda: operator_plan(replace(seen, view=replace(seen.view)), Ids())
+    snapshot = builders.seen(job, _running(job, size), *[builders.pod(slot) for slot in size])
+    return lambda: operator_plan(replace(snapshot, view=replace(snapshot.view)), Ids())
 
 
 def operator_views(nodes: int) -> Callable[[], Any]:
@@ -123,7 +123,7 @@ def operator_views(nodes: int) -> Callable[[], Any]:
         **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
         **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
     }
-    known = JobRecords(keys)
+    known = JobStore(keys)
     for key, value in values.items():
         known.put(KeyValue(key, value, 1, 1, 1))
     if unreadable := known.view(1).unreadable:

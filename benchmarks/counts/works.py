@@ -19,10 +19,10 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.revision import wanted_revision
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
-from elasticjob_operator.render.disruption_budget import render_budget
+from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 from testing import builders
@@ -94,12 +94,15 @@ def operator_plans(nodes: int) -> Work:
     job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes)
     record = spec_record(job, builders.record(), builders.names(size), suspended=False)
     pods = [builders.pod(slot) for slot in size]
-    ledger = Ledger()
-    ledger.applied = {Resource.SERVICE: render_service(job), Resource.DISRUPTION_BUDGET: render_budget(job)}
-    seen = builders.seen(job, builders.running(*size, spec=record), *pods, ledger=ledger)
-    if acts := plan(seen, Ids()).actions:
+    job_state = JobState()
+    job_state.applied = {
+        Resource.SERVICE: render_service(job),
+        Resource.DISRUPTION_BUDGET: render_disruption_budget(job),
+    }
+    snapshot = builders.seen(job, builders.running(*size, spec=record), *pods, job_state=job_state)
+    if acts := plan(snapshot, Ids()).actions:
         raise AssertionError(f"nothing was to be done, and the plan is {acts}")
-    return lambda: plan(seen, Ids())
+    return lambda: plan(snapshot, Ids())
 
 
 def pod_rendered() -> Work:

@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.operator.api_client import JOBS, Api, side_by_side
 from benchmarks.operator.churn import ACTS_A_SECOND, churn
 from benchmarks.operator.stack import Cast, OperatorProcess, Spent, stage, wait_until
-from elasticjob_operator.controller.job_parser import accept
+from elasticjob_operator.controller.job_parser import parse
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.settings import Settings
 from testing.servers.apiserver import ApiServer
@@ -85,7 +85,7 @@ def bare_pods(scale: Scale) -> Iterator[dict[str, Any]]:
     """The same pods as the operator makes, of nobody."""
     body = job("bare", scale.pods)
     body["metadata"] |= {"namespace": "bare", "uid": "0", "generation": 1}
-    accepted = accept(body)
+    accepted = parse(body)
     settings = Settings(
         cluster_id="c", operator_id="o", etcd_endpoints=("127.0.0.1:2379",), agent_image="example/agent:1"
     )

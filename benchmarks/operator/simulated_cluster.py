@@ -40,7 +40,7 @@ from elasticjob_api.rendezvous_state import (
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Delete, Endpoint, Op, Put, Txn, unchanged
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_operator.informers.filtered_etcd import Tap
+from elasticjob_operator.informers.filtered_etcd import FilteredEtcd
 from elasticjob_operator.model import job_key
 from elasticjob_operator.model.job_key import JobKey
 
@@ -103,7 +103,7 @@ class Kubelet:
             return
         self.known.add(uid)
         self.created_at_s = now_s
-        job = job_key.of_pod(event["object"])
+        job = job_key.key_of_pod(event["object"])
         self.by_job[str(job)] = (now_s, self.by_job[str(job)][1] + 1)
         tasks.create_task(self._start(place, uid, event["object"]["spec"]["containers"][0]["name"], job))
 
@@ -144,7 +144,7 @@ class Agents:
     def __init__(self, etcd: EtcdClient, cluster: str) -> None:
         self.etcd = etcd
         self._cluster = cluster
-        self._tap = Tap(etcd)
+        self._tap = FilteredEtcd(etcd)
         self.mirror = Mirror(self._tap, f"{ROOT}/{cluster}/", on_change=self.look)
         self.jobs: dict[str, Job] = {}
         self.kubelet: Kubelet | None = None
@@ -185,7 +185,7 @@ class Agents:
 
     def _read(self) -> None:
         """What has changed since."""
-        touched = self._tap.take()
+        touched = self._tap.drain_touched()
         for key in self.mirror.items if touched is None else touched:
             if "/c/" in key:
                 self._take(key)

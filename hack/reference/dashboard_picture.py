@@ -29,13 +29,13 @@ from elasticjob_cli.local.fault_injector import strike_process
 from elasticjob_cli.local.localize import localized
 from elasticjob_cli.local.run_dir import make_run_folder
 from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
-from elasticjob_operator.controller.controller import Operator
-from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
+from elasticjob_operator.controller.controller import Controller
+from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.probes import Vitals, Web
+from elasticjob_operator.probes import ProbeServer, ProbeSources
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.ui import Board, Page
+from elasticjob_operator.ui import PageServer, PageState
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "charts" / "elasticjob" / "dashboards" / "elasticjob.json"
@@ -73,7 +73,7 @@ def job(name: str) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def stage(folder: Path) -> AsyncIterator[tuple[Rig, PrometheusMeter, Board]]:
+async def stage(folder: Path) -> AsyncIterator[tuple[Rig, PrometheusRecorder, PageState]]:
     """Everything but the jobs."""
     async with contextlib.AsyncExitStack() as stack:
         rig = await build_rig(
@@ -84,21 +84,21 @@ async def stage(folder: Path) -> AsyncIterator[tuple[Rig, PrometheusMeter, Board
             options=EtcdOptions(),
             write=lambda _pod, _lines: None,
         )
-        meter, board = PrometheusMeter(), Board()
+        meter, page_state = PrometheusRecorder(), PageState()
         settings = Settings(
             cluster_id=rig.cluster_id, operator_id=rig.cluster_id, etcd_endpoints=rig.server.endpoint.targets
         )
-        operator = Operator(rig.cluster, rig.etcd, settings, meter=meter, onlooker=board)
-        meter.show(operator.phases, operator.depth)
-        yield replace(rig, operator=operator), meter, board
+        operator = Controller(rig.cluster, rig.etcd, settings, metrics=meter, observer=page_state)
+        meter.serve_state(operator.phases, operator.depth)
+        yield replace(rig, operator=operator), meter, page_state
 
 
-async def strike(rig: Rig, board: Board, draw: random.Random) -> str:
+async def strike(rig: Rig, page_state: PageState, draw: random.Random) -> str:
     """One fault somewhere; what it was."""
-    shown = draw.choice(sorted(board.jobs.values(), key=lambda each: each.key))
+    entry = draw.choice(sorted(page_state.jobs.values(), key=lambda each: each.key))
     pods = [pod for pod in rig.cluster.objects(Resource.POD) if objects.pod_phase(pod) == "Running"]
-    pods = [pod for pod in pods if objects.name_of(pod).startswith(shown.key.name) and not objects.is_terminating(pod)]
-    reports = [report for report in shown.view.reports.values() if report.workers]
+    pods = [pod for pod in pods if objects.name_of(pod).startswith(entry.key.name) and not objects.is_terminating(pod)]
+    reports = [report for report in entry.view.reports.values() if report.workers]
     kind = draw.choices(("worker", "agent", "delete", "scale"), (5, 2, 2, 2))[0]
     if kind == "worker" and reports:
         strike_process(draw.choice(reports).workers[0].pid, signal.SIGKILL)
@@ -110,16 +110,16 @@ async def strike(rig: Rig, board: Board, draw: random.Random) -> str:
         await rig.cluster.delete(Resource.POD, "team", objects.name_of(pod), uid=objects.uid_of(pod))
     else:
         kind = "scale"
-        await rig.cluster.patch_spec(Resource.JOB, "team", shown.key.name, {"replicas": draw.choice((2, 3, 4))})
-    return f"{kind} of {shown.key.name}"
+        await rig.cluster.patch_spec(Resource.JOB, "team", entry.key.name, {"replicas": draw.choice((2, 3, 4))})
+    return f"{kind} of {entry.key.name}"
 
 
-async def disturb(rig: Rig, board: Board, *, until_s: float) -> None:
+async def disturb(rig: Rig, page_state: PageState, *, until_s: float) -> None:
     """Faults until then."""
     draw = random.Random(7)  # noqa: S311 -- a demonstration, the same each time
     while time.monotonic() < until_s:
         await asyncio.sleep(draw.uniform(*PAUSE_S))
-        print(await strike(rig, board, draw), flush=True)
+        print(await strike(rig, page_state, draw), flush=True)
 
 
 @contextlib.contextmanager
@@ -225,21 +225,25 @@ def named(legend: str, labels: dict[str, str]) -> str:
 async def run(folder: Path, minutes: float) -> None:
     """Jobs, faults, pictures."""
     web, prom = free_port(), free_port()
-    async with stage(folder) as (rig, meter, board):
-        vitals = Vitals(
+    async with stage(folder) as (rig, meter, page_state):
+        sources = ProbeSources(
             running=lambda: True,
             ready=lambda: True,
             ages=meter.ages,
             metrics=meter.text,
             metrics_type=CONTENT_TYPE,
         )
-        async with Web(f"http://127.0.0.1:{web}/healthz", vitals), Page(board) as page, asyncio.TaskGroup() as group:
+        async with (
+            ProbeServer(f"http://127.0.0.1:{web}/healthz", sources),
+            PageServer(page_state) as page,
+            asyncio.TaskGroup() as group,
+        ):
             tasks = [group.create_task(rig.operator.run()), group.create_task(rig.kubelet.run())]
             for name in ("vision", "language", "speech"):
                 await rig.cluster.create(Resource.JOB, localized(job(name)))
             with prometheus(folder, f"127.0.0.1:{web}", prom):
                 begin_s = time.time()
-                await disturb(rig, board, until_s=time.monotonic() + minutes * 60)
+                await disturb(rig, page_state, until_s=time.monotonic() + minutes * 60)
                 await asyncio.sleep(2 * SCRAPE_S)
                 (folder / "metrics.txt").write_bytes(meter.text())
                 await asyncio.to_thread(draw_panels, prom, begin_s + 10, time.time(), folder / "dashboard.png")

@@ -11,8 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_operator.metrics.job_health import AgentHealth, Spent
-from elasticjob_operator.metrics.prometheus import PrometheusMeter
+from elasticjob_operator.metrics.job_health import AgentHealth, TimeBucket
+from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.policy.lifecycle.installation import LeftAloneReason
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,12 +29,12 @@ What the operator tells Prometheus at `/metrics`. How they are used: [metrics.md
 
 def page() -> str:
     """The whole page."""
-    meter = PrometheusMeter()
-    meter.show(dict, lambda: 0)
+    meter = PrometheusRecorder()
+    meter.serve_state(dict, lambda: 0)
     return "\n".join([HEAD, *_rows(meter), "", *_values()]) + "\n"
 
 
-def _rows(meter: PrometheusMeter) -> Iterator[str]:
+def _rows(meter: PrometheusRecorder) -> Iterator[str]:
     helps: dict[str, str] = {}
     for line in meter.text().decode().splitlines():
         match line.split(maxsplit=3):
@@ -51,7 +51,7 @@ def _values() -> Iterator[str]:
     told: dict[str, tuple[str, ...]] = {
         "cause": tuple(cause.value for cause in Cause),
         "step": steps,
-        "state": _all(Spent),
+        "state": _all(TimeBucket),
         "health": _all(AgentHealth),
         "code": ("ok", "unreadable"),
     }

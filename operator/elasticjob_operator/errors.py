@@ -54,7 +54,7 @@ class TimedOut(ClusterUnavailable):
     """A request took too long."""
 
 
-class WatchDied(ClusterError):
+class WatchStale(ClusterError):
     """A watch has gone silent."""
 
 

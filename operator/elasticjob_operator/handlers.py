@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Running:
+class OperatorTask:
     """The operator beside kopf: kopf's end ends it, its end ends kopf (`stop`)."""
 
     operate: Callable[[], Coroutine[Any, Any, None]]
@@ -32,7 +32,7 @@ class Running:
     task: "asyncio.Task[None] | None" = None
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """It was started, and has not ended."""
         return self.task is not None and not self.task.done()
 
@@ -43,25 +43,25 @@ class Running:
         self.stop.set()
 
 
-def register(registry: kopf.OperatorRegistry, running: Running) -> None:
+def register(registry: kopf.OperatorRegistry, operator_task: OperatorTask) -> None:
     """Add all handlers to `registry`."""
 
     @kopf.on.startup(registry=registry)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         _configure(settings)
-        running.task = asyncio.create_task(running.operate(), name="operator")
-        running.task.add_done_callback(running.ended)
+        operator_task.task = asyncio.create_task(operator_task.operate(), name="operator")
+        operator_task.task.add_done_callback(operator_task.ended)
 
     @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:
-        if running.task is not None:
-            running.task.cancel()
+        if operator_task.task is not None:
+            operator_task.task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):  # `ended` has taken note of it
-                await running.task
+                await operator_task.task
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
-        return _connection(await running.credentials())
+        return _connection(await operator_task.credentials())
 
 
 def _configure(settings: kopf.OperatorSettings) -> None:

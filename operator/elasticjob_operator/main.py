@@ -22,28 +22,28 @@ from elasticjob_etcd.member_bootstrap import is_empty
 from elasticjob_operator.cluster.installation import Installation, read_installation
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.cluster.retained_jobs import JOBS_MEMORY
-from elasticjob_operator.cluster.retry import until_it_works
+from elasticjob_operator.cluster.retry import retry_until_success
 from elasticjob_operator.controller import leader_election
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.controller.ids import new_installation_id
-from elasticjob_operator.errors import OperatorError, WatchDied
-from elasticjob_operator.handlers import Running, register
-from elasticjob_operator.informers.event_bus import Feed
-from elasticjob_operator.informers.reflector import ObjectWatch
+from elasticjob_operator.errors import OperatorError, WatchStale
+from elasticjob_operator.handlers import OperatorTask, register
+from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.log_format import log_to_stderr
-from elasticjob_operator.maintenance.leases import EtcdLeases
-from elasticjob_operator.maintenance.membership import EtcdMembership
-from elasticjob_operator.maintenance.space import EtcdSpace
-from elasticjob_operator.maintenance.volumes import EtcdVolumes
-from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
+from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
+from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
+from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
+from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
+from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Cluster, Resource
-from elasticjob_operator.probes import Vitals, Web
+from elasticjob_operator.probes import ProbeServer, ProbeSources
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.tls.setup import add_options, security
-from elasticjob_operator.ui import Board, Page
+from elasticjob_operator.tls.setup import add_options, open_tls
+from elasticjob_operator.ui import PageServer, PageState
 
 _PORTS = 65536
-_COLLECT_EACH = 20_000
+_GC_THRESHOLD = 20_000
 """Objects more than were freed: as many as twenty pods are made of when they come."""
 
 log = logging.getLogger("elasticjob_operator")
@@ -53,22 +53,22 @@ def main() -> None:
     """Run until stopped; exit 0 after a signal, 1 after a fault."""
     options = _parser().parse_args()
     log_to_stderr(verbose=options.verbose, as_json=options.log_format == "json")
-    _collect_seldom()
+    _tune_gc()
     allow_stored_levels()
     try:
         asyncio.run(run(options))
     except asyncio.CancelledError:
         log.info("stopped by a signal")
     except Exception as error:  # noqa: BLE001 -- whatever it is, it ends the process, and the log says why
-        _say_why(error)
+        _log_failure(error)
         sys.exit(1)
 
 
-def _collect_seldom() -> None:
+def _tune_gc() -> None:
     """Most of what is made here is JSON, which has no cycles; and what was imported stays for ever."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECT_EACH)
+    gc.set_threshold(_GC_THRESHOLD)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--installation-config-map",
-        type=_place,
+        type=_parse_endpoint,
         metavar="NAMESPACE/NAME",
         help="it keeps the installation's id and the cluster id; what it lacks is written into it once",
     )
@@ -93,14 +93,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--operator-id", help="whose keys are whose, when two installations share an etcd [cluster id]")
     parser.add_argument(
         "--records-memory",
-        type=_positive,
+        type=_parse_positive,
         metavar="BYTES",
         default=128 << 20,
         help="memory for the records of all jobs; beyond it the job goes that takes the most for its size [128 MiB]",
     )
     parser.add_argument(
         "--jobs-memory",
-        type=_positive,
+        type=_parse_positive,
         metavar="BYTES",
         default=JOBS_MEMORY,
         help="memory for the specs of all jobs; each namespace may have as much of it as is left free [128 MiB]",
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     add_options(parser)
     leader_election.add_options(parser)
     parser.add_argument(
-        "--ui", type=_address, metavar="HOST:PORT", help="a read-only web page there, as 127.0.0.1:8081 [none]"
+        "--ui", type=_parse_address, metavar="HOST:PORT", help="a read-only web page there, as 127.0.0.1:8081 [none]"
     )
     parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--verbose", action="store_true", help="log more")
@@ -122,7 +122,7 @@ def _add_etcd_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--etcd-endpoints", required=True, help="HOST:PORT,… of etcd, as this process reaches it")
     parser.add_argument(
         "--etcd-quota-bytes",
-        type=_positive,
+        type=_parse_positive,
         help="etcd is this installation's own and may grow so far: look after its space, leases, users [leave]",
     )
     parser.add_argument(
@@ -139,7 +139,7 @@ def _add_etcd_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--etcd-replace-volume-after",
-        type=_seconds,
+        type=_parse_seconds,
         metavar="SECONDS",
         default=600.0,
         help="so long a lost volume's node must be not ready; one that is deleted or out of service 60 s [600]",
@@ -147,28 +147,28 @@ def _add_etcd_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod-etcd-endpoints", help="the same as pods reach it [--etcd-endpoints]")
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     number = int(text)
     if number <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
     return number
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
     return seconds
 
 
-def _place(text: str) -> tuple[str, str]:
+def _parse_endpoint(text: str) -> tuple[str, str]:
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
         raise argparse.ArgumentTypeError(f"{text!r} is no NAMESPACE/NAME, as elasticjob-system/elasticjob-installation")
     return namespace, name
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < _PORTS):
         raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT, as 127.0.0.1:8081")
@@ -178,45 +178,45 @@ def _address(text: str) -> tuple[str, int]:
 async def run(options: argparse.Namespace) -> None:
     """Wait for what is needed, then kopf and the operator side by side, until a signal; raises what ended them."""
     _cancel_on_signals()
-    feed, namespaces = Feed(), tuple(options.namespace)
+    event_bus, namespaces = EventBus(), tuple(options.namespace)
     async with contextlib.AsyncExitStack() as ending:
-        cluster = await KubeCluster.connect(feed, namespaces, jobs_memory=options.jobs_memory)
+        cluster = await KubeCluster.connect(event_bus, namespaces, jobs_memory=options.jobs_memory)
         ending.push_async_callback(cluster.close)
         elector = leader_election.elector_from(options, cluster)
         leads = (lambda: elector.is_leader) if elector is not None else (lambda: True)
-        secured = await ending.enter_async_context(security(options, cluster, leads))
+        secured = await ending.enter_async_context(open_tls(options, cluster, leads))
         etcd = EtcdClient(secured.endpoint)
         ending.push_async_callback(etcd.close)
-        await until_it_works(cluster.require_served, what="cannot watch jobs and pods")
+        await retry_until_success(cluster.require_served, description="cannot watch jobs and pods")
         settings = await _settings(options, cluster)
         log.info(
             "watching %s; keys begin with /elasticjob/%s/",
             ", ".join(namespaces) or "all namespaces",
             settings.cluster_id,
         )
-        meter, board = PrometheusMeter(), Board() if options.ui else None
+        meter, page_state = PrometheusRecorder(), PageState() if options.ui else None
         credentials = secured.credentials(cluster, etcd, options, settings, meter)
-        operator = Operator(
+        operator = Controller(
             cluster,
             etcd,
             settings,
-            meter=meter,
-            onlooker=board,
+            metrics=meter,
+            observer=page_state,
             credentials=credentials,
             space=_space(options, secured.endpoint),
             leases=_leases(options, secured.endpoint, meter),
             elector=elector,
             membership=_membership(options, secured.endpoint, cluster),
-            crowded=cluster.crowded,
-            watches=cluster.is_known,
+            is_saturated=cluster.is_saturated,
+            watches=cluster.is_listed,
         )
-        meter.show(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
-        watches = [ObjectWatch(cluster, feed, resource) for resource in (Resource.JOB, Resource.POD)]
-        running = Running(lambda: _operate(operator, watches), cluster.credentials)
-        async with _answering(options.liveness, running, operator, meter), _showing(options.ui, board):
-            await _run_kopf(running, namespaces)
-        if running.failure is not None:
-            raise running.failure
+        meter.serve_state(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
+        watches = [Reflector(cluster, event_bus, resource) for resource in (Resource.JOB, Resource.POD)]
+        operator_task = OperatorTask(lambda: _run_operator(operator, watches), cluster.credentials)
+        async with _probes(options.liveness, operator_task, operator, meter), _web_page(options.ui, page_state):
+            await _run_kopf(operator_task, namespaces)
+        if operator_task.failure is not None:
+            raise operator_task.failure
 
 
 def _cancel_on_signals() -> None:
@@ -249,15 +249,15 @@ async def _installation(options: argparse.Namespace, cluster: KubeCluster) -> In
         if options.cluster_id:
             return str(options.cluster_id)
         what = "cannot learn this cluster's id (--cluster-id sets it)"
-        return await until_it_works(cluster.cluster_id, what=what)
+        return await retry_until_success(cluster.cluster_id, description=what)
 
     if options.installation_config_map is None:
         known = await cluster_id()
         return Installation(id=options.operator_id or known, cluster_id=known)
     namespace, name = options.installation_config_map
-    here = await until_it_works(
+    here = await retry_until_success(
         lambda: read_installation(cluster, namespace, name, new_id=new_installation_id, cluster_id=cluster_id),
-        what="cannot learn which installation this is",
+        description="cannot learn which installation this is",
     )
     if options.cluster_id not in {None, here.cluster_id}:
         log.warning(
@@ -267,43 +267,45 @@ async def _installation(options: argparse.Namespace, cluster: KubeCluster) -> In
     return here
 
 
-def _space(options: argparse.Namespace, endpoint: Endpoint) -> EtcdSpace | None:
+def _space(options: argparse.Namespace, endpoint: Endpoint) -> EtcdSpaceKeeper | None:
     if options.etcd_quota_bytes is None:
         return None
-    return EtcdSpace(lambda: EtcdMaintenance.connect(endpoint), quota=options.etcd_quota_bytes)
+    return EtcdSpaceKeeper(lambda: EtcdMaintenance.connect(endpoint), quota=options.etcd_quota_bytes)
 
 
-def _membership(options: argparse.Namespace, endpoint: Endpoint, cluster: Cluster) -> EtcdMembership | None:
+def _membership(options: argparse.Namespace, endpoint: Endpoint, cluster: Cluster) -> EtcdMemberReplacer | None:
     if not options.etcd_member:
         return None
     pods = dict(pair.split("=", 1) for pair in options.etcd_member)
     connect = functools.partial(EtcdMaintenance.connect, endpoint)
-    return EtcdMembership(
+    return EtcdMemberReplacer(
         connect, pods, lambda url: is_empty(url, endpoint.ca_cert), volumes=_volumes(options, cluster)
     )
 
 
-def _volumes(options: argparse.Namespace, cluster: Cluster) -> EtcdVolumes | None:
+def _volumes(options: argparse.Namespace, cluster: Cluster) -> EtcdVolumeReplacer | None:
     if not options.etcd_volumes_namespace:
         return None
-    return EtcdVolumes(cluster, options.etcd_volumes_namespace, replace_after_s=options.etcd_replace_volume_after)
+    return EtcdVolumeReplacer(
+        cluster, options.etcd_volumes_namespace, replace_after_s=options.etcd_replace_volume_after
+    )
 
 
-def _leases(options: argparse.Namespace, endpoint: Endpoint, meter: PrometheusMeter) -> EtcdLeases | None:
+def _leases(options: argparse.Namespace, endpoint: Endpoint, meter: PrometheusRecorder) -> EtcdLeaseSweeper | None:
     if options.etcd_quota_bytes is None:
         return None
-    return EtcdLeases(lambda: EtcdLeaseAdmin.connect(endpoint), meter.etcd_leases_revoked)
+    return EtcdLeaseSweeper(lambda: EtcdLeaseAdmin.connect(endpoint), meter.etcd_leases_revoked)
 
 
-def _answering(
-    url: str | None, running: Running, operator: Operator, meter: PrometheusMeter
+def _probes(
+    url: str | None, operator_task: OperatorTask, operator: Controller, meter: PrometheusRecorder
 ) -> contextlib.AbstractAsyncContextManager[object]:
     if url is None:
         return contextlib.nullcontext()
-    return Web(
+    return ProbeServer(
         url,
-        Vitals(
-            running=lambda: running.alive,
+        ProbeSources(
+            running=lambda: operator_task.is_alive,
             ready=lambda: operator.ready,
             leads=lambda: operator.is_leader,
             ages=meter.ages,
@@ -313,14 +315,16 @@ def _answering(
     )
 
 
-def _showing(at: tuple[str, int] | None, board: Board | None) -> contextlib.AbstractAsyncContextManager[object]:
-    if at is None or board is None:
+def _web_page(
+    at: tuple[str, int] | None, page_state: PageState | None
+) -> contextlib.AbstractAsyncContextManager[object]:
+    if at is None or page_state is None:
         return contextlib.nullcontext()
     log.info("the web page is on %s port %d", *at)
-    return Page(board, host=at[0], port=at[1])
+    return PageServer(page_state, host=at[0], port=at[1])
 
 
-async def _operate(operator: Operator, watches: Iterable[ObjectWatch]) -> None:
+async def _run_operator(operator: Controller, watches: Iterable[Reflector]) -> None:
     """All of them, until one ends by a fault or this is cancelled."""
     async with asyncio.TaskGroup() as tasks:
         for watch in watches:
@@ -328,26 +332,26 @@ async def _operate(operator: Operator, watches: Iterable[ObjectWatch]) -> None:
         await operator.run()
 
 
-async def _run_kopf(running: Running, namespaces: tuple[str, ...]) -> None:
+async def _run_kopf(operator_task: OperatorTask, namespaces: tuple[str, ...]) -> None:
     registry = kopf.OperatorRegistry()
-    register(registry, running)
+    register(registry, operator_task)
     try:
         await kopf.operator(
             registry=registry,
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,
-            stop_flag=running.stop,
+            stop_flag=operator_task.stop,
         )
     except Exception as error:
-        raise WatchDied(f"kopf gave up watching, which only a new start can cure: {error}") from error
+        raise WatchStale(f"kopf gave up watching, which only a new start can cure: {error}") from error
 
 
-def _say_why(error: BaseException) -> None:
+def _log_failure(error: BaseException) -> None:
     """What really happened, out of the groups that it came in; a traceback only for a fault of the program itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            _say_why(inner)
+            _log_failure(inner)
         return
     said_all = isinstance(error, OperatorError | EtcdError)
     log.error("the operator ends: %s", error, exc_info=None if said_all else error)

@@ -1,8 +1,8 @@
 """`/healthz`, `/readyz` and `/metrics` on one port.
 
-Alive means: the operator's own task runs, and each watch was heard of within `SILENT_S` (it is listed anew far more
-often; the API server being away for a while is no fault of the process). Ready means: jobs, pods and etcd were listed,
-and a leader is known. A replica that stands by is as ready as the leader: a rollout waits for both.
+Alive means: the operator's own task runs, and each watch was heard of within `MAX_SILENCE_S` (it is listed anew far
+more often; the API server being away for a while is no fault of the process). Ready means: jobs, pods and etcd were
+listed, and a leader is known. A replica that stands by is as ready as the leader: a rollout waits for both.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ from aiohttp import web
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model.cluster_interface import Resource
 
-SILENT_S = 1800.0
-_OK, _NOT_NOW = 200, 503
+MAX_SILENCE_S = 1800.0
+_OK, _UNAVAILABLE = 200, 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
+class ProbeSources:
     """What the answers are made of."""
 
     running: Callable[[], bool]
@@ -31,16 +31,16 @@ class Vitals:
     metrics_type: str
 
 
-class Web:
+class ProbeServer:
     """An async context manager: it answers while it is entered."""
 
-    def __init__(self, url: str, vitals: Vitals) -> None:
+    def __init__(self, url: str, sources: ProbeSources) -> None:
         """`url` as http://0.0.0.0:8080/healthz; its path is where health is told."""
         at = urlsplit(url)
         if at.scheme != "http" or not at.hostname or not at.port:
             raise OperatorError(f"--liveness {url}: it must be http://HOST:PORT/PATH")
         self._host, self._port = at.hostname, at.port
-        self._vitals = vitals
+        self._sources = sources
         app = web.Application()
         app.router.add_get(at.path or "/healthz", self._health)
         app.router.add_get("/readyz", self._ready)
@@ -60,22 +60,22 @@ class Web:
         await self._runner.cleanup()
 
     async def _health(self, _request: web.Request) -> web.Response:
-        said = health(self._vitals)
-        return web.json_response({"operator": said or "running"}, status=_NOT_NOW if said else _OK)
+        said = health(self._sources)
+        return web.json_response({"operator": said or "running"}, status=_UNAVAILABLE if said else _OK)
 
     async def _ready(self, _request: web.Request) -> web.Response:
-        ready = self._vitals.ready()
-        role = "leader" if self._vitals.leads() else "standby"
-        return web.json_response({"ready": ready, "role": role}, status=_OK if ready else _NOT_NOW)
+        ready = self._sources.ready()
+        role = "leader" if self._sources.leads() else "standby"
+        return web.json_response({"ready": ready, "role": role}, status=_OK if ready else _UNAVAILABLE)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        body = self._vitals.metrics()
-        return web.Response(body=body, headers={"Content-Type": self._vitals.metrics_type})
+        body = self._sources.metrics()
+        return web.Response(body=body, headers={"Content-Type": self._sources.metrics_type})
 
 
-def health(vitals: Vitals) -> str:
+def health(sources: ProbeSources) -> str:
     """Return the fault, or nothing."""
-    if not vitals.running():
+    if not sources.running():
         return "its task has ended"
-    silent = sorted(resource.value for resource, age_s in vitals.ages().items() if age_s > SILENT_S)
-    return f"nothing was received from {', '.join(silent)} for {SILENT_S:g} s" if silent else ""
+    silent = sorted(resource.value for resource, age_s in sources.ages().items() if age_s > MAX_SILENCE_S)
+    return f"nothing was received from {', '.join(silent)} for {MAX_SILENCE_S:g} s" if silent else ""

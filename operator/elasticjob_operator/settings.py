@@ -27,11 +27,11 @@ class Settings:
     """Bytes of this process for the records of all jobs: a quarter of what the chart gives it."""
     status_period_s: float = 1.0
     """At most one status write per job in this time: a thousand jobs must not flood the API server."""
-    soft_status_period_s: float = 30.0
+    progress_period_s: float = 30.0
     """The same for changes of progress, cpu and memory alone, while there are few jobs."""
-    soft_writes_per_s: float = 4.0
+    progress_writes_per_s: float = 4.0
     """Of all jobs together: neither API server nor operator should have more to do for progress than for the rest."""
 
-    def soft_period_s(self, jobs: int) -> float:
+    def progress_interval_s(self, jobs: int) -> float:
         """Between two writes of one job for its progress, cpu and memory alone, when there are so many jobs."""
-        return max(self.soft_status_period_s, jobs / self.soft_writes_per_s)
+        return max(self.progress_period_s, jobs / self.progress_writes_per_s)

@@ -1,7 +1,7 @@
 """Three members of an etcd that start as in the chart's pods: each by the program that decides how, at its own ports.
 
 A member is killed, loses its data and comes back as a test wishes; who is a member is looked after by the operator's
-own `EtcdMembership`, in the event loop of the test.
+own `EtcdMemberReplacer`, in the event loop of the test.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_etcd.members import Member
-from elasticjob_operator.maintenance.membership import EtcdMembership
-from elasticjob_operator.maintenance.volumes import EtcdVolumes
-from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
+from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
+from elasticjob_operator.tls.ca import CertificateAuthority
 from testing.servers.etcds import free_ports
 from testing.servers.secured_etcd import program, write
 from testing.waiting import aeventually
@@ -50,15 +50,15 @@ class EtcdMembers:
         self._began: dict[int, int] = {}
         self.endpoint = Endpoint(tuple(f"{HOST}:{port}" for port in self._clients), timeout_s=2.0)
         if tls:
-            self.authority = Authority.make(now_s=time.time())
+            self.authority = CertificateAuthority.create(now_s=time.time())
             ca_cert, cert, key = self.certify(self.authority)
             self.endpoint = replace(self.endpoint, ca_cert=ca_cert, cert=cert, key=key)
 
-    def certify(self, authority: Authority) -> tuple[str, str, str]:
+    def certify(self, authority: CertificateAuthority) -> tuple[str, str, str]:
         """Give the members certificates of this authority, in a folder of theirs; and an administrator, the paths."""
         times = {"now_s": time.time(), "life_s": 86400.0}
-        write(self._folder / "server", authority.server([HOST], **times), authority.trusted)
-        write(self._folder / "root", authority.client("root", **times), authority.trusted)
+        write(self._folder / "server", authority.issue_server([HOST], **times), authority.trusted)
+        write(self._folder / "root", authority.issue_client("root", **times), authority.trusted)
         root = self._folder / "root"
         return f"{root}/ca.crt", f"{root}/tls.crt", f"{root}/tls.key"
 
@@ -188,12 +188,12 @@ class EtcdMembers:
 
 @contextlib.asynccontextmanager
 async def etcd_members(
-    folder: Path, *, tls: bool = False, prefix: str = "m", volumes: EtcdVolumes | None = None
+    folder: Path, *, tls: bool = False, prefix: str = "m", volumes: EtcdVolumeReplacer | None = None
 ) -> AsyncIterator[EtcdMembers]:
     """Three members that are looked after, and stopped at the end."""
     made = EtcdMembers(folder, tls=tls, prefix=prefix)
     connect = functools.partial(EtcdMaintenance.connect, made.endpoint)
-    keeper = EtcdMembership(connect, made.urls, made.is_empty, volumes=volumes, look_s=0.2)
+    keeper = EtcdMemberReplacer(connect, made.urls, made.is_empty, volumes=volumes, check_s=0.2)
     looking = asyncio.create_task(keeper.run())
     try:
         yield made

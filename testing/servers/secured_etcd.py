@@ -26,7 +26,7 @@ from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_operator.tls.ca import Authority, Issued
+from elasticjob_operator.tls.ca import CertificateAuthority, Issued
 
 ADDRESS = "127.0.0.1"
 _PROGRAM = Path(__file__).resolve().parents[2] / "hack" / "rendezvous-etcd"
@@ -56,11 +56,11 @@ class SecuredEtcd:
 
     folder: Path
     program: str
-    authority: Authority = field(default_factory=lambda: Authority.make(now_s=time.time()))
+    authority: CertificateAuthority = field(default_factory=lambda: CertificateAuthority.create(now_s=time.time()))
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        server = self.authority.server([ADDRESS], now_s=time.time(), life_s=3600)
+        server = self.authority.issue_server([ADDRESS], now_s=time.time(), life_s=3600)
         write(self.folder / "server", server, self.authority.trusted)
         with socket.create_server((ADDRESS, 0)) as taken:
             self.port = int(taken.getsockname()[1])
@@ -76,11 +76,11 @@ class SecuredEtcd:
         """Of etcd itself."""
         return self._process.pid
 
-    def certify(self, name: str, *, life_s: float = 3600.0, authority: Authority | None = None) -> Endpoint:
+    def certify(self, name: str, *, life_s: float = 3600.0, authority: CertificateAuthority | None = None) -> Endpoint:
         """Who has a certificate with this name as CN; again: a new one in the same files."""
         by = authority or self.authority
         folder = self.folder / "clients" / name
-        write(folder, by.client(name, now_s=time.time(), life_s=life_s), self.authority.trusted)
+        write(folder, by.issue_client(name, now_s=time.time(), life_s=life_s), self.authority.trusted)
         return self.endpoint(folder)
 
     def endpoint(self, folder: Path) -> Endpoint:

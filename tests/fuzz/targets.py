@@ -27,7 +27,7 @@ from elasticjob_api.link_secret import decode_link_key, encode_link_key
 from elasticjob_api.records import Done, Expected, Failure, Gone, GoneReason, Node, Progress, Report, Slots
 from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_api.runtime_config import decode_terms
-from elasticjob_operator.informers.record_validation import require_plausible, require_size
+from elasticjob_operator.informers.record_validation import require_size, validate
 
 _SEAL = Authenticator(b"k" * 32, Peer.DIALS, "f" * 16)
 _HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
@@ -91,7 +91,7 @@ def stored(data: bytes) -> None:
 
 def _judge(record: object) -> None:
     try:
-        require_plausible(record, job="j")
+        validate(record, job="j")
     except RecordError:
         return
 

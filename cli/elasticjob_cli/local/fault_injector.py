@@ -14,7 +14,7 @@ import psutil
 
 from elasticjob_cli.local.fault_spec import AtShare, Fault, Kind, When
 from elasticjob_cli.local.run_view import RunView
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
@@ -27,7 +27,7 @@ class Striker:
         faults: Sequence[Fault],
         *,
         view: RunView,
-        cluster: MemoryCluster,
+        cluster: InMemoryCluster,
         agent_pids: Callable[[str], Sequence[int]],
         say: Callable[[str], None],
     ) -> None:

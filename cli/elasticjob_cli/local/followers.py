@@ -18,7 +18,7 @@ from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.local.summary import describe_code
 from elasticjob_etcd.interface import Etcd
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
 
@@ -27,7 +27,7 @@ Say = Callable[[str, Tone], None]
 _GOOD = {constants.EventReason.SUCCEEDED}
 
 
-async def follow_job(cluster: MemoryCluster, view: RunView) -> None:
+async def follow_job(cluster: InMemoryCluster, view: RunView) -> None:
     """Keep the job and its status."""
     async for event in cluster.watch(Resource.JOB):
         if event.change in {Change.SYNCED, Change.DELETED}:
@@ -43,7 +43,7 @@ def _all_run(status: Any) -> bool:
     return size > 0 and (status.get("workerStates") or {}).get("running", 0) >= size
 
 
-async def follow_pods(cluster: MemoryCluster, view: RunView, say: Say) -> None:
+async def follow_pods(cluster: InMemoryCluster, view: RunView, say: Say) -> None:
     """Keep the pods, and tell what becomes of them."""
     async for event in cluster.watch(Resource.POD):
         if event.change is Change.SYNCED:
@@ -100,7 +100,7 @@ def _how(end: dict[str, Any]) -> str:
     return f"{how}: {end['message']}" if end.get("reason") == "StartError" else how
 
 
-async def follow_events(cluster: MemoryCluster, say: Say, recent: RecentOutput) -> None:
+async def follow_events(cluster: InMemoryCluster, say: Say, recent: RecentOutput) -> None:
     """Write the operator's events, without causes that the pods have written already."""
     async for event in cluster.watch(Resource.EVENT):
         if event.change in {Change.LISTED, Change.ADDED, Change.MODIFIED}:

@@ -23,7 +23,7 @@ from elasticjob_cli.local.process_limit import process_faults
 from elasticjob_cli.local.supported import pod_faults
 from elasticjob_cli.yaml_size import check_size
 from elasticjob_operator.errors import RenderError
-from elasticjob_operator.render.validation import check
+from elasticjob_operator.render.validation import validate
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
@@ -164,7 +164,7 @@ def _local_faults(job: ElasticJob) -> Iterator[FieldFault]:
 def _reserved_faults(job: ElasticJob) -> Iterator[FieldFault]:
     """Names that the operator needs for itself; it joins its sentences, each `field: …`, into one."""
     try:
-        check(job)
+        validate(job)
     except RenderError as error:
         for sentence in str(error).split("; spec."):
             field, _, message = sentence.partition(": ")

@@ -36,7 +36,7 @@ from elasticjob_cli.views.text import counted
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.ui import Board, Page
+from elasticjob_operator.ui import PageServer, PageState
 
 _TONES: Mapping[int, Tone] = {
     ExitCode.OK: Tone.GOOD,
@@ -110,7 +110,7 @@ async def _run(run: _Run) -> int:
     _introduce(run)
     try:
         async with AsyncExitStack() as stack:
-            board = Board() if run.options.ui is not None else None
+            page_state = PageState() if run.options.ui is not None else None
             rig = await run.interrupts.unless_asked(
                 build_rig(
                     stack,
@@ -119,11 +119,11 @@ async def _run(run: _Run) -> int:
                     environ=os.environ,
                     options=run.options.etcd,
                     write=run.voice.quote,
-                    onlooker=board,
+                    observer=page_state,
                 )
             )
-            if board is not None:
-                await _show_page(run, stack, board)
+            if page_state is not None:
+                await _show_page(run, stack, page_state)
             code = await _drive(run, rig)
     except Interrupted as stopped:
         run.voice.say(f"{stopped.ask.reason}: stopped before the job began")
@@ -135,11 +135,11 @@ async def _run(run: _Run) -> int:
     return code if _conclude(run, code) else CLOSED_OUTPUT
 
 
-async def _show_page(run: _Run, stack: AsyncExitStack, board: Board) -> None:
+async def _show_page(run: _Run, stack: AsyncExitStack, page_state: PageState) -> None:
     """The web page of the run, until it has ended."""
     meta = run.manifest.job.metadata
     try:
-        page = await stack.enter_async_context(Page(board, port=run.options.ui or 0))
+        page = await stack.enter_async_context(PageServer(page_state, port=run.options.ui or 0))
     except OperatorError as error:
         raise PageNotShown(str(error)) from error
     run.voice.say(f"look at it: {page.url}#/{meta.namespace or 'default'}/{meta.name}")

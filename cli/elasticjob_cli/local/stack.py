@@ -21,9 +21,9 @@ from elasticjob_cli.local.run_dir import RunFolder
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import ServerError
-from elasticjob_operator.cluster.in_memory import MemoryCluster
-from elasticjob_operator.controller.controller import Operator
-from elasticjob_operator.controller.observer import Onlooker
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
+from elasticjob_operator.controller.controller import Controller
+from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.settings import Settings
 
@@ -46,8 +46,8 @@ class Rig:
 
     server: EmbeddedEtcd
     etcd: EtcdClient
-    cluster: MemoryCluster
-    operator: Operator
+    cluster: InMemoryCluster
+    operator: Controller
     kubelet: Kubelet
     cluster_id: str
 
@@ -60,7 +60,7 @@ async def build_rig(
     environ: Mapping[str, str],
     options: EtcdOptions,
     write: Callable[[str, bytes], None],
-    onlooker: Onlooker | None = None,
+    observer: ReconcileObserver | None = None,
 ) -> Rig:
     """Start etcd and put the rest together; raises EtcdNotStarted.
 
@@ -71,7 +71,7 @@ async def build_rig(
         environ: their environment before the manifest's.
         options: of etcd.
         write: takes a pod's name and lines that it wrote.
-        onlooker: sees what the operator does.
+        observer: sees what the operator does.
     """
     # First, while this process has no threads and no connections.
     supervisor = await Supervisor.create()
@@ -81,12 +81,12 @@ async def build_rig(
     stack.push_async_callback(etcd.close)
     cluster_id = f"local-{uuid.uuid4().hex[:12]}"
     settings = Settings(cluster_id=cluster_id, operator_id=cluster_id, etcd_endpoints=server.endpoint.targets)
-    cluster = MemoryCluster(ids=_uids())
+    cluster = InMemoryCluster(ids=_uids())
     return Rig(
         server=server,
         etcd=etcd,
         cluster=cluster,
-        operator=Operator(cluster, etcd, settings, onlooker=onlooker),
+        operator=Controller(cluster, etcd, settings, observer=observer),
         kubelet=Kubelet(
             cluster,
             supervisor=supervisor,

@@ -22,13 +22,13 @@ from elasticjob_operator.model.one_line import one_line
 FIRST_ERROR = 400
 _NOT_FOUND, _GONE = 404, 410
 _TOO_MANY_REQUESTS = 429
-_PASSING = frozenset({500, 502, 503, 504})
+_TRANSIENT = frozenset({500, 502, 503, 504})
 _UNKNOWN_FIELD = "strict decoding error"
 _WEBHOOK = re.compile(r"failed calling webhook|admission webhook .* denied the request", re.DOTALL)
 """Admission comes before storage. After this sentence of the API server the object certainly does not exist."""
 _MESSAGE_LIMIT = 32768
 """The API server quotes values whole."""
-_LONGEST_PAUSE_S = 300.0
+_MAX_RETRY_AFTER_S = 300.0
 """No Retry-After holds us back for longer."""
 _ERRORS: dict[tuple[int, str], type[ClusterError]] = {
     (409, "AlreadyExists"): AlreadyExists,
@@ -43,15 +43,17 @@ class NotFound(ClusterError):
     """There is no such object."""
 
 
-class NotServed(ClusterError):
+class KindNotFound(ClusterError):
     """There is no such path: a CRD is missing. That says nothing about any object."""
 
 
-class TooOld(ClusterError):
+class ResourceExpired(ClusterError):
     """The version from which to watch is forgotten: all there is has to be read anew."""
 
 
-def refusal(status: int, tried: str, data: bytes, headers: Mapping[str, str] | None = None) -> ClusterError:
+def error_from_response(
+    status: int, request: str, data: bytes, headers: Mapping[str, str] | None = None
+) -> ClusterError:
     """The API server's own sentence, as the error that its status and reason stand for."""
     try:
         parsed = json.loads(data)
@@ -60,26 +62,26 @@ def refusal(status: int, tried: str, data: bytes, headers: Mapping[str, str] | N
     said: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     reason, message = str(said.get("reason", "")), str(said.get("message") or data[:200].decode(errors="replace"))
     words = one_line(message.strip(), _MESSAGE_LIMIT)  # it may quote names that a tenant chose
-    error = _type(status, reason, said)(f"{tried}: {words} ({status} {reason or 'no reason'})")
-    error.retry_after_s = _pause_s((headers or {}).get("Retry-After", ""))
+    error = _error_type(status, reason, said)(f"{request}: {words} ({status} {reason or 'no reason'})")
+    error.retry_after_s = _retry_after_s((headers or {}).get("Retry-After", ""))
     return error
 
 
-def _pause_s(retry_after: str) -> float:
+def _retry_after_s(retry_after: str) -> float:
     """Seconds of a Retry-After header. The API server never sends its other form, a date."""
-    return min(_LONGEST_PAUSE_S, float(retry_after)) if retry_after.isdecimal() else 0.0
+    return min(_MAX_RETRY_AFTER_S, float(retry_after)) if retry_after.isdecimal() else 0.0
 
 
-def _type(status: int, reason: str, said: Mapping[str, Any]) -> type[ClusterError]:
+def _error_type(status: int, reason: str, sentence: Mapping[str, Any]) -> type[ClusterError]:
     if status == _TOO_MANY_REQUESTS:
         return RetryLater
-    message = str(said.get("message") or "")
+    message = str(sentence.get("message") or "")
     if _WEBHOOK.search(message):
-        return RetryLater if status in _PASSING else Forbidden  # whatever its code: the webhook's verdict may change
+        return RetryLater if status in _TRANSIENT else Forbidden  # whatever its code: the webhook's verdict may change
     if reason == "BadRequest" and _UNKNOWN_FIELD in message:
         return InvalidObject
     if status == _GONE:
-        return TooOld
+        return ResourceExpired
     if status == _NOT_FOUND:
-        return NotFound if (said.get("details") or {}).get("name") else NotServed
-    return _ERRORS.get((status, reason), ClusterUnavailable if status in _PASSING else ClusterError)
+        return NotFound if (sentence.get("details") or {}).get("name") else KindNotFound
+    return _ERRORS.get((status, reason), ClusterUnavailable if status in _TRANSIENT else ClusterError)

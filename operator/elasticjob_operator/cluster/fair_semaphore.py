@@ -11,16 +11,16 @@ from collections.abc import AsyncIterator, Hashable
 
 
 class FairSemaphore:
-    """So many places in all, of which one group never holds more than `most_each`."""
+    """So many places in all, of which one group never holds more than `max_per_group`."""
 
-    def __init__(self, places: int, *, most_each: int) -> None:
-        self._free = places
-        self._most_each = most_each
-        self._held: Counter[Hashable] = Counter()
+    def __init__(self, permits: int, *, max_per_group: int) -> None:
+        self._free = permits
+        self._max_per_group = max_per_group
+        self._acquired: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
 
     @contextlib.asynccontextmanager
-    async def of(self, group: Hashable) -> AsyncIterator[None]:
+    async def slot(self, group: Hashable) -> AsyncIterator[None]:
         """Wait for a place, and hold it while this is entered."""
         await self._acquire(group)
         try:
@@ -43,9 +43,9 @@ class FairSemaphore:
 
     def _release(self, group: Hashable) -> None:
         self._free += 1
-        self._held[group] -= 1
-        if not self._held[group]:
-            del self._held[group]
+        self._acquired[group] -= 1
+        if not self._acquired[group]:
+            del self._acquired[group]
         self._grant()
 
     def _grant(self) -> None:
@@ -54,13 +54,13 @@ class FairSemaphore:
             self._forget(group, granted)
             if not granted.done():
                 self._free -= 1
-                self._held[group] += 1
+                self._acquired[group] += 1
                 granted.set_result(None)
 
     def _next(self) -> Hashable | None:
         """The waiting group that may have a place and holds the fewest."""
-        allowed = (group for group in self._waiting if self._held[group] < self._most_each)
-        return min(allowed, key=self._held.__getitem__, default=None)
+        allowed = (group for group in self._waiting if self._acquired[group] < self._max_per_group)
+        return min(allowed, key=self._acquired.__getitem__, default=None)
 
     def _forget(self, group: Hashable, granted: "asyncio.Future[None]") -> None:
         waiting = self._waiting.get(group)

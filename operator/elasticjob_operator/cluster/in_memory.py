@@ -24,17 +24,17 @@ from elasticjob_operator.model.timestamps import to_rfc3339
 _Key = tuple[str, str]
 
 
-def counted_ids() -> Iterator[str]:
+def sequential_ids() -> Iterator[str]:
     """`00000001-0000-0000-0000-000000000000`, …: uids that are the same in every run."""
     return (f"{n:08x}-0000-0000-0000-000000000000" for n in itertools.count(1))
 
 
-class MemoryCluster:
+class InMemoryCluster:
     """An implementation of `protocol.Cluster` without a cluster."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time, ids: Iterator[str] | None = None) -> None:
         self._clock = clock
-        self._ids = counted_ids() if ids is None else ids
+        self._ids = sequential_ids() if ids is None else ids
         self._revision = 0
         self._uids: set[str] = set()
         self._claimed: set[str] = set()
@@ -183,7 +183,7 @@ class MemoryCluster:
     # Inside.
 
     def _create(self, resource: Resource, body: Object) -> Object:
-        obj = self._stamped(copy.deepcopy(body))
+        obj = self._with_metadata(copy.deepcopy(body))
         if _key_of(obj) in self._stores[resource]:
             raise AlreadyExists(f"creating {resource.value}/{objects.name_of(obj)}: an object of this name is there")
         self._put(resource, obj, Change.ADDED)
@@ -192,7 +192,7 @@ class MemoryCluster:
             self._delete(resource, obj, None)
         return created
 
-    def _stamped(self, body: Object) -> Object:
+    def _with_metadata(self, body: Object) -> Object:
         uid = next(self._ids)
         given = dict(objects.metadata(body))
         name = given.get("name") or f"{given.pop('generateName', '')}{uid[:8]}"
@@ -246,9 +246,9 @@ class MemoryCluster:
 
     def _remove(self, resource: Resource, obj: Object) -> None:
         self._put(resource, copy.deepcopy(obj), Change.DELETED)
-        self._collect_orphans_of(objects.uid_of(obj))
+        self._garbage_collect(objects.uid_of(obj))
 
-    def _collect_orphans_of(self, uid: str) -> None:
+    def _garbage_collect(self, uid: str) -> None:
         for resource, store in self._stores.items():
             for dependent in list(store.values()):
                 owners = objects.owner_uids(dependent)

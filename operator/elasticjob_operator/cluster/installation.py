@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_operator.errors import AlreadyExists, ClusterError, Conflict, Forbidden
 from elasticjob_operator.model import objects
-from elasticjob_operator.model.cluster_interface import Object, Resource, Vault
+from elasticjob_operator.model.cluster_interface import Object, Resource, SecretStore
 
 _ID, _CLUSTER_ID = "installation", "clusterId"
 
@@ -29,32 +29,37 @@ class Installation:
 
 
 async def read_installation(
-    vault: Vault, namespace: str, name: str, *, new_id: Callable[[], str], cluster_id: Callable[[], Awaitable[str]]
+    secrets: SecretStore,
+    namespace: str,
+    name: str,
+    *,
+    new_id: Callable[[], str],
+    cluster_id: Callable[[], Awaitable[str]],
 ) -> Installation:
     """The identity in the ConfigMap; what it lacks is written into it. ClusterError when that cannot be done."""
     while True:
-        found = await vault.get(Resource.CONFIG_MAP, namespace, name)
+        found = await secrets.get(Resource.CONFIG_MAP, namespace, name)
         data = dict((found or {}).get("data") or {})
         if not (data.get(_ID) and data.get(_CLUSTER_ID)):
             whole = {**data, _ID: data.get(_ID) or new_id(), _CLUSTER_ID: data.get(_CLUSTER_ID) or await cluster_id()}
-            if not await _write(vault, found or _empty(namespace, name), whole, exists=found is not None):
+            if not await _write(secrets, found or _empty_config_map(namespace, name), whole, exists=found is not None):
                 continue
             log.info("this is installation %s, as ConfigMap %s/%s keeps it", whole[_ID], namespace, name)
             data = whole
         return Installation(id=data[_ID], cluster_id=data[_CLUSTER_ID])
 
 
-def _empty(namespace: str, name: str) -> Object:
+def _empty_config_map(namespace: str, name: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}
 
 
-async def _write(vault: Vault, body: Object, data: dict[str, str], *, exists: bool) -> bool:
+async def _write(secrets: SecretStore, body: Object, data: dict[str, str], *, exists: bool) -> bool:
     """Whether this write was the first."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", **body, "data": data}
     try:
         if exists:
-            return await vault.replace(Resource.CONFIG_MAP, body) is not None
-        await vault.create(Resource.CONFIG_MAP, body)
+            return await secrets.replace(Resource.CONFIG_MAP, body) is not None
+        await secrets.create(Resource.CONFIG_MAP, body)
     except (AlreadyExists, Conflict):
         return False
     except Forbidden as error:

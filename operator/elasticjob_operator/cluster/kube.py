@@ -22,32 +22,32 @@ from kubernetes.aio.config import incluster_config
 
 from elasticjob_api import constants
 from elasticjob_operator.cluster import owned
-from elasticjob_operator.cluster.api_errors import FIRST_ERROR, NotFound, NotServed, refusal
-from elasticjob_operator.cluster.flow_control import Room
+from elasticjob_operator.cluster.api_errors import FIRST_ERROR, KindNotFound, NotFound, error_from_response
+from elasticjob_operator.cluster.flow_control import FlowControl
 from elasticjob_operator.cluster.kinds import KINDS, path_of, selected
-from elasticjob_operator.cluster.namespace_lister import Lists, Outcome
-from elasticjob_operator.cluster.pager import PAGE
-from elasticjob_operator.cluster.responses import drop_unread, lines_of, read_answer
-from elasticjob_operator.cluster.retained_jobs import JOBS_MEMORY, KeptJobs
+from elasticjob_operator.cluster.namespace_lister import ListResult, NamespaceLister
+from elasticjob_operator.cluster.pager import PAGE_SIZE
+from elasticjob_operator.cluster.responses import discard_body, iter_lines, read_answer
+from elasticjob_operator.cluster.retained_jobs import JOBS_MEMORY, RetainedJobs
 from elasticjob_operator.cluster.sockets import connector
 from elasticjob_operator.cluster.status_patch import StatusPatcher
-from elasticjob_operator.errors import ClusterError, ClusterUnavailable, TimedOut, WatchDied
-from elasticjob_operator.informers.event_bus import SETTLE_S, Feed
-from elasticjob_operator.informers.transform import slim
-from elasticjob_operator.informers.watch_staleness import PATIENCE_S, Freshness
+from elasticjob_operator.errors import ClusterError, ClusterUnavailable, TimedOut, WatchStale
+from elasticjob_operator.informers.event_bus import RELIST_DELAY_S, EventBus
+from elasticjob_operator.informers.transform import strip
+from elasticjob_operator.informers.watch_staleness import DELIVERY_TIMEOUT_S, StalenessDetector
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 
 FIELD_MANAGER = "elasticjob-operator"
-LIST_AGAIN_S = 300.0
+RELIST_S = 300.0
 """Between two lists without any reason: what a watch has missed is found by then."""
 _TIMEOUT_S = 10.0
 _WATCH_S = 300
 """After so long the API server ends a watch, and another one is begun."""
-_SILENT_S = 150.0
+_IDLE_TIMEOUT_S = 150.0
 """A watch gets a bookmark each minute: one that says nothing for so long is dead, whatever its connection says."""
 _TIMEOUT = aiohttp.ClientTimeout(total=_TIMEOUT_S)
-_WATCH_TIMEOUT = aiohttp.ClientTimeout(sock_connect=_TIMEOUT_S, sock_read=_SILENT_S)
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(sock_connect=_TIMEOUT_S, sock_read=_IDLE_TIMEOUT_S)
 
 log = logging.getLogger(__name__)
 
@@ -71,36 +71,36 @@ class KubeCluster:
     def __init__(
         self,
         api: client.ApiClient,
-        feed: Feed,
+        event_bus: EventBus,
         namespaces: tuple[str, ...],
         *,
-        page: int = PAGE,
+        page_size: int = PAGE_SIZE,
         jobs_memory: int = JOBS_MEMORY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         api.user_agent = FIELD_MANAGER  # the API server takes it for the manager of what is created
         self._api = api
-        self._feed = feed
+        self._event_bus = event_bus
         self._namespaces = namespaces or ("",)
         self._clock = clock
-        self._lists = Lists(self._list_page, self._namespaces, page=page, clock=clock)
-        self._room = Room(clock)
-        self._kept_jobs = KeptJobs(jobs_memory)
+        self._lister = NamespaceLister(self._list_page, self._namespaces, page_size=page_size, clock=clock)
+        self._flow_control = FlowControl(clock)
+        self._kept_jobs = RetainedJobs(jobs_memory)
         self._statuses = StatusPatcher(self._apply, self.get)
 
     @classmethod
-    async def connect(cls, feed: Feed, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
+    async def connect(cls, event_bus: EventBus, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
         """As $KUBECONFIG says, else with the pod's service account, else as kubectl would. Nothing is asked yet."""
         settings = client.Configuration()
-        await _load(settings)
+        await _load_credentials(settings)
         api = client.ApiClient(settings)
         settings.client_session_kwargs = {
             # Else the library looks for ~/.netrc before each request, in a thread of its own.
             "trust_env": bool(urllib.request.getproxies()),
-            # As many as are wanted: `Room` bounds the requests, and each namespace has two watches that never end.
+            # As many as are wanted: `FlowControl` bounds the requests, and each namespace has two endless watches.
             "connector": connector(limit=0, ssl=api.rest_client.ssl_context),
         }
-        return cls(api, feed, namespaces, **options)
+        return cls(api, event_bus, namespaces, **options)
 
     async def close(self) -> None:
         """End the connections."""
@@ -227,44 +227,44 @@ class KubeCluster:
         It is subscribed before the list, so nothing is missed. `ObjectWatch` feeds it, from where the first list ends:
         nobody tells of what is deleted while that one is interrupted, so another one follows it soon.
         """
-        freshness = Freshness()
-        with self._feed.subscribed(resource) as changes:
+        freshness = StalenessDetector()
+        with self._event_bus.subscribe(resource) as changes:
             while True:
-                self._statuses.forget_undeclared()
-                kept_before, listed, outcome = self._kept_jobs.uids(), list[Object](), Outcome()
-                async with contextlib.aclosing(self._list(resource, outcome)) as items:
+                self._statuses.forget_unknown_fields()
+                kept_before, listed, result = self._kept_jobs.uids(), list[Object](), ListResult()
+                async with contextlib.aclosing(self._list(resource, result)) as items:
                     async for item in items:
                         listed.append(objects.identity(item))  # the list is as large as all that is kept of it
                         yield ObjectEvent(Change.LISTED, item)
                 if resource is Resource.JOB:
                     unlisted = kept_before - set(map(objects.uid_of, listed))
-                    self._kept_jobs.drop_all(unlisted - freshness.told_of(outcome.refused))
-                missed_deletions = outcome.interrupted and not freshness.begun
-                if not freshness.begun:
-                    freshness.begin(listed)
-                    self._feed.begin(resource, outcome.versions)
-                _require_told(resource, freshness.never_told(listed, self._clock(), outcome.refused))
-                yield ObjectEvent(Change.SYNCED, {}, unlisted=frozenset(outcome.refused))
-                changes.list_again_in(SETTLE_S if missed_deletions else LIST_AGAIN_S)
-                changes.doubt_in(PATIENCE_S, freshness.doubtful)
+                    self._kept_jobs.drop_all(unlisted - freshness.delivered_in(result.forbidden))
+                missed_deletions = result.was_interrupted and not freshness.started
+                if not freshness.started:
+                    freshness.start(listed)
+                    self._event_bus.start(resource, result.versions)
+                _require_delivered(resource, freshness.undelivered(listed, self._clock(), result.forbidden))
+                yield ObjectEvent(Change.SYNCED, {}, unlisted=frozenset(result.forbidden))
+                changes.relist_in(RELIST_DELAY_S if missed_deletions else RELIST_S)
+                changes.relist_if_in(DELIVERY_TIMEOUT_S, freshness.is_suspect)
                 while (event := await changes.get()) is not None:
-                    freshness.told(event)
+                    freshness.delivered(event)
                     yield event
 
     # Beside the protocol.
 
-    def crowded(self) -> bool:
-        """As `Room.crowded`."""
-        return self._room.crowded()
+    def is_saturated(self) -> bool:
+        """As `FlowControl.is_saturated`."""
+        return self._flow_control.is_saturated()
 
     @property
     def namespaces(self) -> tuple[str, ...]:
         """Those it looks at; an empty name stands for all."""
         return self._namespaces
 
-    def is_known(self, namespace: str) -> bool:
+    def is_listed(self, namespace: str) -> bool:
         """Whether jobs and pods of this namespace are looked at, and were listed: else nothing should be done there."""
-        return self._lists.are_known(namespace)
+        return self._lister.has_listed(namespace)
 
     async def changes(
         self, resource: Resource, namespace: str, version: str
@@ -276,11 +276,11 @@ class KubeCluster:
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_S)}
         query |= {"resourceVersion": version} if version else {}
         path = path_of(resource, namespace)
-        async with self._asked("GET", path, query=selected(resource, query), limits=_WATCH_TIMEOUT) as answer:
+        async with self._request("GET", path, query=selected(resource, query), limits=_WATCH_TIMEOUT) as answer:
             if answer.status >= FIRST_ERROR:
-                raise refusal(answer.status, f"GET {path}", await answer.read(), answer.headers)
+                raise error_from_response(answer.status, f"GET {path}", await answer.read(), answer.headers)
             yield "CONNECTED", {}
-            async for line in lines_of(answer.content):
+            async for line in iter_lines(answer.content):
                 kind, obj = self._read(resource, path, line)
                 yield kind, obj
 
@@ -289,7 +289,7 @@ class KubeCluster:
         event = json.loads(line)
         kind, told = str(event["type"]), event["object"]
         if kind == "ERROR":
-            raise refusal(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
+            raise error_from_response(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
         if resource is Resource.JOB and kind == "DELETED":
             self._kept_jobs.drop(told)
             return kind, objects.identity(told)  # it may wait for long, and nobody asks what it said
@@ -297,11 +297,11 @@ class KubeCluster:
 
     def _cut(self, resource: Resource, obj: Object) -> Object:
         """What is kept of an object."""
-        kept = slim(resource, obj)
-        return self._kept_jobs.keep(kept) if resource is Resource.JOB else kept
+        kept = strip(resource, obj)
+        return self._kept_jobs.retain(kept) if resource is Resource.JOB else kept
 
     @contextlib.asynccontextmanager
-    async def _asked(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -324,7 +324,7 @@ class KubeCluster:
                 try:
                     yield answer
                 finally:
-                    drop_unread(answer)
+                    discard_body(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             said = str(error) or type(error).__name__
             kind = TimedOut if isinstance(error, TimeoutError) else ClusterUnavailable
@@ -337,7 +337,7 @@ class KubeCluster:
 
     async def require_served(self) -> None:
         """ClusterError that says what is missing, unless jobs and pods can be listed and kopf can find them."""
-        await self._lists.require_one()
+        await self._lister.require_one()
         # kubectl and the SDK look here: they must find the resource, not only be served it.
         groups = (await self._call("GET", "/apis"))["groups"]
         resources = (await self._call("GET", f"/apis/{constants.API_VERSION}"))["resources"]
@@ -346,9 +346,9 @@ class KubeCluster:
         ):
             raise ClusterError(f"the API server serves {constants.PLURAL}.{constants.GROUP}, but does not show it yet")
 
-    async def _list(self, resource: Resource, outcome: Outcome) -> AsyncGenerator[Object, None]:
+    async def _list(self, resource: Resource, result: ListResult) -> AsyncGenerator[Object, None]:
         """All there is, cut down to what is kept."""
-        async with contextlib.aclosing(self._lists.all(resource, outcome)) as items:
+        async with contextlib.aclosing(self._lister.list_all(resource, result)) as items:
             async for item in items:
                 yield self._listed(resource, item)
 
@@ -361,9 +361,12 @@ class KubeCluster:
     ) -> bytes | None:
         try:
             path = path_of(resource, namespace)
-            async with self._room.of(None), self._asked("GET", path, query=selected(resource, query)) as answer:
+            async with (
+                self._flow_control.of(None),
+                self._request("GET", path, query=selected(resource, query)) as answer,
+            ):
                 return await read_answer(answer, f"GET {path}", most)
-        except NotServed as error:
+        except KindNotFound as error:
             crd = f"{constants.PLURAL}.{constants.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
@@ -373,13 +376,13 @@ class KubeCluster:
 
     async def _send(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> bytes:
         """The answer as text: that to a status has the whole job in it, and nobody reads it."""
-        async with self._room.of(resource), self._asked(method, path, **asked) as answer:
+        async with self._flow_control.of(resource), self._request(method, path, **asked) as answer:
             data = await read_answer(answer, f"{method} {path}", None)
         assert data is not None
         return data
 
 
-async def _load(settings: client.Configuration) -> None:
+async def _load_credentials(settings: client.Configuration) -> None:
     named = os.environ.get("KUBECONFIG")  # read now: the library has read it when it was imported
     try:
         if not named and incluster_config.SERVICE_HOST_ENV_NAME in os.environ:
@@ -390,7 +393,9 @@ async def _load(settings: client.Configuration) -> None:
         raise ClusterError(f"no way to an API server: not in a pod, and no usable kubeconfig: {error}") from error
 
 
-def _require_told(resource: Resource, never_told: list[str]) -> None:
-    if never_told:
-        example, count = never_told[0], len(never_told)
-        raise WatchDied(f"the watch of {resource.value} has not shown {count} for {PATIENCE_S:g} s: {example}, …")
+def _require_delivered(resource: Resource, undelivered: list[str]) -> None:
+    if undelivered:
+        example, count = undelivered[0], len(undelivered)
+        raise WatchStale(
+            f"the watch of {resource.value} has not shown {count} for {DELIVERY_TIMEOUT_S:g} s: {example}, …"
+        )

@@ -11,18 +11,20 @@ from datetime import UTC, datetime
 
 from elasticjob_operator.errors import Conflict
 from elasticjob_operator.model import objects
-from elasticjob_operator.model.cluster_interface import Object, Resource, Vault
+from elasticjob_operator.model.cluster_interface import Object, Resource, SecretStore
 from elasticjob_operator.policy.leader_election import Lease
 
 API_VERSION = "coordination.k8s.io/v1"
-_LAST_S = 1.0
+_MAX_DURATION_S = 1.0
 """Duration of a Lease that was released: the API server wants one above 0."""
 
 
 class LeaseLock:
     """One Lease, read and written for the candidate `identity`; `clock` is wall clock."""
 
-    def __init__(self, cluster: Vault, *, namespace: str, name: str, identity: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, cluster: SecretStore, *, namespace: str, name: str, identity: str, clock: Callable[[], float]
+    ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._name = name
@@ -37,9 +39,9 @@ class LeaseLock:
     async def read(self) -> Lease | None:
         """The Lease as it is, None if there is none; raises ClusterError."""
         self._object = await self._cluster.get(Resource.LEASE, self._namespace, self._name)
-        return None if self._object is None else _lease(self._object)
+        return None if self._object is None else _lease_from(self._object)
 
-    async def hold(self, duration_s: float) -> Lease:
+    async def acquire(self, duration_s: float) -> Lease:
         """Take it or renew it, and create it if none was read; raises ClusterError, as Conflict if it has changed."""
         now, spec = _micro_time(self._clock()), self._spec()
         if spec.get("holderIdentity") != self.identity:
@@ -52,7 +54,7 @@ class LeaseLock:
         """Give it up: another candidate need not wait for it to expire; raises ClusterError."""
         spec = {
             "holderIdentity": "",
-            "leaseDurationSeconds": math.ceil(_LAST_S),
+            "leaseDurationSeconds": math.ceil(_MAX_DURATION_S),
             "renewTime": _micro_time(self._clock()),
         }
         return await self._write(self._spec() | spec)
@@ -70,10 +72,10 @@ class LeaseLock:
         if stored is None:
             raise Conflict(f"{self} was deleted while it was written")
         self._object = stored
-        return _lease(stored)
+        return _lease_from(stored)
 
 
-def _lease(found: Object) -> Lease:
+def _lease_from(found: Object) -> Lease:
     spec = found.get("spec") or {}
     return Lease(
         holder=str(spec.get("holderIdentity") or ""),

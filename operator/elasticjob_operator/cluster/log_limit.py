@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-LINES, PERIOD_S = 20, 60.0
+MAX_LINES, PERIOD_S = 20, 60.0
 """So many lines in this time, and one about each key."""
-_MOST_CHARACTERS = 400
+_MAX_CHARACTERS = 400
 
 
-class LogLimit:
+class LogRateLimiter:
     """Lets few lines through; `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -15,12 +15,12 @@ class LogLimit:
         self._since_s = clock()
         self._keys: set[str] = set()
 
-    def passes(self, key: str) -> bool:
+    def allow(self, key: str) -> bool:
         """Whether a line about this key may be written now."""
         if self._clock() >= self._since_s + PERIOD_S:
             self._since_s = self._clock()
             self._keys.clear()
-        if key in self._keys or len(self._keys) >= LINES:
+        if key in self._keys or len(self._keys) >= MAX_LINES:
             return False
         self._keys.add(key)
         return True
@@ -28,5 +28,5 @@ class LogLimit:
 
 def printable(text: str) -> str:
     """Return the text with every control character spelt out, and shortened: a newline would begin a forged line."""
-    shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
     return shown if shown.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

@@ -10,91 +10,95 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_operator.cluster.log_limit import LogLimit
-from elasticjob_operator.cluster.pager import pages
+from elasticjob_operator.cluster.log_limit import LogRateLimiter
+from elasticjob_operator.cluster.pager import list_pages
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
-AskPage = Callable[[Resource, str, Mapping[str, str], int | None], Awaitable[bytes | None]]
+FetchNamespacePage = Callable[[Resource, str, Mapping[str, str], int | None], Awaitable[bytes | None]]
 """One answer to this query in a namespace as text; None if it is longer than so many bytes."""
-_NEEDED = (Resource.JOB, Resource.POD)
+_REQUIRED = (Resource.JOB, Resource.POD)
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Outcome:
+class ListResult:
     """What came of one list of all namespaces."""
 
     versions: dict[str, str] = field(default_factory=dict)
     """Of the lists, by namespace."""
-    refused: set[str] = field(default_factory=set)
+    forbidden: set[str] = field(default_factory=set)
     """Namespaces that were not listed, or not to the end."""
-    interrupted: bool = False
+    was_interrupted: bool = False
     """A list began again: what it had shown before may be gone."""
 
 
-class _RefusedError(Exception):
+class _NamespaceForbiddenError(Exception):
     """No ClusterError: nobody waits until it works."""
 
 
-class Lists:
+class NamespaceLister:
     """Of one API server in these namespaces."""
 
-    def __init__(self, ask: AskPage, namespaces: tuple[str, ...], *, page: int, clock: Callable[[], float]) -> None:
-        self._ask = ask
+    def __init__(
+        self, fetch_page: FetchNamespacePage, namespaces: tuple[str, ...], *, page_size: int, clock: Callable[[], float]
+    ) -> None:
+        self._fetch_page = fetch_page
         self._namespaces = namespaces
-        self._page = page
+        self._page_size = page_size
         self._listed: dict[Resource, set[str]] = defaultdict(set)
-        self._log_limit = LogLimit(clock)
+        self._log_limit = LogRateLimiter(clock)
 
     async def require_one(self) -> None:
         """Forbidden, unless jobs and pods of one namespace at least can be listed."""
         refusals = list[Forbidden]()
         for space in self._namespaces:
             try:
-                for resource in _NEEDED:
-                    await self._ask(resource, space, {"limit": "1"}, None)
+                for resource in _REQUIRED:
+                    await self._fetch_page(resource, space, {"limit": "1"}, None)
             except Forbidden as error:
                 refusals.append(error)
         if len(refusals) == len(self._namespaces):
             raise refusals[0]
 
-    def are_known(self, namespace: str) -> bool:
+    def has_listed(self, namespace: str) -> bool:
         """Its jobs and its pods were listed: before that, a job whose pods nobody saw would look as if it had none."""
         space = "" if self._namespaces == ("",) else namespace
-        return all(space in self._listed[resource] for resource in _NEEDED)
+        return all(space in self._listed[resource] for resource in _REQUIRED)
 
-    async def all(self, resource: Resource, outcome: Outcome) -> AsyncGenerator[Object, None]:
-        """All there is, as the API server lists it; `outcome` is written meanwhile."""
+    async def list_all(self, resource: Resource, result: ListResult) -> AsyncGenerator[Object, None]:
+        """All there is, as the API server lists it; `result` is written meanwhile."""
         for space in self._namespaces:
             try:
-                async with contextlib.aclosing(self._in(resource, space, outcome)) as items:
+                async with contextlib.aclosing(self._list_namespace(resource, space, result)) as items:
                     async for item in items:
                         yield item
-            except _RefusedError as error:
-                outcome.versions.pop(space, None)
-                outcome.refused.add(space)
-                if self._log_limit.passes(f"{resource.value} {space}"):
+            except _NamespaceForbiddenError as error:
+                result.versions.pop(space, None)
+                result.forbidden.add(space)
+                if self._log_limit.allow(f"{resource.value} {space}"):
                     log.warning("cannot list %s of %s, which is left as it is: %s", resource.value, space, error)
             else:
                 self._listed[resource].add(space)
 
-    async def _in(self, resource: Resource, space: str, outcome: Outcome) -> AsyncGenerator[Object, None]:
+    async def _list_namespace(self, resource: Resource, space: str, result: ListResult) -> AsyncGenerator[Object, None]:
         async def ask(query: Mapping[str, str], most: int | None) -> bytes | None:
             try:
-                return await self._ask(resource, space, query, most)
+                return await self._fetch_page(resource, space, query, most)
             except Forbidden as error:
                 if len(self._namespaces) == 1:
                     raise
-                raise _RefusedError(str(error)) from error
+                raise _NamespaceForbiddenError(str(error)) from error
 
         def interrupt() -> None:
-            outcome.interrupted = True
+            result.was_interrupted = True
 
-        listing = pages(ask, page=self._page, what=f"cannot list {resource.value}", on_interrupted=interrupt)
+        listing = list_pages(
+            ask, page_size=self._page_size, what=f"cannot list {resource.value}", on_interrupted=interrupt
+        )
         async with contextlib.aclosing(listing):
             async for items, metadata in listing:
                 for item in items:
                     yield item
-                outcome.versions[space] = str(metadata.get("resourceVersion") or "")
+                result.versions[space] = str(metadata.get("resourceVersion") or "")

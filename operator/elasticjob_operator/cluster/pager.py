@@ -8,80 +8,85 @@ the pages after it grow again. Of an answer one object is parsed at a time.
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 
-from elasticjob_operator.cluster.retry import PAUSE_S, until_it_works
+from elasticjob_operator.cluster.retry import RETRY_S, retry_until_success
 from elasticjob_operator.errors import ClusterError, TimedOut
 from elasticjob_operator.model.cluster_interface import Object
 
-PAGE = 200
+PAGE_SIZE = 200
 """Objects in one answer of a list: neither side should hold ten thousand pods as text."""
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """Of one answer, unless it has one object alone."""
-_FEWER = 4
-_FEW = 10
+_REDUCTION = 4
+_MIN_AFTER_TIMEOUT = 10
 """A page does not shrink below this because an answer took too long: that may have any reason."""
 
 _decoder = json.JSONDecoder()
 
-Ask = Callable[[Mapping[str, str], int | None], Awaitable[bytes | None]]
+FetchPage = Callable[[Mapping[str, str], int | None], Awaitable[bytes | None]]
 """One answer to this query as text; None if it is longer than so many bytes."""
 
 
-async def pages(
-    ask: Ask, *, page: int = PAGE, what: str, on_interrupted: Callable[[], None], pause_s: float = PAUSE_S
+async def list_pages(
+    fetch_page: FetchPage,
+    *,
+    page_size: int = PAGE_SIZE,
+    what: str,
+    on_interrupted: Callable[[], None],
+    retry_s: float = RETRY_S,
 ) -> AsyncGenerator[tuple[Iterator[Object], Object], None]:
     """Give the objects of each page, and the page's metadata, which is empty until they are taken.
 
     After a fault it begins again, since what a page continues may be forgotten: an object may come twice, and one that
     came may be gone. Then `on_interrupted` is called.
     """
-    asking = _Pages(ask, page, on_interrupted)
+    asking = _Pager(fetch_page, page_size, on_interrupted)
     while True:
-        text = await until_it_works(asking.next, what=what, pause_s=pause_s)
+        text = await retry_until_success(asking.next, description=what, retry_s=retry_s)
         metadata: Object = {}
         yield items_of(text, metadata), metadata
-        asking.after = str(metadata.get("continue") or "")
-        if not asking.after:
+        asking.continue_token = str(metadata.get("continue") or "")
+        if not asking.continue_token:
             return
 
 
-class _Pages:
+class _Pager:
     """Where a list is, and how many objects are asked for next."""
 
-    after = ""
+    continue_token = ""
     """The page before the next one ends here; empty at the beginning."""
 
-    def __init__(self, ask: Ask, page: int, on_interrupted: Callable[[], None]) -> None:
-        self._ask = ask
-        self._limit = self._most = page
+    def __init__(self, fetch_page: FetchPage, page_size: int, on_interrupted: Callable[[], None]) -> None:
+        self._fetch_page = fetch_page
+        self._limit = self._max_limit = page_size
         self._on_interrupted = on_interrupted
 
     async def next(self) -> str:
         """The next page, of as many objects as go well; the one after it may have twice as many."""
         try:
-            while (data := await self._ask(self._query(), MOST_BYTES if self._limit > 1 else None)) is None:
-                self._limit = _fewer(self._limit, 1)
+            while (data := await self._fetch_page(self._query(), MAX_BYTES if self._limit > 1 else None)) is None:
+                self._limit = _reduce_limit(self._limit, 1)
         except ClusterError as error:
-            self._begin_again(too_long=isinstance(error, TimedOut))
+            self._restart(too_long=isinstance(error, TimedOut))
             raise
-        self._limit = min(self._most, 2 * self._limit)
+        self._limit = min(self._max_limit, 2 * self._limit)
         return data.decode()
 
     def _query(self) -> dict[str, str]:
         query = {"limit": str(self._limit)}
-        return {**query, "continue": self.after} if self.after else query
+        return {**query, "continue": self.continue_token} if self.continue_token else query
 
-    def _begin_again(self, *, too_long: bool) -> None:
-        if self.after:
+    def _restart(self, *, too_long: bool) -> None:
+        if self.continue_token:
             self._on_interrupted()
         if too_long:
-            if self.after:  # smaller ones went well: this list would never end if it tried that again
-                self._most = max(min(self._limit, _FEW), self._limit // 2)
-            self._limit = _fewer(self._limit, _FEW)
-        self.after = ""
+            if self.continue_token:  # smaller ones went well: this list would never end if it tried that again
+                self._max_limit = max(min(self._limit, _MIN_AFTER_TIMEOUT), self._limit // 2)
+            self._limit = _reduce_limit(self._limit, _MIN_AFTER_TIMEOUT)
+        self.continue_token = ""
 
 
-def _fewer(limit: int, least: int) -> int:
-    return max(min(limit, least), limit // _FEWER)
+def _reduce_limit(limit: int, least: int) -> int:
+    return max(min(limit, least), limit // _REDUCTION)
 
 
 def items_of(text: str, metadata: Object) -> Iterator[Object]:

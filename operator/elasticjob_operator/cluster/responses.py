@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 
-from elasticjob_operator.cluster.api_errors import FIRST_ERROR, refusal
+from elasticjob_operator.cluster.api_errors import FIRST_ERROR, error_from_response
 
 
-def drop_unread(answer: aiohttp.ClientResponse) -> None:
+def discard_body(answer: aiohttp.ClientResponse) -> None:
     """Without the farewell of TLS, which would wait for the other side, and outlive `KubeCluster.close`."""
     connection = answer.connection  # None once all was read: then it serves the next request
     if connection is not None and connection.transport is not None:
@@ -24,11 +24,11 @@ async def read_answer(answer: aiohttp.ClientResponse, tried: str, most: int | No
             return None
     data = b"".join(chunks)
     if answer.status >= FIRST_ERROR:
-        raise refusal(answer.status, tried, data, answer.headers)
+        raise error_from_response(answer.status, tried, data, answer.headers)
     return data
 
 
-async def lines_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def iter_lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """One event each; they may be longer than any buffer of the library's."""
     rest = b""
     async for chunk in content.iter_any():

@@ -7,7 +7,7 @@ from typing import Any
 
 from elasticjob_operator.cluster.api_errors import NotFound
 from elasticjob_operator.cluster.kinds import KINDS, path_of
-from elasticjob_operator.cluster.unknown_fields import Undeclared, is_undeclared
+from elasticjob_operator.cluster.unknown_fields import UnknownFields, is_unknown_field
 from elasticjob_operator.errors import ClusterUnavailable, Conflict
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -29,11 +29,11 @@ class StatusPatcher:
     def __init__(self, apply: Apply, get: Get) -> None:
         self._apply = apply
         self._get = get
-        self._undeclared = Undeclared()
+        self._unknown_fields = UnknownFields()
 
-    def forget_undeclared(self) -> None:
+    def forget_unknown_fields(self) -> None:
         """The CRD may be a new one: ask it again for the fields that it did not know."""
-        self._undeclared.forget()
+        self._unknown_fields.forget()
 
     async def patch(
         self,
@@ -51,11 +51,11 @@ class StatusPatcher:
         version, and after a conflict the uid is compared and the new version is named.
         """
         if uid is None:
-            await self._apply_known(resource, namespace, name, status, None)
+            await self._apply_known_fields(resource, namespace, name, status, None)
             return
         while (version := version or await self._version_of(resource, namespace, name, uid)) is not None:
             try:
-                await self._apply_known(resource, namespace, name, status, version)
+                await self._apply_known_fields(resource, namespace, name, status, version)
             except Conflict:
                 version = None  # somebody has changed the object, or it is another one
             else:
@@ -67,24 +67,24 @@ class StatusPatcher:
         found = await self._get(resource, namespace, name)
         return objects.version_of(found) if found is not None and objects.uid_of(found) == uid else None
 
-    async def _apply_known(
+    async def _apply_known_fields(
         self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], version: str | None
     ) -> None:
         """Apply the fields that the CRD knows: it refuses the whole for one that it does not know."""
         while True:
-            known = self._undeclared.left_out(status)
+            known = self._unknown_fields.without_unknown(status)
             try:
                 await self._apply_status(resource, namespace, name, known, version)
             except ClusterUnavailable as error:
                 # Another job's status may have met the same complaint in the meantime.
-                if not self._learn(error) and self._undeclared.left_out(status) == known:
+                if not self._learn_unknown_field(error) and self._unknown_fields.without_unknown(status) == known:
                     raise
             else:
                 return
 
-    def _learn(self, error: ClusterUnavailable) -> bool:
+    def _learn_unknown_field(self, error: ClusterUnavailable) -> bool:
         """Whether the API server complains of fields that were not known to be undeclared; they are logged once."""
-        if unknown := self._undeclared.learn(str(error)):
+        if unknown := self._unknown_fields.learn(str(error)):
             fields = ", ".join(f"status.{field}" for field in unknown)
             log.warning("this cluster's CRD has no %s: apply crds/elasticjob.yaml of this version", fields)
         return bool(unknown)
@@ -117,7 +117,7 @@ class StatusPatcher:
         except NotFound:
             log.debug("%s %s/%s is gone; it is not claimed", kind.kind, namespace, name)
         except ClusterUnavailable as error:
-            if not is_undeclared(str(error)):
+            if not is_unknown_field(str(error)):
                 raise
-            self._learn(error)
+            self._learn_unknown_field(error)
         return version

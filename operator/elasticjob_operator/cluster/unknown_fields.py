@@ -11,16 +11,16 @@ from typing import Any
 Path = tuple[str, ...]
 """Names of fields below the status; items of lists have none, what holds for one holds for all."""
 
-_COMPLAINT = re.compile(r"\.status((?:\.\w+|\[[^\]]*\])+): field not declared in schema")
+_UNKNOWN_FIELD = re.compile(r"\.status((?:\.\w+|\[[^\]]*\])+): field not declared in schema")
 _ITEM = re.compile(r"\[[^\]]*\]")
 
 
-def is_undeclared(complaint: str) -> bool:
+def is_unknown_field(complaint: str) -> bool:
     """The API server complains of a field of the status that the CRD does not have."""
-    return _COMPLAINT.search(complaint) is not None
+    return _UNKNOWN_FIELD.search(complaint) is not None
 
 
-class Undeclared:
+class UnknownFields:
     """The fields that one API server does not know."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Undeclared:
 
     def learn(self, complaint: str) -> list[str]:
         """Paths it names that were not known, as `lastFailure.stderrTail`; none: it is about something else."""
-        named = {tuple(_ITEM.sub("", found).strip(".").split(".")) for found in _COMPLAINT.findall(complaint)}
+        named = {tuple(_ITEM.sub("", found).strip(".").split(".")) for found in _UNKNOWN_FIELD.findall(complaint)}
         news = named - self._paths
         self._paths |= news
         return sorted(".".join(path) for path in news)
@@ -37,7 +37,7 @@ class Undeclared:
         """It may be a new CRD."""
         self._paths.clear()
 
-    def left_out(self, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    def without_unknown(self, status: Mapping[str, Any]) -> Mapping[str, Any]:
         """The status without them; itself when there are none."""
         known: Any = status
         for path in self._paths:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.policy.slots.unreachable_agents import FEWEST, Silence
+from elasticjob_operator.policy.slots.unreachable_agents import MIN_AGENTS, Silence
 
 
 @dataclass(slots=True)
@@ -12,25 +12,25 @@ class AgentCounts:
     """Of all jobs; each is noted at each of its turns."""
 
     _agents: dict[JobKey, int] = field(default_factory=dict)
-    _silences: dict[JobKey, tuple[Silence, ...]] = field(default_factory=dict)
+    _silent_since_s: dict[JobKey, tuple[Silence, ...]] = field(default_factory=dict)
     _all: int = 0
 
-    def note(self, key: JobKey, agents: int, silences: Iterable[Silence]) -> None:
+    def record(self, key: JobKey, agents: int, silences: Iterable[Silence]) -> None:
         """Take in how many agents a job should have now, and which of them are silent."""
         self.forget(key)
         if agents:
             self._agents[key] = agents
             self._all += agents
         if silent := tuple(silences):
-            self._silences[key] = silent
+            self._silent_since_s[key] = silent
 
     def forget(self, key: JobKey) -> None:
         """The job is gone."""
         self._all -= self._agents.pop(key, 0)
-        self._silences.pop(key, None)
+        self._silent_since_s.pop(key, None)
 
     def share_silent(self, begin_s: float, end_s: float) -> float:
         """The share of all agents that fell silent between these moments; 0 if fewer than two did."""
-        every = (silence for silent in self._silences.values() for silence in silent)
+        every = (silence for silent in self._silent_since_s.values() for silence in silent)
         domains = {silence.domain for silence in every if begin_s <= silence.since_s <= end_s}
-        return len(domains) / self._all if len(domains) >= FEWEST and self._all else 0.0
+        return len(domains) / self._all if len(domains) >= MIN_AGENTS and self._all else 0.0

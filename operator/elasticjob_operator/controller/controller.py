@@ -17,37 +17,37 @@ from typing import Any
 from elasticjob_etcd.interface import PagedEtcd
 from elasticjob_operator.controller import transactions
 from elasticjob_operator.controller.clocks import Clocks
-from elasticjob_operator.controller.deletion_plan import needs_keys
+from elasticjob_operator.controller.deletion_plan import blocks_key_deletion
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.leader_election import LeaderElector
-from elasticjob_operator.controller.observer import Onlooker
+from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.controller.reconciler import Reconciler, Sources
 from elasticjob_operator.controller.workqueue import WorkQueue
 from elasticjob_operator.informers.caches import JobCache, PodCache
-from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.maintenance.etcd_health import EtcdHealth
-from elasticjob_operator.maintenance.leases import EtcdLeases
-from elasticjob_operator.maintenance.membership import EtcdMembership
-from elasticjob_operator.maintenance.space import EtcdSpace
-from elasticjob_operator.metrics.recorder import Meter
+from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
+from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
+from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
+from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Cluster, ObjectEvent, Resource
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.policy.etcd.quota import Allowance, unread_allowance
+from elasticjob_operator.policy.etcd.quota import EtcdQuota, unread_quota
 from elasticjob_operator.policy.lifecycle.installation import is_orphaning
-from elasticjob_operator.policy.lifecycle.resync import upkeep_in_s
+from elasticjob_operator.policy.lifecycle.resync import resync_in_s
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.tls.interface import Credentials
+from elasticjob_operator.tls.interface import CertificateIssuer
 
 SWEEP_S = 3600.0
 """How often everything is looked at without a reason: keys of jobs that went unnoticed."""
-GATHER_S = 0.5
+POD_EVENT_DELAY_S = 0.5
 """How long good news of a job's pods are gathered: its status is written once a second at most."""
 
 log = logging.getLogger(__name__)
 
 
-class Operator:
+class Controller:
     """One operator; `run` it once, cancel it to stop."""
 
     def __init__(
@@ -58,14 +58,14 @@ class Operator:
         *,
         clocks: Clocks | None = None,
         ids: Ids | None = None,
-        meter: Meter | None = None,
-        onlooker: Onlooker | None = None,
-        credentials: Credentials | None = None,
-        space: EtcdSpace | None = None,
-        leases: EtcdLeases | None = None,
+        metrics: MetricsRecorder | None = None,
+        observer: ReconcileObserver | None = None,
+        credentials: CertificateIssuer | None = None,
+        space: EtcdSpaceKeeper | None = None,
+        leases: EtcdLeaseSweeper | None = None,
         elector: LeaderElector | None = None,
-        membership: EtcdMembership | None = None,
-        crowded: Callable[[], bool] = lambda: False,
+        membership: EtcdMemberReplacer | None = None,
+        is_saturated: Callable[[], bool] = lambda: False,
         watches: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """`watches` says of a namespace whether it is looked at: etcd may have jobs of others, which are left alone.
@@ -74,31 +74,31 @@ class Operator:
         """
         self._cluster = cluster
         self._watches = watches
-        self._passed_over: set[str] = set()
+        self._skipped_namespaces: set[str] = set()
         """Namespaces that were not looked at when something was known to have changed there."""
         self._etcd = etcd
         self._credentials = credentials
         self._space = space
         self._leases = leases
         self._elector = elector
-        self._is_warm = self._leads = False
+        self._is_warm = self._leading = False
         self._membership = membership
-        self._meter = meter or Meter()
+        self._meter = metrics or MetricsRecorder()
         self._queue: WorkQueue[JobKey] = WorkQueue(
-            self._reconcile, rest_s=self._rest_s, group=lambda key: key.namespace
+            self._reconcile, min_interval_s=self._min_interval_s, group=lambda key: key.namespace
         )
         self._settings = settings
-        self._softly_s: dict[JobKey, float] = {}
+        self._progress_due_s: dict[JobKey, float] = {}
         """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
-        self._jobs = JobCache(self._job_changed, self._is_said, self._written)
-        self._pods = PodCache(self._look, self._pod_deleted, self._look_soon)
-        self._rendezvous = Rendezvous(
+        self._jobs = JobCache(self._job_changed, self._is_own_status, self._written_version)
+        self._pods = PodCache(self._enqueue, self._pod_deleted, self._enqueue_delayed)
+        self._rendezvous = RendezvousInformer(
             etcd,
             settings.cluster_id,
-            on_change=self._look,
-            on_listed=self._look_at_everything,
+            on_change=self._enqueue,
+            on_listed=self._enqueue_all,
             on_report=self._report,
-            on_soft_change=self._look_softly,
+            on_progress=self._enqueue_progress,
             allowed=self._allowed,
             memory=settings.records_memory,
         )
@@ -112,10 +112,10 @@ class Operator:
             sources=sources,
             clocks=self._clocks,
             ids=ids or Ids(),
-            meter=self._meter,
-            onlooker=onlooker,
+            metrics=self._meter,
+            observer=observer,
             credentials=credentials,
-            crowded=crowded,
+            is_saturated=is_saturated,
         )
         self._etcd_known = asyncio.Event()
 
@@ -127,16 +127,16 @@ class Operator:
     @property
     def is_leader(self) -> bool:
         """It leads; if not, it is a standby: its caches are as warm, and it writes nothing."""
-        return self._leads and (self._elector is None or self._elector.is_leader)
+        return self._leading and (self._elector is None or self._elector.is_leader)
 
     async def run(self) -> None:
         """Operate until cancelled; raises what cannot heal (etcd refuses us, the cluster ends a watch)."""
         jobs_listed, pods_listed = asyncio.Event(), asyncio.Event()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._follow(Resource.JOB, self._jobs.apply, jobs_listed), name="jobs")
-                tasks.create_task(self._follow(Resource.POD, self._pods.apply, pods_listed), name="pods")
-                tasks.create_task(self._follow_etcd(jobs_listed, pods_listed), name="rendezvous")
+                tasks.create_task(self._watch(Resource.JOB, self._jobs.apply, jobs_listed), name="jobs")
+                tasks.create_task(self._watch(Resource.POD, self._pods.apply, pods_listed), name="pods")
+                tasks.create_task(self._watch_etcd(jobs_listed, pods_listed), name="rendezvous")
                 tasks.create_task(self._health.run(), name="etcd health")
                 for known in (jobs_listed, pods_listed, self._etcd_known):
                     await known.wait()
@@ -147,9 +147,9 @@ class Operator:
 
     async def _lead(self) -> None:
         """Act until cancelled. Begins as a new process would: nothing of an earlier leadership is believed."""
-        self._leads = True
-        self._reconciler.begin_anew()
-        self._spread_soft_looks()
+        self._leading = True
+        self._reconciler.reset()
+        self._schedule_initial_progress()
         if self._credentials is not None:
             self._credentials.forget_etcd()
         try:
@@ -163,31 +163,31 @@ class Operator:
                 if self._leases is not None:
                     tasks.create_task(self._leases.run(), name="etcd leases")
                 if self._credentials is not None:
-                    work = self._credentials.run(lambda: self._rendezvous.store, self._is_anything_left, self._purge)
+                    work = self._credentials.run(lambda: self._rendezvous.store, self._has_leftovers, self._purge)
                     tasks.create_task(work, name="credentials")
         finally:
-            self._leads = False
+            self._leading = False
             await self._queue.close()
-            self._reconciler.begin_anew()
+            self._reconciler.reset()
 
-    async def _follow(self, resource: Resource, apply: Callable[[ObjectEvent], None], listed: asyncio.Event) -> None:
+    async def _watch(self, resource: Resource, apply: Callable[[ObjectEvent], None], listed: asyncio.Event) -> None:
         async with contextlib.aclosing(self._cluster.watch(resource)) as stream:
             async for event in stream:
                 apply(event)
-                self._meter.heard(resource)
+                self._meter.watch_event(resource)
                 if event.change is Change.SYNCED:
                     listed.set()
-                    self._look_at_passed_over()
+                    self._enqueue_skipped()
 
-    async def _follow_etcd(self, *listed: asyncio.Event) -> None:
+    async def _watch_etcd(self, *listed: asyncio.Event) -> None:
         """What a job may have in etcd goes with its pods, so they are listed first."""
         for known in listed:
             await known.wait()
         await self._rendezvous.run()
 
-    def _allowed(self, key: JobKey) -> Allowance | None:
+    def _allowed(self, key: JobKey) -> EtcdQuota | None:
         job = self._jobs.get(key)
-        return None if job is None else unread_allowance(job.get("spec") or {}, nodes=len(self._pods.of(key)))
+        return None if job is None else unread_quota(job.get("spec") or {}, nodes=len(self._pods.of(key)))
 
     def phases(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by namespace and phase; the leader alone counts them."""
@@ -212,92 +212,92 @@ class Operator:
             delay_s = await self._reconciler.reconcile(key)
             failed = False
         finally:
-            self._meter.turned(took_s=time.monotonic() - began_s, failed=failed)
+            self._meter.reconciled(took_s=time.monotonic() - began_s, failed=failed)
         return delay_s
 
-    def _rest_s(self, key: JobKey) -> float:
-        return self._reconciler.rest_s(key)
+    def _min_interval_s(self, key: JobKey) -> float:
+        return self._reconciler.min_interval_s(key)
 
     def _job_changed(self, key: JobKey) -> None:
         """Note a change by a user: the watch of etcd must not gather while its effect is awaited."""
-        self._rendezvous.hurry()
-        self._look(key)
+        self._rendezvous.flush()
+        self._enqueue(key)
 
-    def _look(self, key: JobKey) -> None:
+    def _enqueue(self, key: JobKey) -> None:
         """A leader begins with a look at every job, so a standby notes none."""
-        if self._leads and self._is_watched(key):
+        if self._leading and self._is_watched(key):
             self._queue.add(key)
 
     def _is_watched(self, key: JobKey) -> bool:
         watched = self._watches(key.namespace)
         if not watched:
-            self._passed_over.add(key.namespace)
+            self._skipped_namespaces.add(key.namespace)
         return watched
 
-    def _look_at_passed_over(self) -> None:
-        watched = set(filter(self._watches, self._passed_over))
-        self._passed_over -= watched
-        for key in self._known() if watched else ():
+    def _enqueue_skipped(self) -> None:
+        watched = set(filter(self._watches, self._skipped_namespaces))
+        self._skipped_namespaces -= watched
+        for key in self._known_keys() if watched else ():
             if key.namespace in watched:
-                self._look(key)
+                self._enqueue(key)
 
-    def _known(self) -> AbstractSet[JobKey]:
+    def _known_keys(self) -> AbstractSet[JobKey]:
         return self._jobs.keys() | self._pods.keys() | self._rendezvous.keys()
 
     def _report(self, *, readable: bool) -> None:
-        if self._leads:
+        if self._leading:
             self._meter.report(readable=readable)
 
-    def _is_said(self, key: JobKey, status: object) -> bool:
-        return self._reconciler.is_said(key, status)
+    def _is_own_status(self, key: JobKey, status: object) -> bool:
+        return self._reconciler.is_own_status(key, status)
 
-    def _written(self, key: JobKey) -> Mapping[str, Any]:
-        return self._reconciler.written(key)
+    def _written_version(self, key: JobKey) -> Mapping[str, Any]:
+        return self._reconciler.written_version(key)
 
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)
 
-    def _look_soon(self, key: JobKey) -> None:
+    def _enqueue_delayed(self, key: JobKey) -> None:
         """Queue the job a little later: its pods come and start one by one, and each changes several times."""
-        if self._leads and self._is_watched(key):
-            self._queue.add_after(key, GATHER_S)
+        if self._leading and self._is_watched(key):
+            self._queue.add_after(key, POD_EVENT_DELAY_S)
 
-    def _spread_soft_looks(self) -> None:
+    def _schedule_initial_progress(self) -> None:
         """Schedule the first progress update of each job, spread over time: after a restart every job has changed."""
         now_s, known = asyncio.get_running_loop().time(), self._jobs.keys()
-        self._softly_s.clear()
+        self._progress_due_s.clear()
         for key in known:
-            turn_s = upkeep_in_s(key.uid, jobs=len(known), a_second=self._settings.soft_writes_per_s)
-            self._softly_s[key] = now_s + turn_s
+            turn_s = resync_in_s(key.uid, jobs=len(known), jobs_per_second=self._settings.progress_writes_per_s)
+            self._progress_due_s[key] = now_s + turn_s
 
-    def _look_softly(self, key: JobKey) -> None:
+    def _enqueue_progress(self, key: JobKey) -> None:
         """For what only goes on, each job is looked at once in a while, the first time at once."""
-        if not self._leads or not self._is_watched(key):
+        if not self._leading or not self._is_watched(key):
             return
         now_s = asyncio.get_running_loop().time()
-        looked_s = self._softly_s.get(key, float("-inf"))
+        looked_s = self._progress_due_s.get(key, float("-inf"))
         if looked_s <= now_s:  # none is planned
-            self._softly_s[key] = max(now_s, looked_s + self._settings.soft_period_s(len(self._jobs)))
-            self._queue.add_after(key, self._softly_s[key] - now_s)
+            self._progress_due_s[key] = max(now_s, looked_s + self._settings.progress_interval_s(len(self._jobs)))
+            self._queue.add_after(key, self._progress_due_s[key] - now_s)
 
     def _health_changed(self) -> None:
         if self._space is not None and self._health.is_full:
             self._space.check_now()
-        self._look_at_everything()
+        self._enqueue_all()
 
-    def _look_at_everything(self) -> None:
+    def _enqueue_all(self) -> None:
         """Etcd was listed, or its health has changed: it concerns every job, and is the word that start waits for."""
         self._etcd_known.set()
         if self._credentials is not None:
-            self._credentials.suspect()
-        for key in self._known():
-            self._look(key)
+            self._credentials.recheck()
+        for key in self._known_keys():
+            self._enqueue(key)
 
-    async def _is_anything_left(self, key: JobKey) -> bool:
+    async def _has_leftovers(self, key: JobKey) -> bool:
         now_s = self._clocks.wall()
         if not self._watches(key.namespace):
             return True  # nobody here can tell
-        if any(needs_keys(pod, now_s) for pod in self._pods.of(key).values()):
+        if any(blocks_key_deletion(pod, now_s) for pod in self._pods.of(key).values()):
             return True
         found = self._jobs.get(key) or await self._cluster.get(Resource.JOB, key.namespace, key.name)
         if found is None or objects.uid_of(found) != key.uid:
@@ -310,6 +310,6 @@ class Operator:
     async def _sweep(self) -> None:
         while True:
             known = self._jobs.keys()
-            self._softly_s = {key: at_s for key, at_s in self._softly_s.items() if key in known}
-            self._look_at_everything()
+            self._progress_due_s = {key: at_s for key, at_s in self._progress_due_s.items() if key in known}
+            self._enqueue_all()
             await asyncio.sleep(SWEEP_S)

@@ -23,39 +23,39 @@ from elasticjob_operator.model import job_key, objects
 from elasticjob_operator.model.cluster_interface import Cluster, Resource
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import NOTHING, SHOWN_WITHIN_S, Ledger
-from elasticjob_operator.policy.slots.creation_backoff import failed, first_error
+from elasticjob_operator.model.job_state import NOTHING, UNREACHABLE_SHOWN_S, JobState
+from elasticjob_operator.policy.slots.creation_backoff import after_failure, first_error
 from elasticjob_operator.policy.slots.slow_start import batches
-from elasticjob_operator.policy.slots.stuck_pods import why_dead
-from elasticjob_operator.tls.interface import Credentials
+from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
+from elasticjob_operator.tls.interface import CertificateIssuer
 
-_AT_ONCE = 32
+_MAX_CONCURRENT = 32
 """Certificates that are made at the same time, over all jobs; a cluster minds its own requests."""
 
-_CREATED_AT_ONCE = 24
+_MAX_CREATIONS = 24
 """Pods that are rendered and created at the same time, over all jobs. It bounds the memory of a backlog.
 
 It is less than `Room` has: creations that hang leave room for other requests."""
-_CREATED_OF_ONE_NAMESPACE = 18
+_MAX_CREATIONS_PER_NAMESPACE = 18
 """An admission webhook of one namespace may hang: it does not hold the places of the others."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Turn:
+class ReconcileContext:
     """One job's turn: whose, what is known, and when what was learned makes another look worth while."""
 
     key: JobKey
     keys: Keys
-    ledger: Ledger
+    job_state: JobState
     store: int
-    again_in_s: list[float] = field(default_factory=list)
-    news: list[Event] = field(default_factory=list)
+    requeue_after_s: list[float] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     """Actions that no status shows."""
 
 
-class Actor:
+class ActionExecutor:
     """The hands of the reconciler; `clock` is monotonic."""
 
     def __init__(
@@ -64,194 +64,202 @@ class Actor:
         cluster: Cluster,
         etcd: Etcd,
         clock: Callable[[], float],
-        credentials: Credentials | None = None,
+        credentials: CertificateIssuer | None = None,
     ) -> None:
         self._cluster = cluster
         self._credentials = credentials
         self._etcd = etcd
         self._clock = clock
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._creating = FairSemaphore(_CREATED_AT_ONCE, most_each=_CREATED_OF_ONE_NAMESPACE)
-        self._handlers: dict[type[act.Action], Callable[[Turn, Any], Awaitable[None]]] = {
+        self._flow_control = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._creating = FairSemaphore(_MAX_CREATIONS, max_per_group=_MAX_CREATIONS_PER_NAMESPACE)
+        self._handlers: dict[type[act.Action], Callable[[ReconcileContext, Any], Awaitable[None]]] = {
             act.Apply: self._apply,
             act.Remove: self._remove,
             act.CreatePod: self._create_pod,
-            act.LookPod: self._look_pod,
+            act.GetPod: self._get_pod,
             act.DeletePods: self._delete_pods,
             act.ForceDelete: self._force_delete,
             act.Evict: self._evict,
             act.WriteSpec: self._write_spec,
             act.WriteExpected: self._write_expected,
-            act.Certify: self._certify,
-            act.Disown: self._disown,
+            act.IssueCertificate: self._issue_certificate,
+            act.RemoveEtcdUser: self._remove_etcd_user,
             act.DeletePrefix: self._delete_prefix,
             act.DeleteJob: self._delete_job,
         }
 
-    async def perform(self, turn: Turn, actions: Iterable[act.Action]) -> None:
+    async def execute(self, context: ReconcileContext, actions: Iterable[act.Action]) -> None:
         """Do them all, kind by kind; raises the first error of the first kind that had one."""
         for kind, group in itertools.groupby(actions, type):
             if kind is act.CreatePod:
-                await self._create_all(turn, tuple(group))
+                await self._create_all(context, tuple(group))
             else:
-                _raise_first(await self._all(turn, group))
+                _raise_first(await self._execute_all(context, group))
 
-    async def _all(self, turn: Turn, actions: Iterable[act.Action]) -> list[BaseException]:
+    async def _execute_all(self, context: ReconcileContext, actions: Iterable[act.Action]) -> list[BaseException]:
         """Do them at once; return their errors."""
-        results = await asyncio.gather(*(self._one(turn, action) for action in actions), return_exceptions=True)
+        results = await asyncio.gather(
+            *(self._execute_one(context, action) for action in actions), return_exceptions=True
+        )
         return [result for result in results if isinstance(result, BaseException)]
 
-    async def _create_all(self, turn: Turn, creations: Sequence[act.Action]) -> None:
+    async def _create_all(self, context: ReconcileContext, creations: Sequence[act.Action]) -> None:
         """Create pods in batches that double; the first error ends it."""
         for batch in batches(creations):
-            errors = await self._all(turn, batch)
-            error, before = first_error(errors), turn.ledger.failed_creation
+            errors = await self._execute_all(context, batch)
+            error, before = first_error(errors), context.job_state.failed_creation
             # A batch of which some were created is progress: the pause begins small again.
             known = before if len(errors) == len(batch) else None
             strict = any(isinstance(creation, act.CreatePod) and creation.strict for creation in batch)
-            record = None if error is None else failed(known, error, self._clock(), strict=strict)
-            turn.ledger.failed_creation = record
+            record = None if error is None else after_failure(known, error, self._clock(), strict=strict)
+            context.job_state.failed_creation = record
             _raise_first(errors)
 
-    async def _one(self, turn: Turn, action: act.Action) -> None:
-        log.debug("%s: %s", turn.key, action)
-        await self._handlers[type(action)](turn, action)
+    async def _execute_one(self, context: ReconcileContext, action: act.Action) -> None:
+        log.debug("%s: %s", context.key, action)
+        await self._handlers[type(action)](context, action)
 
     # Pods and their like.
 
-    async def _apply(self, turn: Turn, action: act.Apply) -> None:
+    async def _apply(self, context: ReconcileContext, action: act.Apply) -> None:
         try:
             await self._cluster.apply(action.resource, dict(action.body))
         except Forbidden as error:
             if action.resource is Resource.SERVICE:
                 raise
             # A role of before the upgrade: the job runs as well without one, so it is logged and not tried again.
-            log.warning("%s: %s", turn.key, error)
-        turn.ledger.applied[action.resource] = action.body
+            log.warning("%s: %s", context.key, error)
+        context.job_state.applied[action.resource] = action.body
 
-    async def _remove(self, turn: Turn, action: act.Remove) -> None:
+    async def _remove(self, context: ReconcileContext, action: act.Remove) -> None:
         """By the label that only what was made for this very job has: another one of the job's name stays."""
-        selector = {constants.LABEL_JOB_UID: turn.key.uid}
+        selector = {constants.LABEL_JOB_UID: context.key.uid}
         try:
-            await self._cluster.delete_collection(action.resource, turn.key.namespace, selector)
+            await self._cluster.delete_collection(action.resource, context.key.namespace, selector)
         except Forbidden as error:
             # A role of before the upgrade: there is none yet, or somebody deletes it by hand.
-            log.warning("%s: %s", turn.key, error)
-        turn.ledger.applied[action.resource] = NOTHING
+            log.warning("%s: %s", context.key, error)
+        context.job_state.applied[action.resource] = NOTHING
 
-    async def _create_pod(self, turn: Turn, action: act.CreatePod) -> None:
-        ledger, name = turn.ledger, action.name
+    async def _create_pod(self, context: ReconcileContext, action: act.CreatePod) -> None:
+        job_state, name = context.job_state, action.name
         try:
-            async with self._creating.of(turn.key.namespace):
+            async with self._creating.slot(context.key.namespace):
                 body = action.source.pod(action.slot, name)
                 # Before the request: whatever ends this task, the name is not tried again.
-                ledger.sending(name, action.slot, self._clock())
+                job_state.creation_started(name, action.slot, self._clock())
                 create = self._cluster.create_strictly if action.strict else self._cluster.create
                 await create(Resource.POD, body)
         except AlreadyExists:
-            log.info("%s: pod %s is there already", turn.key, name)
+            log.info("%s: pod %s is there already", context.key, name)
         except ClusterUnavailable:
             raise  # its creation is unknown: it will be looked for
         except ClusterError:
-            ledger.refused(name)
+            job_state.creation_failed(name)
             raise
-        ledger.exists(name, self._clock())
-        turn.again_in_s.append(SHOWN_WITHIN_S)
+        job_state.observed(name, self._clock())
+        context.requeue_after_s.append(UNREACHABLE_SHOWN_S)
 
-    async def _look_pod(self, turn: Turn, action: act.LookPod) -> None:
-        found = await self._cluster.get(Resource.POD, turn.key.namespace, action.name)
-        if found is None or job_key.of_pod(found) != turn.key:
+    async def _get_pod(self, context: ReconcileContext, action: act.GetPod) -> None:
+        found = await self._cluster.get(Resource.POD, context.key.namespace, action.name)
+        if found is None or job_key.key_of_pod(found) != context.key:
             if action.uids:  # an agent wrote from it
-                turn.ledger.unanswered.discard(action.name)
-            turn.ledger.missing(action.name)
-            turn.ledger.gone_uids |= action.uids
+                context.job_state.unanswered_creations.discard(action.name)
+            context.job_state.observed_absent(action.name)
+            context.job_state.deleted_uids |= action.uids
         else:
-            turn.ledger.exists(action.name, self._clock())
-            turn.ledger.gone_uids |= action.uids - {objects.uid_of(found)}
-        turn.again_in_s.append(0.0)
+            context.job_state.observed(action.name, self._clock())
+            context.job_state.deleted_uids |= action.uids - {objects.uid_of(found)}
+        context.requeue_after_s.append(0.0)
 
-    async def _delete_pods(self, turn: Turn, action: act.DeletePods) -> None:
-        if action.spec_revision is not None and await self._spec_revision(turn) != action.spec_revision:
+    async def _delete_pods(self, context: ReconcileContext, action: act.DeletePods) -> None:
+        if action.spec_revision is not None and await self._spec_revision(context) != action.spec_revision:
             return  # the map has changed since these pods were sighted; the watch will show it
         doomed = ((name, uid, action.versions.get(name)) for name, uid in action.pods.items())
-        await asyncio.gather(*(self._delete_pod(turn, name, uid, version=version) for name, uid, version in doomed))
+        await asyncio.gather(*(self._delete_pod(context, name, uid, version=version) for name, uid, version in doomed))
 
     async def _delete_pod(
-        self, turn: Turn, name: str, uid: str, *, version: str | None = None, grace_s: float | None = None
+        self,
+        context: ReconcileContext,
+        name: str,
+        uid: str,
+        *,
+        version: str | None = None,
+        grace_s: float | None = None,
     ) -> None:
-        place = (Resource.POD, turn.key.namespace, name)
+        place = (Resource.POD, context.key.namespace, name)
         try:
             await self._cluster.delete(*place, uid=uid, version=version, grace_s=grace_s)
         except Conflict:
-            log.info("%s: pod %s has changed, or is another one by now", turn.key, name)
-            turn.again_in_s.append(1.0)
+            log.info("%s: pod %s has changed, or is another one by now", context.key, name)
+            context.requeue_after_s.append(1.0)
 
-    async def _force_delete(self, turn: Turn, action: act.ForceDelete) -> None:
-        turn.ledger.node_looked_s[action.uid] = self._clock()
+    async def _force_delete(self, context: ReconcileContext, action: act.ForceDelete) -> None:
+        context.job_state.node_checked_s[action.uid] = self._clock()
         try:
             node = await self._cluster.get(Resource.NODE, "", action.node_name)
-            why = why_dead(node, only_proof=action.only_proof)
+            why = proof_of_death(node, only_proof=action.only_proof)
         except Forbidden as error:
-            log.info("%s: pod %s is stuck; its node may not be looked at: %s", turn.key, action.name, error)
+            log.info("%s: pod %s is stuck; its node may not be looked at: %s", context.key, action.name, error)
             return
         if not why:
             return  # it is only slow; asked again later
-        await self._delete_pod(turn, action.name, action.uid, grace_s=0.0)
+        await self._delete_pod(context, action.name, action.uid, grace_s=0.0)
         message = f"pod {action.name} was deleted by force: its node {action.node_name} {why}"
-        turn.news.append(Event(EventReason.POD_FORCE_DELETED, message, warning=True))
+        context.events.append(Event(EventReason.POD_FORCE_DELETED, message, warning=True))
 
-    async def _delete_job(self, turn: Turn, action: act.DeleteJob) -> None:
-        log.info("%s: ttlSecondsAfterFinished is over, deleting the job", turn.key)
-        await self._cluster.delete(Resource.JOB, turn.key.namespace, turn.key.name, uid=action.uid)
+    async def _delete_job(self, context: ReconcileContext, action: act.DeleteJob) -> None:
+        log.info("%s: ttlSecondsAfterFinished is over, deleting the job", context.key)
+        await self._cluster.delete(Resource.JOB, context.key.namespace, context.key.name, uid=action.uid)
 
     # The rendezvous.
 
-    async def _spec_revision(self, turn: Turn) -> int:
-        kv = await self._etcd.get(turn.keys.spec)
+    async def _spec_revision(self, context: ReconcileContext) -> int:
+        kv = await self._etcd.get(context.keys.spec)
         return kv.mod_revision if kv else 0
 
-    async def _write_spec(self, turn: Turn, action: act.WriteSpec) -> None:
-        if action.spec_revision == 0 and not await self.job_is_there(turn.key):
+    async def _write_spec(self, context: ReconcileContext, action: act.WriteSpec) -> None:
+        if action.spec_revision == 0 and not await self.job_exists(context.key):
             return  # a job that was deleted must not get a first spec: it would never be deleted
-        for name in action.proposed:
-            turn.ledger.propose(name)  # before the transaction: it may land although its answer is lost
-        if await self._write(turn, transactions.write_spec(turn.keys, action)):
-            turn.news.extend(action.news)
+        for name in action.expected_pods:
+            context.job_state.expect(name)  # before the transaction: it may land although its answer is lost
+        if await self._write(context, transactions.write_spec(context.keys, action)):
+            context.events.extend(action.events)
 
-    async def _write(self, turn: Turn, txn: Txn) -> bool:
+    async def _write(self, context: ReconcileContext, txn: Txn) -> bool:
         result = await self._etcd.txn(txn)
         if result.succeeded:
-            turn.ledger.written = (turn.store, result.revision)
+            context.job_state.written = (context.store, result.revision)
         return result.succeeded
 
-    async def job_is_there(self, key: JobKey) -> bool:
+    async def job_exists(self, key: JobKey) -> bool:
         """Return True if the API server, not a cache, has this very job and its deletion was not requested."""
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
         return found is not None and objects.uid_of(found) == key.uid and not objects.is_terminating(found)
 
-    async def _write_expected(self, turn: Turn, action: act.WriteExpected) -> None:
-        await self._write(turn, transactions.write_expected(turn.keys, action))
+    async def _write_expected(self, context: ReconcileContext, action: act.WriteExpected) -> None:
+        await self._write(context, transactions.write_expected(context.keys, action))
 
-    async def _evict(self, turn: Turn, action: act.Evict) -> None:
+    async def _evict(self, context: ReconcileContext, action: act.Evict) -> None:
         eviction = action.eviction
-        log.info("%s: evicting slot %d: %s", turn.key, eviction.member.slot, eviction.gone.detail)
-        await self._etcd.txn(transactions.prove_gone(turn.keys, eviction))
+        log.info("%s: evicting slot %d: %s", context.key, eviction.member.slot, eviction.tombstone.detail)
+        await self._etcd.txn(transactions.write_tombstone(context.keys, eviction))
         await self._etcd.lease_revoke(eviction.lease)
 
-    async def _certify(self, turn: Turn, action: act.Certify) -> None:
+    async def _issue_certificate(self, context: ReconcileContext, action: act.IssueCertificate) -> None:
         assert self._credentials is not None
-        async with self._room:
-            turn.ledger.has_user = True  # before the request: its answer may be lost
-            turn.ledger.certified = await self._credentials.certify(turn.key, action.secret, store=turn.store)
+        async with self._flow_control:
+            context.job_state.has_user = True  # before the request: its answer may be lost
+            context.job_state.certified = await self._credentials.issue(context.key, action.secret, store=context.store)
 
-    async def _disown(self, turn: Turn, _action: act.Disown) -> None:
+    async def _remove_etcd_user(self, context: ReconcileContext, _action: act.RemoveEtcdUser) -> None:
         assert self._credentials is not None
-        turn.ledger.certified = None
-        await self._credentials.forget(turn.key)
-        turn.ledger.has_user = False
+        context.job_state.certified = None
+        await self._credentials.forget(context.key)
+        context.job_state.has_user = False
 
-    async def _delete_prefix(self, turn: Turn, _action: act.DeletePrefix) -> None:
-        await self._etcd.txn(transactions.delete_prefix(turn.keys))
+    async def _delete_prefix(self, context: ReconcileContext, _action: act.DeletePrefix) -> None:
+        await self._etcd.txn(transactions.delete_prefix(context.keys))
 
 
 def _raise_first(errors: Iterable[BaseException]) -> None:

@@ -8,11 +8,11 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """As Kubernetes: no vowels and nothing that looks like another character."""
 
 
-def _suffix() -> str:
+def _random_suffix() -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(5))
 
 
-def _nonce() -> str:
+def _random_nonce() -> str:
     return secrets.token_hex(4)
 
 
@@ -25,7 +25,7 @@ def new_installation_id() -> str:
 class Ids:
     """Where names and nonces come from."""
 
-    suffix: Callable[[], str] = _suffix
+    suffix: Callable[[], str] = _random_suffix
     """Five characters; never the same twice for one job."""
-    nonce: Callable[[], str] = _nonce
+    nonce: Callable[[], str] = _random_nonce
     """Eight characters, new in every write of the world."""

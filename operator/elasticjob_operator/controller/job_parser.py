@@ -11,40 +11,40 @@ from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
-from elasticjob_operator.render.validation import check
+from elasticjob_operator.render.validation import validate
 
 
-def accept(obj: Object, said: JobStatus | None = None) -> ElasticJob:
+def parse(obj: Object, status: JobStatus | None = None) -> ElasticJob:
     """Return the job; raise InvalidSpec or RenderError if it cannot be acted on. `said`: its status, if known."""
-    found = parse_stored_job(_wanted(obj))
-    check(found)
-    return replace(found, status=said or read_status(obj))
+    found = parse_stored_job(_without_status(obj))
+    validate(found)
+    return replace(found, status=status or read_status(obj))
 
 
-class Acceptor:
-    """`accept` for one job, which parses only what has changed: most versions of a job are statuses of ours."""
+class CachingJobParser:
+    """`parse` for one job, which parses only what has changed: most versions of a job are statuses of ours."""
 
     def __init__(self) -> None:
-        self._wanted: Object = {}
-        self._job: ElasticJob | None = None
+        self._spec: Object = {}
+        self._parsed: ElasticJob | None = None
 
     def forget(self) -> None:
         """It holds what it has parsed no more."""
-        self._wanted, self._job = {}, None
+        self._spec, self._parsed = {}, None
 
-    def accept(self, obj: Object, said: JobStatus | None) -> ElasticJob:
-        """As `accept`; InvalidSpec as well for a job of which only the head is here."""
-        if why := objects.unkept(obj):
+    def parse(self, obj: Object, said: JobStatus | None) -> ElasticJob:
+        """As `parse`; InvalidSpec as well for a job of which only the head is here."""
+        if why := objects.not_retained_reason(obj):
             self.forget()
             raise InvalidSpec([FieldFault("spec", why)])
-        wanted = _wanted(obj)
-        if self._job is None or wanted != self._wanted:
+        wanted = _without_status(obj)
+        if self._parsed is None or wanted != self._spec:
             self.forget()
-            self._job, self._wanted = accept(obj, said), wanted
-        return replace(self._job, status=said or read_status(obj))
+            self._parsed, self._spec = parse(obj, said), wanted
+        return replace(self._parsed, status=said or read_status(obj))
 
 
-def _wanted(obj: Object) -> Object:
+def _without_status(obj: Object) -> Object:
     """Return the object without `status` and `metadata.resourceVersion`: the part that the user controls."""
     metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_operator.cluster.lease_lock import LeaseLock
-from elasticjob_operator.cluster.log_limit import LogLimit
+from elasticjob_operator.cluster.log_limit import LogRateLimiter
 from elasticjob_operator.errors import AlreadyExists, ClusterError, Conflict, OperatorError
-from elasticjob_operator.model.cluster_interface import Vault
+from elasticjob_operator.model.cluster_interface import SecretStore
 from elasticjob_operator.policy import leader_election as policy
-from elasticjob_operator.policy.leader_election import Candidate, Step, Terms
+from elasticjob_operator.policy.leader_election import Candidate, ElectionTiming, Step
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lease-namespace", metavar="NAME", help="the lease's namespace [the operator's own]")
 
 
-def elector_from(options: argparse.Namespace, cluster: Vault) -> "LeaderElector | None":
+def elector_from(options: argparse.Namespace, cluster: SecretStore) -> "LeaderElector | None":
     """The candidate that the options describe, None without `--leader-elect`; OperatorError if they do not suffice."""
     if not options.leader_elect:
         return None
@@ -60,14 +60,14 @@ class LeaderElector:
     """One candidate; `clock` is monotonic, the event loop's."""
 
     def __init__(
-        self, lock: LeaseLock, *, terms: Terms | None = None, clock: Callable[[], float] = time.monotonic
+        self, lock: LeaseLock, *, timing: ElectionTiming | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._lock = lock
         self._clock = clock
-        self._terms = terms or Terms()
-        self._candidate = Candidate(identity=lock.identity, terms=self._terms)
+        self._timing = timing or ElectionTiming()
+        self._candidate = Candidate(identity=lock.identity, timing=self._timing)
         self._trouble = ""
-        self._log_limit = LogLimit(clock)
+        self._log_limit = LogRateLimiter(clock)
 
     @property
     def is_leader(self) -> bool:
@@ -95,13 +95,13 @@ class LeaderElector:
     async def _acquire(self) -> None:
         said = ""
         while True:
-            await self._take_turn()
+            await self._attempt_once()
             if self.is_leader:
                 return
             if (holder := self.holder) and holder not in {said, self._lock.identity}:
                 log.info("standby: %s holds the %s", holder, self._lock)
                 said = holder
-            await asyncio.sleep(policy.pause_s(self._candidate, self._clock()))
+            await asyncio.sleep(policy.retry_in_s(self._candidate, self._clock()))
 
     async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         log.info("leading: %s holds the %s", self._lock.identity, self._lock)
@@ -121,51 +121,53 @@ class LeaderElector:
     async def _renew(self) -> None:
         """Renew the Lease until that fails for too long, or comes too late."""
         while True:
-            await asyncio.sleep(policy.pause_s(self._candidate, self._clock()))
+            await asyncio.sleep(policy.retry_in_s(self._candidate, self._clock()))
             before = self._candidate
             if self.is_leader:
-                await self._take_turn()
-            if not self.is_leader or not policy.is_unbroken(before, self._candidate):
+                await self._attempt_once()
+            if not self.is_leader or not policy.is_uninterrupted(before, self._candidate):
                 return
 
-    async def _take_turn(self) -> None:
+    async def _attempt_once(self) -> None:
         now_s = self._clock()
-        limit_s = self._terms.renew_deadline_s
+        limit_s = self._timing.renew_deadline_s
         if policy.is_leader(self._candidate, now_s):
             limit_s = min(limit_s / 2, policy.leads_until_s(self._candidate) - now_s)
         try:
             async with asyncio.timeout(limit_s):
                 await self._attempt()
         except (Conflict, AlreadyExists):
-            self._candidate = policy.unanswered(self._candidate)  # another candidate was faster
+            self._candidate = policy.after_no_answer(self._candidate)  # another candidate was faster
         except (ClusterError, TimeoutError) as error:
-            self._candidate = policy.unanswered(self._candidate)
-            self._complain(str(error) or f"no answer within {limit_s:.1f} s")
+            self._candidate = policy.after_no_answer(self._candidate)
+            self._log_trouble(str(error) or f"no answer within {limit_s:.1f} s")
         else:
-            self._complain("")
+            self._log_trouble("")
 
     async def _attempt(self) -> None:
-        self._candidate = policy.begin_turn(self._candidate, self._clock())
+        self._candidate = policy.start_attempt(self._candidate, self._clock())
         if policy.next_step(self._candidate, self._clock()) is Step.READ:
             lease = await self._lock.read()
-            self._candidate = policy.seen(self._candidate, lease, self._clock())
+            self._candidate = policy.with_observed_lease(self._candidate, lease, self._clock())
         if policy.next_step(self._candidate, self._clock()) is Step.WAIT:
             return
         sent_s = self._clock()
-        lease = await self._lock.hold(self._terms.lease_duration_s)
-        self._candidate = policy.written(self._candidate, lease, sent_s=sent_s, now_s=self._clock())
+        lease = await self._lock.acquire(self._timing.lease_duration_s)
+        self._candidate = policy.with_written_lease(self._candidate, lease, sent_s=sent_s, now_s=self._clock())
 
     async def _release(self) -> None:
         if self._candidate.lease is None or self.holder != self._lock.identity:
             return
         with contextlib.suppress(ClusterError, TimeoutError):
-            async with asyncio.timeout(self._terms.retry_period_s):
+            async with asyncio.timeout(self._timing.retry_period_s):
                 lease = await self._lock.release()
-                self._candidate = policy.written(self._candidate, lease, sent_s=policy.NEVER, now_s=self._clock())
+                self._candidate = policy.with_written_lease(
+                    self._candidate, lease, sent_s=policy.NEVER, now_s=self._clock()
+                )
                 log.info("released the %s", self._lock)
 
-    def _complain(self, trouble: str) -> None:
+    def _log_trouble(self, trouble: str) -> None:
         # A connection fails in several ways in turn while the API server is away: each is logged once a minute.
-        if trouble and trouble != self._trouble and self._log_limit.passes(trouble):
+        if trouble and trouble != self._trouble and self._log_limit.allow(trouble):
             log.warning("cannot read or renew the %s, trying again: %s", self._lock, trouble)
         self._trouble = trouble

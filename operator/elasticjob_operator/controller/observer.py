@@ -6,18 +6,18 @@ No method may raise or wait; what is given is read, never changed.
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.recovery import Recovered
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.recovery import RecoverySample
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 
-class Onlooker:
+class ReconcileObserver:
     """Sees everything, and keeps nothing."""
 
-    def note(self, key: JobKey, obj: Object, status: JobStatus, view: View, now_s: float) -> None:
+    def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
         """A job has had its turn; `status` is what will be said of it, `now_s` since 1970."""
 
-    def measured(self, key: JobKey, recovered: Recovered) -> None:
+    def recovered(self, key: JobKey, recovered: RecoverySample) -> None:
         """It is known how long the steps of a round took."""
 
-    def forget(self, key: JobKey) -> None:
+    def deleted(self, key: JobKey) -> None:
         """The job is gone."""

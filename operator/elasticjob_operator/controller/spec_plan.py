@@ -15,208 +15,224 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.event import Event
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.model.text import counted
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.lifecycle import state_transitions
-from elasticjob_operator.policy.lifecycle.deadlines import broken_deadline
+from elasticjob_operator.policy.lifecycle.deadlines import exceeded_deadline
 from elasticjob_operator.policy.lifecycle.failure_batches import batches
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
-from elasticjob_operator.policy.lifecycle.pod_revisions import has_begun, is_life_outdated, template_changed
+from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods, is_revision_outdated, template_changed_event
 from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
-from elasticjob_operator.policy.slots.assignment import adopted, next_slots, unnamed_pods
+from elasticjob_operator.policy.slots.assignment import adopt, next_slots, unnamed_pods
 from elasticjob_operator.policy.slots.expected import expected_slots
 from elasticjob_operator.policy.slots.lost_pods import lost_pods
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
-from elasticjob_operator.policy.slots.replacement import Fates, fates, is_counted, is_over_budget, matching_rule
-from elasticjob_operator.policy.slots.replacement_backoff import waiting
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.policy.slots.replacement import (
+    PodDecisions,
+    decide_pods,
+    is_counted,
+    is_over_budget,
+    matching_rule,
+)
+from elasticjob_operator.policy.slots.replacement_backoff import backing_off
 from elasticjob_operator.policy.slots.retained_pods import failed_before
-from elasticjob_operator.policy.status.pod_messages import how_it_ended, replacements
+from elasticjob_operator.policy.status.pod_messages import describe_exit, describe_replacements
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SpecContext:
     """What every decision here looks at."""
 
-    seen: Observed
+    snapshot: JobSnapshot
     status: JobStatus
     ids: Ids
-    before: Slots
+    previous: Slots
     """The record as it is, or what stands for it while there is none."""
-    fates: Fates
+    decisions: PodDecisions
 
     def new_name(self, slot: int) -> str:
         """A pod name that was never used."""
-        return f"{self.seen.job.metadata.name}-{slot}-{self.ids.suffix()}"
+        return f"{self.snapshot.job.metadata.name}-{slot}-{self.ids.suffix()}"
 
 
-def spec_change(seen: Observed, status: JobStatus, ids: Ids) -> WriteSpec | None:
+def plan_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> WriteSpec | None:
     """What to write, from a world that is not final; `status` is the one that is about to be said."""
-    view = seen.view
-    before = view.spec or first_record(seen.job, seen.status, seen.settings.operator_id)
-    scene = Scene(seen, status, ids, before, _fates(seen))
-    if seen.job.spec.suspend:
-        return _while_suspended(scene)
-    if failure := _failure(scene):
-        return _fail(scene, failure)
-    if has_begun(seen):
-        return _end_life(scene) if is_life_outdated(seen) else _amend(scene)
+    view = snapshot.view
+    before = view.spec or first_record(snapshot.job, snapshot.status, snapshot.settings.operator_id)
+    context = SpecContext(snapshot, status, ids, before, _pod_decisions(snapshot))
+    if snapshot.job.spec.suspend:
+        return _plan_suspended(context)
+    if failure := _failure(context):
+        return _fail(context, failure)
+    if has_pods(snapshot):
+        return _end_pod_revision(context) if is_revision_outdated(snapshot) else _update(context)
     if state_transitions.finished_before_suspension(view):
-        return _while_suspended(scene)
-    return None if seen.outdated_pods else _begin(scene)  # those of the life before are asked to go first
+        return _plan_suspended(context)
+    return None if snapshot.outdated_pods else _create(context)  # those of the life before are asked to go first
 
 
-def end_in_etcd(seen: Observed, status: JobStatus, ids: Ids) -> WriteSpec | None:
+def plan_final_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> WriteSpec | None:
     """The final world of a job that a deadline ended while etcd was away; its agents then end."""
-    view = seen.view
+    view = snapshot.view
     failed = next((c for c in status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
     if failed is None or view.spec is None or (view.world is not None and view.world.state.final):
         return None
-    scene = Scene(seen, status, ids, view.spec, Fates({}))
+    context = SpecContext(snapshot, status, ids, view.spec, PodDecisions({}))
     reason = FailedReason(failed.reason) if failed.reason in set(FailedReason) else FailedReason.DEADLINE
-    return _fail(scene, JobFailure(reason, failed.message))
+    return _fail(context, JobFailure(reason, failed.message))
 
 
-def _fates(seen: Observed) -> Fates:
-    lost = lost_pods(seen.job.spec, seen.ledger, seen.monotonic_s)
-    later = frozenset(waiting(seen.ledger.courses, seen.monotonic_s))
-    return fates(seen.job.spec, seen.owners(), kept=seen.view.done_slots(), lost=lost.uids, later=later)
+def _pod_decisions(snapshot: JobSnapshot) -> PodDecisions:
+    lost = lost_pods(snapshot.job.spec, snapshot.job_state, snapshot.monotonic_s)
+    later = frozenset(backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s))
+    return decide_pods(
+        snapshot.job.spec, snapshot.owners(), retained=snapshot.view.completed_slots(), lost=lost.uids, later=later
+    )
 
 
-def _failure(scene: Scene) -> JobFailure | None:
+def _failure(context: SpecContext) -> JobFailure | None:
     """The operator's own verdicts, a rule before a budget before a deadline."""
-    spec, owners = scene.seen.job.spec, scene.seen.owners()
-    if scene.fates.failing:
-        owner = owners[scene.fates.failing[0]]
-        return JobFailure(FailedReason.FAIL_JOB_RULE, f"{_rule(scene, owner)} ends the job: {_describe(owner)}")
-    failed = scene.before.replacements + _charged(scene)
+    spec, owners = context.snapshot.job.spec, context.snapshot.owners()
+    if context.decisions.failing_slots:
+        owner = owners[context.decisions.failing_slots[0]]
+        return JobFailure(
+            FailedReason.FAIL_JOB_RULE, f"{_matching_rule(context, owner)} ends the job: {_describe_pod(owner)}"
+        )
+    failed = context.previous.replacements + _charged_failures(context)
     if is_over_budget(spec, failed):
-        last = next((_describe(o) for o in owners.values() if o.standing is Standing.FAILED), "")
-        message = f"{counted(failed, 'pod failure')}, more than backoffLimit ({spec.backoff_limit})"
+        last = next((_describe_pod(o) for o in owners.values() if o.state is PodState.FAILED), "")
+        message = f"{pluralize(failed, 'pod failure')}, more than backoffLimit ({spec.backoff_limit})"
         return JobFailure(FailedReason.BACKOFF_LIMIT, f"{message}; the last: {last}" if last else message)
-    return broken_deadline(scene.seen.job, scene.status, scene.seen.view, scene.seen.now_s)
+    return exceeded_deadline(context.snapshot.job, context.status, context.snapshot.view, context.snapshot.now_s)
 
 
-def _rule(scene: Scene, owner: Owner) -> str:
-    rule = matching_rule(scene.seen.job.spec, owner.pod) if owner.pod else None
+def _matching_rule(context: SpecContext, owner: SlotPod) -> str:
+    rule = matching_rule(context.snapshot.job.spec, owner.pod) if owner.pod else None
     return f"failure rule {rule.name}" if rule and rule.name else "a failure rule"
 
 
-def _describe(owner: Owner) -> str:
+def _describe_pod(owner: SlotPod) -> str:
     pod = owner.pod
     if pod is None:
         return owner.name
-    return f"pod {pod.name}: {how_it_ended(pod)}"
+    return f"pod {pod.name}: {describe_exit(pod)}"
 
 
-def _fail(scene: Scene, failure: JobFailure) -> WriteSpec:
-    record = _record(scene, {}, suspended=False)
-    world = state_transitions.failed(scene.seen.view.world, scene.before, failure, scene.ids.nonce())
-    return _write(scene, record, world)
+def _fail(context: SpecContext, failure: JobFailure) -> WriteSpec:
+    record = _record(context, {}, suspended=False)
+    world = state_transitions.failed_state(context.snapshot.view.world, context.previous, failure, context.ids.nonce())
+    return _write(context, record, world)
 
 
-def _while_suspended(scene: Scene) -> WriteSpec | None:
-    view = scene.seen.view
+def _plan_suspended(context: SpecContext) -> WriteSpec | None:
+    view = context.snapshot.view
     if view.spec is None and view.world is None:
         return None  # a job that is created suspended has no keys at all
-    record = _record(scene, {}, suspended=True)
+    record = _record(context, {}, suspended=True)
     if state_transitions.finished_before_suspension(view) and view.world is not None:
-        return _write(scene, record, state_transitions.succeeded(view.world, scene.ids.nonce()))
+        return _write(context, record, state_transitions.succeeded_state(view.world, context.ids.nonce()))
     if record == view.spec:
         return None
     world = view.world
     if world is None or world.state is State.SUSPENDED:
-        return _write(scene, record, None)
-    return _write(scene, record, state_transitions.suspended(world, scene.ids.nonce()))
+        return _write(context, record, None)
+    return _write(context, record, state_transitions.suspended_state(world, context.ids.nonce()))
 
 
-def _end_life(scene: Scene) -> WriteSpec | None:
+def _end_pod_revision(context: SpecContext) -> WriteSpec | None:
     """The suspension that nobody has seen; the next look resumes."""
-    write = _while_suspended(scene)
-    return None if write is None else replace(write, news=(template_changed(),))
+    write = _plan_suspended(context)
+    return None if write is None else replace(write, events=(template_changed_event(),))
 
 
-def _begin(scene: Scene) -> WriteSpec:
+def _create(context: SpecContext) -> WriteSpec:
     """The first map, or the first after a suspension; all of its slots are expected."""
-    view, wanted = scene.seen.view, desired_nodes(scene.seen.job.spec)
+    view, wanted = context.snapshot.view, desired_nodes(context.snapshot.job.spec)
     # After a suspension no pod of the life before may stay: their agents would bring their old rounds along.
-    pods = scene.seen.pods if view.spec is None and not _is_suspended(view.world) else {}
-    slots = adopted(pods, wanted=wanted, new_name=scene.new_name)
-    record = _record(scene, slots, suspended=False)
+    pods = context.snapshot.pods if view.spec is None and not _is_suspended(view.world) else {}
+    slots = adopt(pods, wanted=wanted, new_name=context.new_name)
+    record = _record(context, slots, suspended=False)
     world = view.world
-    opened = state_transitions.resumed(world, scene.ids.nonce()) if world and _is_suspended(world) else None
-    return _write(scene, record, opened, expected=frozenset(slots))
+    opened = state_transitions.resumed_state(world, context.ids.nonce()) if world and _is_suspended(world) else None
+    return _write(context, record, opened, expected=frozenset(slots))
 
 
 def _is_suspended(world: World | None) -> bool:
     return world is not None and world.state is State.SUSPENDED
 
 
-def _amend(scene: Scene) -> WriteSpec | None:
-    seen, view = scene.seen, scene.seen.view
+def _update(context: SpecContext) -> WriteSpec | None:
+    snapshot, view = context.snapshot, context.snapshot.view
     assert view.spec is not None
     current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
     # Once a member has finished, a job is not resized any more: it would restart what is about to end. But neither
     # does it keep more slots than it may have or has pods: the map and the finished members are claims of its own.
-    most = max(seen.job.spec.highest, len(seen.pods.keys() & view.owners().values()))
-    wanted = min(len(current), most) if view.done_slots() else desired_nodes(seen.job.spec)
+    most = max(snapshot.job.spec.highest, len(snapshot.pods.keys() & view.owners().values()))
+    wanted = min(len(current), most) if view.completed_slots() else desired_nodes(snapshot.job.spec)
     slots = next_slots(
         current,
         wanted=wanted,
-        dropped=scene.fates.dropped,
-        with_agent=seen.joined(),
-        new_name=scene.new_name,
-        unnamed=_unnamed(scene),
+        dropped=context.decisions.removed_slots,
+        with_agent=snapshot.joined_slots(),
+        new_name=context.new_name,
+        unnamed=_unnamed_pods(context),
     )
-    record = _record(scene, slots, suspended=False)
+    record = _record(context, slots, suspended=False)
     if record == view.spec:
         return None
     fresh = frozenset(slot for slot, owner in slots.items() if owner != current.get(slot))
-    write = _write(scene, record, None, expected=_expected(seen, slots, fresh) if fresh else None)
-    return replace(write, news=tuple(_news(scene, record, frozenset(slots))))
+    write = _write(context, record, None, expected=_expected(snapshot, slots, fresh) if fresh else None)
+    return replace(write, events=tuple(_events(context, record, frozenset(slots))))
 
 
-def _unnamed(scene: Scene) -> dict[int, str]:
+def _unnamed_pods(context: SpecContext) -> dict[int, str]:
     """Of pods that the map does not name: those with a live agent, and all where etcd is older than the status."""
-    seen, outdated = scene.seen, scene.seen.outdated_pods
-    is_restored = seen.view.closed_round < scene.status.rendezvous_round
-    agents = seen.view.agents()
-    pods = {name: pod for name, pod in seen.pods.items() if name not in outdated and (is_restored or pod.uid in agents)}
-    return unnamed_pods(pods, scene.seen.owners(), since_s=from_rfc3339(scene.status.start_time))
+    snapshot, outdated = context.snapshot, context.snapshot.outdated_pods
+    is_restored = snapshot.view.closed_round < context.status.rendezvous_round
+    agents = snapshot.view.agents()
+    pods = {
+        name: pod for name, pod in snapshot.pods.items() if name not in outdated and (is_restored or pod.uid in agents)
+    }
+    return unnamed_pods(pods, context.snapshot.owners(), since_s=from_rfc3339(context.status.start_time))
 
 
-def _news(scene: Scene, record: Slots, slots: frozenset[int]) -> Iterator[Event]:
-    going = {slot: fate for slot, fate in scene.fates.by_slot.items() if slot in slots}
-    left = max(0, scene.seen.job.spec.backoff_limit - record.replacements)
-    return replacements(scene.seen.owners(), going, charged=_charged(scene), left=left)
+def _events(context: SpecContext, record: Slots, slots: frozenset[int]) -> Iterator[Event]:
+    going = {slot: decision for slot, decision in context.decisions.by_slot.items() if slot in slots}
+    left = max(0, context.snapshot.job.spec.backoff_limit - record.replacements)
+    return describe_replacements(context.snapshot.owners(), going, charged=_charged_failures(context), left=left)
 
 
-def _expected(seen: Observed, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:
-    refused = seen.ledger.failed_creation is not None
-    soon = expected_slots(seen.owners(), joined=seen.joined(), now_s=seen.now_s, refused=refused)
+def _expected(snapshot: JobSnapshot, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:
+    refused = snapshot.job_state.failed_creation is not None
+    soon = expected_slots(snapshot.owners(), joined=snapshot.joined_slots(), now_s=snapshot.now_s, refused=refused)
     return (frozenset() if refused else fresh) | (soon & frozenset(slots))
 
 
-def _record(scene: Scene, slots: Mapping[int, SlotOwner], *, suspended: bool) -> Slots:
-    return spec_record(scene.seen.job, scene.before, slots, suspended=suspended, counted=_charged(scene))
+def _record(context: SpecContext, slots: Mapping[int, SlotOwner], *, suspended: bool) -> Slots:
+    return spec_record(
+        context.snapshot.job, context.previous, slots, suspended=suspended, counted=_charged_failures(context)
+    )
 
 
-def _charged(scene: Scene) -> int:
+def _charged_failures(context: SpecContext) -> int:
     """What the pods that fail now add to the count."""
-    seen, owners = scene.seen, scene.seen.owners()
-    failing = [pod for slot in scene.fates.counted if (pod := owners[slot].pod) is not None]
-    before = failed_before(seen.pods.values(), named={owner.name for owner in owners.values()})
-    return batches(failing, (pod for pod in before if is_counted(seen.job.spec, pod)))
+    snapshot, owners = context.snapshot, context.snapshot.owners()
+    failing = [pod for slot in context.decisions.counted_slots if (pod := owners[slot].pod) is not None]
+    before = failed_before(snapshot.pods.values(), named={owner.name for owner in owners.values()})
+    return batches(failing, (pod for pod in before if is_counted(snapshot.job.spec, pod)))
 
 
-def _write(scene: Scene, record: Slots, world: World | None, *, expected: frozenset[int] | None = None) -> WriteSpec:
-    named = set(scene.seen.view.owners().values()) | set(scene.seen.pods)
+def _write(
+    context: SpecContext, record: Slots, world: World | None, *, expected: frozenset[int] | None = None
+) -> WriteSpec:
+    named = set(context.snapshot.view.owners().values()) | set(context.snapshot.pods)
     return WriteSpec(
         record=record,
-        spec_revision=scene.seen.view.spec_revision,
-        world_revision=scene.seen.view.world_revision,
+        spec_revision=context.snapshot.view.spec_revision,
+        world_revision=context.snapshot.view.world_revision,
         world=world,
         expected=expected,
-        proposed=frozenset(owner.pod for owner in record.slots.values() if owner.pod not in named),
+        expected_pods=frozenset(owner.pod for owner in record.slots.values() if owner.pod not in named),
     )

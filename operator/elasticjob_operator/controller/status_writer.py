@@ -13,41 +13,41 @@ from elasticjob_api.status import JobStatus, NodeStatus
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.job_parser import read_status, unknown_in_status
 from elasticjob_operator.errors import ClusterError
-from elasticjob_operator.metrics.recorder import Meter
+from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Cluster, Object, Resource
-from elasticjob_operator.model.compare import all_but
+from elasticjob_operator.model.compare import fields_except
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import SHOWN_WITHIN_S, Ledger
+from elasticjob_operator.model.job_state import UNREACHABLE_SHOWN_S, JobState
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.lifecycle.installation import FIELD
-from elasticjob_operator.policy.lifecycle.resync import upkeep_in_s
+from elasticjob_operator.policy.lifecycle.resync import resync_in_s
 from elasticjob_operator.policy.status.events import events
-from elasticjob_operator.policy.status.preserved_fields import with_unknown
+from elasticjob_operator.policy.status.preserved_fields import with_preserved_fields
 from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
 
-CROWDED_S, _MOST_CROWDED_S = 2.0, 16.0
+SATURATED_DELAY_S, _MAX_SATURATED_DELAY_S = 2.0, 16.0
 """While the API server is saturated, a job's turn defers the status write instead of waiting for it. The delay doubles
 each time: a thousand jobs that retry would add to the load.
 """
-_REMEMBERED = 100
+_MAX_RECORDED_EVENTS = 100
 """Events of one job that are counted up as the same object when they repeat; an older one begins anew."""
 
 log = logging.getLogger(__name__)
 
 
-_job_state = all_but(JobStatus, "nodes", "progress")
-_node_state = all_but(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes")
+_job_state = fields_except(JobStatus, "nodes", "progress")
+_node_state = fields_except(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes")
 
 
-def _same_but_samples(one: JobStatus, other: JobStatus) -> bool:
+def _differs_only_in_samples(one: JobStatus, other: JobStatus) -> bool:
     """Any other difference is written at once."""
     return _job_state(one) == _job_state(other) and [*map(_node_state, one.nodes)] == [*map(_node_state, other.nodes)]
 
 
-class Speaker:
+class StatusWriter:
     """The voice of the reconciler."""
 
     def __init__(
@@ -56,108 +56,114 @@ class Speaker:
         cluster: Cluster,
         settings: Settings,
         clocks: Clocks,
-        meter: Meter,
+        metrics: MetricsRecorder,
         jobs: Callable[[], int] = lambda: 1,
-        crowded: Callable[[], bool] = lambda: False,
+        is_saturated: Callable[[], bool] = lambda: False,
     ) -> None:
         self._jobs = jobs
-        self._crowded = crowded
-        self._meter = meter
+        self._is_saturated = is_saturated
+        self._meter = metrics
         self._settings = settings
         self._cluster = cluster
         self._clocks = clocks
-        self._began_s = clocks.monotonic()
+        self._started_s = clocks.monotonic()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Begin as a new process: events of another one's writes are repeated in each job's turn."""
-        self._began_s = self._clocks.monotonic()
+        self._started_s = self._clocks.monotonic()
 
-    async def say(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
+    async def write(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> float | None:
         """Write `status` if it is new; seconds until it may be written, if that is not now."""
-        before = ledger.status or read_status(obj)
+        before = job_state.status or read_status(obj)
         if status == before:
-            return await self._correct(key, obj, ledger, status)
-        soft = _same_but_samples(status, before)
-        wait_s = (self._soft_from_s(key, ledger) if soft else self._from_s(ledger)) - self._clocks.monotonic()
+            return await self._correct(key, obj, job_state, status)
+        progress_only = _differs_only_in_samples(status, before)
+        wait_s = (
+            self._progress_due_s(key, job_state) if progress_only else self._due_s(job_state)
+        ) - self._clocks.monotonic()
         if wait_s > 0:
             return wait_s
-        if self._crowded():
-            ledger.unheard += 1
-            return min(_MOST_CROWDED_S, CROWDED_S * 2.0 ** min(ledger.unheard - 1, 10))
-        ledger.unheard = 0
-        await self._write(key, obj, ledger, status)
-        ledger.said_softly = soft
+        if self._is_saturated():
+            job_state.deferred_writes += 1
+            return min(_MAX_SATURATED_DELAY_S, SATURATED_DELAY_S * 2.0 ** min(job_state.deferred_writes - 1, 10))
+        job_state.deferred_writes = 0
+        await self._write(key, obj, job_state, status)
+        job_state.last_write_was_progress_only = progress_only
         self._measure(key, obj, before, status)
-        await self._tell(key, obj, ledger, before, status)
+        await self._record_transitions(key, obj, job_state, before, status)
         return None
 
-    def _from_s(self, ledger: Ledger) -> float:
-        return ledger.status_written_s + self._settings.status_period_s
+    def _due_s(self, job_state: JobState) -> float:
+        return job_state.status_written_s + self._settings.status_period_s
 
-    def _soft_from_s(self, key: JobKey, ledger: Ledger) -> float:
+    def _progress_due_s(self, key: JobKey, job_state: JobState) -> float:
         """A process that has written nothing of a job yet is a new one: its predecessor's jobs have their turns."""
-        if ledger.status is not None:
-            return ledger.status_written_s + self._settings.soft_period_s(self._jobs())
-        return self._began_s + upkeep_in_s(key.uid, jobs=self._jobs(), a_second=self._settings.soft_writes_per_s)
+        if job_state.status is not None:
+            return job_state.status_written_s + self._settings.progress_interval_s(self._jobs())
+        return self._started_s + resync_in_s(
+            key.uid, jobs=self._jobs(), jobs_per_second=self._settings.progress_writes_per_s
+        )
 
     def _measure(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
         created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp"))
         age_s = None if created_s is None else max(0.0, self._clocks.wall() - created_s)
         self._meter.status_written(key, before, after, age_s=age_s)
 
-    async def _correct(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> float | None:
+    async def _correct(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> float | None:
         """Write it again if the API server has another status: a late write of an ended process, or of a person.
 
         Once for each version of the object: an API server that does not store all of it is no reason to go on.
         """
         version = str(objects.metadata(obj).get("resourceVersion", ""))
-        if ledger.status is None or ledger.corrected_version == version or _says(obj, ledger, status):
+        if job_state.status is None or job_state.corrected_version == version or _is_current(obj, job_state, status):
             return None
-        wait_s = ledger.status_written_s + SHOWN_WITHIN_S - self._clocks.monotonic()
+        wait_s = job_state.status_written_s + UNREACHABLE_SHOWN_S - self._clocks.monotonic()
         if wait_s > 0:
             return wait_s  # our own write is on its way back to us
         log.warning("%s: the status is not the one that was written; writing it again", key)
-        await self._write(key, obj, ledger, status)
-        ledger.corrected_version = version
+        await self._write(key, obj, job_state, status)
+        job_state.corrected_version = version
         return None
 
-    async def _write(self, key: JobKey, obj: Object, ledger: Ledger, status: JobStatus) -> None:
-        written = self._with_unknown(obj, ledger, status_to_dict(status))
+    async def _write(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> None:
+        written = self._with_preserved_fields(obj, job_state, status_to_dict(status))
         version = objects.version_of(obj)  # a job of the same name may have taken its place: see `patch_status`
         await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, written, uid=key.uid, version=version)
-        claim = {FIELD: ledger.installation} if ledger.installation else {}
-        ledger.status, ledger.status_as_written = status, {**written, **claim}
-        ledger.status_written_s = self._clocks.monotonic()
+        claim = {FIELD: job_state.installation} if job_state.installation else {}
+        job_state.status, job_state.written_status = status, {**written, **claim}
+        job_state.status_written_s = self._clocks.monotonic()
 
-    def _with_unknown(self, obj: Object, ledger: Ledger, written: dict[str, Any]) -> dict[str, Any]:
+    def _with_preserved_fields(self, obj: Object, job_state: JobState, written: dict[str, Any]) -> dict[str, Any]:
         """Add what a newer operator wrote; what this process has written since has it already."""
-        if ledger.status is None:
-            ledger.has_unknown_status = bool(unknown_in_status(obj))
-        if not ledger.has_unknown_status:
+        if job_state.status is None:
+            job_state.has_unknown_status = bool(unknown_in_status(obj))
+        if not job_state.has_unknown_status:
             return written
-        stored = ledger.status_as_written if ledger.status else obj.get("status")
-        return with_unknown(stored, written) if isinstance(stored, Mapping) else written
+        stored = job_state.written_status if job_state.status else obj.get("status")
+        return with_preserved_fields(stored, written) if isinstance(stored, Mapping) else written
 
-    async def _tell(self, key: JobKey, obj: Object, ledger: Ledger, before: JobStatus, after: JobStatus) -> None:
-        await self.tell(key, obj, ledger, events(before, after))
+    async def _record_transitions(
+        self, key: JobKey, obj: Object, job_state: JobState, before: JobStatus, after: JobStatus
+    ) -> None:
+        await self.record(key, obj, job_state, events(before, after))
 
-    async def tell(self, key: JobKey, obj: Object, ledger: Ledger, told: Iterable[Event]) -> None:
+    async def record(self, key: JobKey, obj: Object, job_state: JobState, events: Iterable[Event]) -> None:
         """Write events about the job."""
-        for event in told:
+        for event in events:
             log.log(logging.WARNING if event.warning else logging.INFO, "%s: %s: %s", key, event.reason, event.message)
             try:
                 now_s = self._clocks.wall()
-                first_s, count = ledger.told.get(event, (now_s, 0))
+                first_s, count = job_state.recorded_events.get(event, (now_s, 0))
                 body = render_event(obj, event, first_s=first_s, last_s=now_s, count=count + 1)
                 await self._cluster.apply(Resource.EVENT, body)
-                ledger.told[event] = first_s, count + 1
-                while len(ledger.told) > _REMEMBERED:
-                    del ledger.told[next(iter(ledger.told))]
+                job_state.recorded_events[event] = first_s, count + 1
+                while len(job_state.recorded_events) > _MAX_RECORDED_EVENTS:
+                    del job_state.recorded_events[next(iter(job_state.recorded_events))]
             except ClusterError as error:
                 # Events are written once; the status has the same content, and stays.
                 log.warning("%s: the event %s could not be written: %s", key, event.reason, error)
 
 
-def _says(obj: Object, ledger: Ledger, status: JobStatus) -> bool:
+def _is_current(obj: Object, job_state: JobState, status: JobStatus) -> bool:
     """What stands there is `status`; it is parsed only if it is not the very text that was written."""
-    return obj.get("status") == ledger.status_as_written or read_status(obj) == status
+    return obj.get("status") == job_state.written_status or read_status(obj) == status

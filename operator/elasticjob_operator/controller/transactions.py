@@ -28,11 +28,11 @@ def write_expected(keys: Keys, action: WriteExpected) -> Txn:
     return Txn((unchanged(keys.spec, action.spec_revision),), (_put_expected(keys, action.slots),))
 
 
-def prove_gone(keys: Keys, eviction: Eviction) -> Txn:
+def write_tombstone(keys: Keys, eviction: Eviction) -> Txn:
     """The proof that a stay has ended, unless one is there; the lease is revoked after it."""
     key = keys.gone(eviction.member.slot, eviction.member.incarnation)
     compares: tuple[Compare, ...] = () if eviction.overwrite else (absent(key),)
-    return Txn(compares, (Put(key, encode(eviction.gone)),))
+    return Txn(compares, (Put(key, encode(eviction.tombstone)),))
 
 
 def delete_prefix(keys: Keys) -> Txn:

@@ -22,19 +22,19 @@ from elasticjob_operator.errors import ClusterError, OperatorError
 
 K = TypeVar("K", bound=Hashable)
 
-COALESCE_S, _MOST_COALESCE_S = 0.005, 0.2
+COALESCE_S, _MAX_COALESCE_S = 0.005, 0.2
 """Changes come in bursts (a round of many agents): they are waited for this long, and handled as one."""
-_AT_REST = 5
+_IDLE = 5
 """So many busy keys are nothing special; of more, changes are gathered longer, and the work does not grow with them."""
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 30.0
-MOST_TURNS = 128
+MAX_WORKERS = 128
 """Keys that are worked on at the same time; the others wait: each turn holds memory."""
-MOST_TURNS_EACH = 96
+MAX_WORKERS_PER_GROUP = 96
 """Keys of one group. Turns that wait for long (an admission webhook that hangs) leave some to the other groups."""
-_STUBBORN = 3
+_FAILING_AFTER = 3
 """Failures in a row after which changes are collected too."""
-_COLLECT_S = 1.0
+_CLEANUP_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class _Entry:
 
 def coalesce_s(busy: int) -> float:
     """For how long changes of a key are gathered while so many keys are busy."""
-    return min(_MOST_COALESCE_S, COALESCE_S * max(1.0, busy / _AT_REST))
+    return min(_MAX_COALESCE_S, COALESCE_S * max(1.0, busy / _IDLE))
 
 
 class WorkQueue(Generic[K]):
@@ -65,17 +65,17 @@ class WorkQueue(Generic[K]):
         self,
         handle: Callable[[K], Awaitable[float | None]],
         *,
-        rest_s: Callable[[K], float] = lambda _: 0.0,
+        min_interval_s: Callable[[K], float] = lambda _: 0.0,
         group: Callable[[K], Hashable] = lambda _: None,
     ) -> None:
         self._group = group
         self._handle = handle
-        self._rest_s = rest_s
-        self._rests_until_s: dict[K, float] = {}
+        self._min_interval_s = min_interval_s
+        self._not_before_s: dict[K, float] = {}
         """Event loop's clock; only of keys that rest longer than changes are gathered anyway."""
         self._entries: dict[K, _Entry] = {}
-        self._open = False
-        self._turns = FairSemaphore(MOST_TURNS, most_each=MOST_TURNS_EACH)
+        self._is_open = False
+        self._slots = FairSemaphore(MAX_WORKERS, max_per_group=MAX_WORKERS_PER_GROUP)
         self._busy = 0
         """Keys that are worked on, or wait for their turn."""
 
@@ -83,19 +83,19 @@ class WorkQueue(Generic[K]):
         """Handle `key` soon, also if it is being handled now."""
         entry = self._entries.setdefault(key, _Entry())
         entry.dirty = True
-        if not self._open or entry.task is not None:
+        if not self._is_open or entry.task is not None:
             return
         loop = asyncio.get_running_loop()
-        pause_s = self._pause_s(key, entry)
+        pause_s = self._delay_s(key, entry)
         if pause_s > 0:
             self.add_after(key, pause_s)
         else:
             self._busy += 1
             entry.task = loop.create_task(self._work(key, entry), name=f"work on {key}")
 
-    def _pause_s(self, key: K, entry: _Entry) -> float:
-        failed_until_s = entry.failed_at_s + _COLLECT_S if entry.failures >= _STUBBORN else 0.0
-        return max(failed_until_s, self._rests_until_s.get(key, 0.0)) - asyncio.get_running_loop().time()
+    def _delay_s(self, key: K, entry: _Entry) -> float:
+        failed_until_s = entry.failed_at_s + _CLEANUP_S if entry.failures >= _FAILING_AFTER else 0.0
+        return max(failed_until_s, self._not_before_s.get(key, 0.0)) - asyncio.get_running_loop().time()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Handle `key` in `delay_s` seconds; of several wishes the earliest counts."""
@@ -105,7 +105,7 @@ class WorkQueue(Generic[K]):
             if entry.timer.when() <= loop.time() + delay_s:
                 return
             entry.timer.cancel()
-        entry.timer = loop.call_later(max(0.0, delay_s), self._ring, key, entry)
+        entry.timer = loop.call_later(max(0.0, delay_s), self._fire, key, entry)
 
     @property
     def depth(self) -> int:
@@ -114,13 +114,13 @@ class WorkQueue(Generic[K]):
 
     def open(self) -> None:
         """Start working, first on all that was added before."""
-        self._open = True
+        self._is_open = True
         for key in [key for key, entry in self._entries.items() if entry.dirty]:
             self.add(key)
 
     async def close(self) -> None:
         """Cancel all work, and wait until nothing runs. Idempotent."""
-        self._open = False
+        self._is_open = False
         entries, self._entries = list(self._entries.values()), {}
         tasks = [entry.task for entry in entries if entry.task is not None]
         for entry in entries:
@@ -131,19 +131,19 @@ class WorkQueue(Generic[K]):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._busy = 0
 
-    def _ring(self, key: K, entry: _Entry) -> None:
+    def _fire(self, key: K, entry: _Entry) -> None:
         entry.timer = None
         self.add(key)
 
     async def _work(self, key: K, entry: _Entry) -> None:
         while entry.dirty:
             await asyncio.sleep(coalesce_s(self._busy))
-            async with self._turns.of(self._group(key)):
+            async with self._slots.slot(self._group(key)):
                 entry.dirty = False
                 delay_s = await self._try(key, entry)
             if delay_s is not None:
                 self.add_after(key, delay_s)
-            if self._rests(key):
+            if self._wait_interval(key):
                 break
         # No await between the last look at `dirty` and this: an add in between cannot be lost.
         entry.task = None
@@ -153,12 +153,12 @@ class WorkQueue(Generic[K]):
         if entry.timer is None:
             self._entries.pop(key, None)
 
-    def _rests(self, key: K) -> bool:
-        rest_s = self._rest_s(key)
+    def _wait_interval(self, key: K) -> bool:
+        rest_s = self._min_interval_s(key)
         if rest_s <= COALESCE_S:
-            self._rests_until_s.pop(key, None)
+            self._not_before_s.pop(key, None)
             return False
-        self._rests_until_s[key] = asyncio.get_running_loop().time() + rest_s
+        self._not_before_s[key] = asyncio.get_running_loop().time() + rest_s
         return True
 
     async def _try(self, key: K, entry: _Entry) -> float | None:

@@ -11,48 +11,48 @@ from collections.abc import Callable
 
 from elasticjob_etcd.watch import BatchDelay
 
-PAUSE_S = 0.15
+BATCH_DELAY_S = 0.15
 """Etcd looks after a watch that is behind every 100 ms: so what is gathered comes at most 0.25 s late."""
-CALM_S = 1.0
+QUIET_PERIOD_S = 1.0
 """After news of another kind: they seldom come alone."""
-MANY_A_SECOND = 20.0
+BUSY_PER_SECOND = 20.0
 WINDOW_S = 1.0
 
 
-class Gathering:
+class WatchBatcher:
     """Decides whether reports may be gathered for the next moment; `clock` is monotonic, in seconds."""
 
-    def __init__(self, clock: Callable[[], float], *, pause_s: float = PAUSE_S) -> None:
+    def __init__(self, clock: Callable[[], float], *, batch_delay_s: float = BATCH_DELAY_S) -> None:
         self._clock = clock
-        self._pause_s = pause_s
-        self._heard_s = self._since_s = clock()
+        self._batch_delay_s = batch_delay_s
+        self._last_event_s = self._since_s = clock()
         """When something else came last; when counting began."""
         self._count = 0
-        self._many = False
-        self._hurried = asyncio.Event()
+        self._is_busy = False
+        self._flush_requested = asyncio.Event()
 
-    def soft(self, reports: int) -> None:
+    def count(self, reports: int) -> None:
         """Count reports without a change of state."""
         self._count += reports
         now_s = self._clock()
         if (took_s := now_s - self._since_s) >= WINDOW_S:
-            self._many = self._count >= MANY_A_SECOND * took_s
+            self._is_busy = self._count >= BUSY_PER_SECOND * took_s
             self._since_s, self._count = now_s, 0
 
-    def hurry(self) -> None:
+    def flush(self) -> None:
         """Something else has come, or will at once."""
-        self._heard_s = self._clock()
-        self._hurried.set()
+        self._last_event_s = self._clock()
+        self._flush_requested.set()
 
     @property
-    def pause(self) -> BatchDelay | None:
+    def batch_delay(self) -> BatchDelay | None:
         """The pause before the watch goes on; None: it should not pause."""
-        calm = self._many and self._clock() - self._heard_s >= CALM_S
+        calm = self._is_busy and self._clock() - self._last_event_s >= QUIET_PERIOD_S
         return self._wait if calm else None
 
     async def _wait(self) -> None:
-        # Nothing is awaited between a look at `pause` and this: no hurry in between is lost.
-        self._hurried.clear()
+        # Nothing is awaited between a look at `batch_delay` and this: no hurry in between is lost.
+        self._flush_requested.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pause_s):
-                await self._hurried.wait()
+            async with asyncio.timeout(self._batch_delay_s):
+                await self._flush_requested.wait()

@@ -14,11 +14,11 @@ from elasticjob_api.constants import Phase
 from elasticjob_operator.model import job_key, objects
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.pod import Pod, goes_well, is_same, parse_pod
+from elasticjob_operator.model.pod import Pod, is_progressing, is_same, parse_pod
 
-IsSaid = Callable[[JobKey, Any], bool]
+IsOwnStatus = Callable[[JobKey, Any], bool]
 """Whether this is the status that was written last, and nobody has to look at the job for it."""
-Written = Callable[[JobKey], Mapping[str, Any]]
+WrittenVersion = Callable[[JobKey], Mapping[str, Any]]
 """The status that was written last, empty if none was."""
 
 
@@ -27,15 +27,15 @@ def is_known(version: str, obj: Object) -> bool:
     return bool(version) and version == objects.version_of(obj)
 
 
-def _nobody_spoke(_key: JobKey, _status: Any) -> bool:
+def _is_foreign_status(_key: JobKey, _status: Any) -> bool:
     return False
 
 
-def _nothing_written(_key: JobKey) -> Mapping[str, Any]:
+def _no_written_version(_key: JobKey) -> Mapping[str, Any]:
     return {}
 
 
-def _shared(known: Mapping[str, Any], obj: Object) -> Object:
+def _share_unchanged(known: Mapping[str, Any], obj: Object) -> Object:
     """`obj` made of the parts that are known already as far as they are the same: each is held once."""
     return {name: known[name] if known.get(name) == value else value for name, value in obj.items()}
 
@@ -47,27 +47,30 @@ def _without_status(obj: Object) -> Object:
 
 def _is_as_whole(known: Object, obj: Object) -> bool:
     """There may be room for what was too much before."""
-    return objects.unkept(known) == objects.unkept(obj)
+    return objects.not_retained_reason(known) == objects.not_retained_reason(obj)
 
 
 class JobCache:
     """Jobs by key."""
 
     def __init__(
-        self, on_change: Callable[[JobKey], None], is_said: IsSaid = _nobody_spoke, written: Written = _nothing_written
+        self,
+        on_change: Callable[[JobKey], None],
+        is_own_status: IsOwnStatus = _is_foreign_status,
+        written_version: WrittenVersion = _no_written_version,
     ) -> None:
-        self._written = written
+        self._written_version = written_version
         self._jobs: dict[JobKey, Object] = {}
         self._listed: set[JobKey] = set()
         self._on_change = on_change
-        self._is_said = is_said
+        self._is_own_status = is_own_status
 
     def apply(self, event: ObjectEvent) -> None:
         """Take one event of the watch."""
         if event.change is Change.SYNCED:
             self._drop_unlisted(event.unlisted)
             return
-        key = job_key.of_job(event.object)
+        key = job_key.key_of_job(event.object)
         if event.change is Change.LISTED:
             self._listed.add(key)
             known = self._jobs.get(key, {})
@@ -75,18 +78,18 @@ class JobCache:
                 return
         before = self._jobs.pop(key, None)
         if event.change is not Change.DELETED:
-            self._jobs[key] = self._held(key, before or {}, event.object)
+            self._jobs[key] = self._intern(key, before or {}, event.object)
         if event.change is not Change.MODIFIED or before is None or not self._is_echo(key, before, event.object):
             self._on_change(key)
 
-    def _held(self, key: JobKey, before: Object, after: Object) -> Object:
+    def _intern(self, key: JobKey, before: Object, after: Object) -> Object:
         """A job changes with each status of ours; what does not change is most of it."""
-        metadata = _shared(objects.metadata(before), dict(objects.metadata(after)))
-        return _shared({**before, "status": self._written(key)}, {**after, "metadata": metadata})
+        metadata = _share_unchanged(objects.metadata(before), dict(objects.metadata(after)))
+        return _share_unchanged({**before, "status": self._written_version(key)}, {**after, "metadata": metadata})
 
     def _is_echo(self, key: JobKey, before: Object, after: Object) -> bool:
         """Nothing else than a status of ours has come back."""
-        return self._is_said(key, after.get("status")) and _without_status(before) == _without_status(after)
+        return self._is_own_status(key, after.get("status")) and _without_status(before) == _without_status(after)
 
     def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
         for key in set(self._jobs) - self._listed:
@@ -115,29 +118,29 @@ class JobCache:
 class PodCache:
     """Pods by job and name, parsed once when they change; pods that belong to no job are not kept.
 
-    `on_good_news` is told instead of `on_change` of a pod that only gets on with its start.
+    `on_progress` is told instead of `on_change` of a pod that only gets on with its start.
     """
 
     def __init__(
         self,
         on_change: Callable[[JobKey], None],
         on_deleted: Callable[[JobKey, str, str], None],
-        on_good_news: Callable[[JobKey], None] | None = None,
+        on_progress: Callable[[JobKey], None] | None = None,
     ) -> None:
         self._pods: dict[JobKey, dict[str, Pod]] = defaultdict(dict)
         self._listed: set[tuple[JobKey, str]] = set()
         self._on_change = on_change
         self._on_deleted = on_deleted
-        self._on_good_news = on_good_news or on_change
+        self._on_progress = on_progress or on_change
 
     def apply(self, event: ObjectEvent) -> None:
         """Take one event of the watch."""
         if event.change is Change.SYNCED:
             self._drop_unlisted(event.unlisted)
             return
-        key, name = job_key.of_pod(event.object), objects.name_of(event.object)
+        key, name = job_key.key_of_pod(event.object), objects.name_of(event.object)
         if key is None:
-            self._disown(event.object)
+            self._forget_foreign(event.object)
             return
         if event.change is Change.DELETED:
             self._forget(key, name)
@@ -150,17 +153,17 @@ class PodCache:
             if before is not None and is_known(before.version, event.object):
                 return
         after = self._pods[key][name] = parse_pod(event.object)
-        self._tell(key, before, after)
+        self._notify(key, before, after)
 
-    def _tell(self, key: JobKey, before: Pod | None, after: Pod) -> None:
-        if goes_well(before, after):
-            self._on_good_news(key)
+    def _notify(self, key: JobKey, before: Pod | None, after: Pod) -> None:
+        if is_progressing(before, after):
+            self._on_progress(key)
         elif not is_same(before, after):
             self._on_change(key)
 
-    def _disown(self, obj: Object) -> None:
+    def _forget_foreign(self, obj: Object) -> None:
         """A pod that is no job's, or no more: whoever orphaned it wants it to stay."""
-        key, name = job_key.labelled(obj), objects.name_of(obj)
+        key, name = job_key.key_of_labels(obj), objects.name_of(obj)
         if key is not None and name in self.of(key):
             self._forget(key, name)
             self._on_change(key)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import ObjectEvent, Resource
 
-SETTLE_S = 2.0
+RELIST_DELAY_S = 2.0
 """A watch that begins anew delivers all objects one by one; the list that follows it waits for most of them."""
 
 
@@ -26,7 +26,7 @@ class Subscription:
         """By object, in the order in which each began to wait; None for the wish to list."""
         self._arrived = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._doubt: asyncio.TimerHandle | None = None
+        self._is_stale: asyncio.TimerHandle | None = None
 
     async def get(self) -> ObjectEvent | None:
         """The next change, or None: list again."""
@@ -40,28 +40,28 @@ class Subscription:
         obj = event.object
         self._wait((objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj)), event)
 
-    def list_again_in(self, delay_s: float) -> None:
+    def relist_in(self, delay_s: float) -> None:
         """Ask for a list in `delay_s` seconds; of several wishes the earliest counts."""
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             if self._timer.when() <= loop.time() + delay_s:
                 return
             self._timer.cancel()
-        self._timer = loop.call_later(delay_s, self._ring)
+        self._timer = loop.call_later(delay_s, self._fire)
 
-    def doubt_in(self, delay_s: float, doubt: Callable[[], bool]) -> None:
+    def relist_if_in(self, delay_s: float, is_stale: Callable[[], bool]) -> None:
         """Ask for a list in `delay_s` seconds if there is doubt then; the last wish counts."""
-        if self._doubt is not None:
-            self._doubt.cancel()
-        self._doubt = asyncio.get_running_loop().call_later(delay_s, self._ring_if, doubt)
+        if self._is_stale is not None:
+            self._is_stale.cancel()
+        self._is_stale = asyncio.get_running_loop().call_later(delay_s, self._fire_if, is_stale)
 
     def close(self) -> None:
         """No more asking."""
-        for timer in (self._timer, self._doubt):
+        for timer in (self._timer, self._is_stale):
             if timer is not None:
                 timer.cancel()
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._timer = None
         self._wait(None, None)
 
@@ -69,48 +69,48 @@ class Subscription:
         self._waiting[key] = event
         self._arrived.set()
 
-    def _ring_if(self, doubt: Callable[[], bool]) -> None:
-        if doubt():
-            self.list_again_in(0.0)
+    def _fire_if(self, is_stale: Callable[[], bool]) -> None:
+        if is_stale():
+            self.relist_in(0.0)
 
 
-class Feed:
+class EventBus:
     """Changes by kind; for one event loop."""
 
-    def __init__(self, *, settle_s: float = SETTLE_S) -> None:
-        self._followers: dict[Resource, list[Subscription]] = defaultdict(list)
-        self._begun: dict[Resource, asyncio.Future[Mapping[str, str]]] = {}
-        self._settle_s = settle_s
+    def __init__(self, *, relist_delay_s: float = RELIST_DELAY_S) -> None:
+        self._subscribers: dict[Resource, list[Subscription]] = defaultdict(list)
+        self._listed_resources: dict[Resource, asyncio.Future[Mapping[str, str]]] = {}
+        self._relist_delay_s = relist_delay_s
 
-    def put(self, resource: Resource, event: ObjectEvent) -> None:
+    def publish(self, resource: Resource, event: ObjectEvent) -> None:
         """Hand a change to all followers."""
-        for follower in self._followers[resource]:
+        for follower in self._subscribers[resource]:
             follower.put(event)
 
-    def listed(self, resource: Resource) -> None:
+    def mark_listed(self, resource: Resource) -> None:
         """Ask the followers to list again: a watch has begun anew and does not report earlier deletions."""
-        for follower in self._followers[resource]:
-            follower.list_again_in(self._settle_s)
+        for follower in self._subscribers[resource]:
+            follower.relist_in(self._relist_delay_s)
 
-    def begin(self, resource: Resource, versions: Mapping[str, str]) -> None:
+    def start(self, resource: Resource, versions: Mapping[str, str]) -> None:
         """Note a follower's first list, of these versions by namespace: later changes are to be delivered."""
-        if not (begun := self._beginning(resource)).done():
+        if not (begun := self._start_of(resource)).done():
             begun.set_result(versions)
 
-    async def begun(self, resource: Resource) -> Mapping[str, str]:
-        """Wait for `begin`: before that nothing need be delivered."""
-        return await asyncio.shield(self._beginning(resource))
+    async def has_started(self, resource: Resource) -> Mapping[str, str]:
+        """Wait for `start`: before that nothing need be delivered."""
+        return await asyncio.shield(self._start_of(resource))
 
-    def _beginning(self, resource: Resource) -> "asyncio.Future[Mapping[str, str]]":
-        return self._begun.setdefault(resource, asyncio.get_running_loop().create_future())
+    def _start_of(self, resource: Resource) -> "asyncio.Future[Mapping[str, str]]":
+        return self._listed_resources.setdefault(resource, asyncio.get_running_loop().create_future())
 
     @contextlib.contextmanager
-    def subscribed(self, resource: Resource) -> Iterator[Subscription]:
+    def subscribe(self, resource: Resource) -> Iterator[Subscription]:
         """Every change from now on."""
         follower = Subscription()
-        self._followers[resource].append(follower)
+        self._subscribers[resource].append(follower)
         try:
             yield follower
         finally:
-            self._followers[resource].remove(follower)
+            self._subscribers[resource].remove(follower)
             follower.close()

@@ -15,26 +15,24 @@ from typing import cast
 from elasticjob_etcd.errors import RelistRequired
 from elasticjob_etcd.interface import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
 from elasticjob_etcd.watch import BatchDelay
-from elasticjob_operator.informers.batching import Gathering
-from elasticjob_operator.informers.etcd_usage import Footprints
+from elasticjob_operator.informers.batching import WatchBatcher
+from elasticjob_operator.informers.etcd_usage import EtcdUsage
 from elasticjob_operator.informers.record_validation import reduced_failure
 from elasticjob_operator.model import job_key
 
 
-class Tap:
+class FilteredEtcd:
     """In front of `etcd`; `touched` are the keys changed since it was last taken, None after a new list."""
 
-    def __init__(
-        self, etcd: PagedEtcd, footprints: Footprints | None = None, gathering: Gathering | None = None
-    ) -> None:
+    def __init__(self, etcd: PagedEtcd, usage: EtcdUsage | None = None, batcher: WatchBatcher | None = None) -> None:
         self._etcd = etcd
-        self._footprints = footprints or Footprints(time.monotonic)
-        self._gathering = gathering or Gathering(time.monotonic)
+        self._usage = usage or EtcdUsage(time.monotonic)
+        self._batcher = batcher or WatchBatcher(time.monotonic)
         self._touched: set[str] = set()
         self._relisted = False
         self._must_list = False
 
-    def take(self) -> set[str] | None:
+    def drain_touched(self) -> set[str] | None:
         """The keys that changed since the last call; None: any may have."""
         touched, relisted = self._touched, self._relisted
         self._touched, self._relisted = set(), False
@@ -43,15 +41,15 @@ class Tap:
     async def range(self, prefix: str) -> Range:
         """As `Etcd.range`; noted."""
         self._relisted = True
-        self._footprints.forget()
+        self._usage.forget()
         kept: dict[str, KeyValue] = {}
         revision = 0
         async with contextlib.aclosing(self._etcd.pages(prefix)) as pages:
             async for page in pages:
                 revision = page.revision
-                kept |= {kv.key: self._reduced(kv) for kv in page.kvs if self._footprints.holds(kv)}
-                if expelled := self._footprints.take_expelled():
-                    kept = {key: kv for key, kv in kept.items() if job_key.of_etcd_key(key) not in expelled}
+                kept |= {kv.key: self._reduce(kv) for kv in page.kvs if self._usage.account_stored(kv)}
+                if expelled := self._usage.drain_over_quota():
+                    kept = {key: kv for key, kv in kept.items() if job_key.key_of_etcd_key(key) not in expelled}
         return Range(tuple(kept.values()), revision)
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
@@ -72,22 +70,22 @@ class Tap:
                     )  # the mirror lists, since it has none of it
                 is_first = False
                 self._touched.update([event.kv.key for event in batch.events])
-                yield replace(batch, events=tuple(self._passed(batch.events)))
-                pause = self._gathering.pause
-                if self._footprints.take_must_list():
+                yield replace(batch, events=tuple(self._filter(batch.events)))
+                pause = self._batcher.batch_delay
+                if self._usage.drain_must_list():
                     self._must_list = True
                     raise RelistRequired  # what was not kept is allowed now, and only a list has it
 
-    def _passed(self, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
+    def _filter(self, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
         for event in events:
             if event.deleted:
-                self._footprints.dropped(event.kv.key)
+                self._usage.account_delete(event.kv.key)
                 yield event
-            elif self._footprints.wrote(event.kv):
-                yield replace(event, kv=self._reduced(event.kv))
+            elif self._usage.account_write(event.kv):
+                yield replace(event, kv=self._reduce(event.kv))
 
-    def _reduced(self, kv: KeyValue) -> KeyValue:
-        return replace(kv, value=reduced_failure(kv.value)) if self._footprints.is_reduced(kv) else kv
+    def _reduce(self, kv: KeyValue) -> KeyValue:
+        return replace(kv, value=reduced_failure(kv.value)) if self._usage.must_reduce(kv) else kv
 
     async def get(self, key: str) -> KeyValue | None:
         """As `Etcd.get`."""
@@ -95,7 +93,7 @@ class Tap:
 
     async def txn(self, txn: Txn) -> TxnResult:
         """As `Etcd.txn`; what it writes is waited for."""
-        self._gathering.hurry()
+        self._batcher.flush()
         return await self._etcd.txn(txn)
 
     async def lease_grant(self, ttl_s: float) -> Lease:

@@ -24,16 +24,18 @@ BYTES_LIMIT = 1 << 16
 """Of a record that one node writes: a report of 500 workers has half of it."""
 
 _INT32 = 1 << 31
-_LONG = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
+_MAX_LENGTH = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
 """Numbers of up to 63 bits, as etcd's leases are; the status holds the others in 32."""
 _TEXT_LIMIT = 8192
-_LONG_TEXTS = {"charges": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
+_MAX_LENGTHS = {"charged_failures": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
 _METRICS_LIMIT = 64
 _REDUCED_MESSAGE = 128
 """Characters; JSON makes six bytes of one at most."""
 _SLOT = re.compile("[0-9a-f]{4}")
 _SUFFIX = re.compile("[a-z0-9]{1,10}")
-_NOT_NEGATIVE = {"restarts", "losses", "round", "strikes", "replacements", "min", "max", "desired", "rank", "nproc"}
+_NOT_NEGATIVE = {
+    *("restarts", "node_losses", "round", "startup_failures", "replacements", "min", "max", "desired", "rank", "nproc"),
+}
 
 
 def require_size(data: bytes, kind: str) -> None:
@@ -60,7 +62,7 @@ def reduced_failure(data: bytes) -> bytes:
     return reduced if len(reduced) <= REDUCED else b""
 
 
-def require_plausible(record: Any, *, job: str) -> None:
+def validate(record: Any, *, job: str) -> None:
     """Raise RecordError if a record of the job of this name cannot be an agent's or an operator's."""
     _require("", record)
     if isinstance(record, Slots):
@@ -81,7 +83,7 @@ def _require(name: str, value: Any) -> None:
     elif kind is tuple:
         for item in value:
             _require(name, item)
-    elif names := _looked_at(kind):
+    elif names := _checked_fields(kind):
         for field in names:
             _require(field, getattr(value, field))
     elif isinstance(value, Mapping):
@@ -91,18 +93,18 @@ def _require(name: str, value: Any) -> None:
 
 
 @functools.cache
-def _looked_at(kind: type) -> tuple[str, ...]:
+def _checked_fields(kind: type) -> tuple[str, ...]:
     """Fields of a record; those of `members` are of fixed form already, and as many as there are nodes."""
     return tuple(each.name for each in fields(kind) if each.name != "members") if is_dataclass(kind) else ()
 
 
 def _require_text(name: str, value: str) -> None:
-    if len(value) > _LONG_TEXTS.get(name, _TEXT_LIMIT):
+    if len(value) > _MAX_LENGTHS.get(name, _TEXT_LIMIT):
         raise RecordError(f"{name} has {len(value)} characters")
 
 
 def _require_number(name: str, value: int) -> None:
-    limit, lowest = (1 << 63, 0) if name in _LONG else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
+    limit, lowest = (1 << 63, 0) if name in _MAX_LENGTH else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
     if not lowest <= value < limit:
         raise RecordError(f"{name} is {value}")
 

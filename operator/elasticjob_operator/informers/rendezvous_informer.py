@@ -14,23 +14,23 @@ from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Etcd, PagedEtcd
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_operator.informers.batching import Gathering
-from elasticjob_operator.informers.etcd_usage import BUDGET, Footprints
-from elasticjob_operator.informers.filtered_etcd import Tap
-from elasticjob_operator.informers.rendezvous_store import JobRecords, News, OnReport, ignore_report
+from elasticjob_operator.informers.batching import WatchBatcher
+from elasticjob_operator.informers.etcd_usage import BUDGET, EtcdUsage
+from elasticjob_operator.informers.filtered_etcd import FilteredEtcd
+from elasticjob_operator.informers.rendezvous_store import ChangeKind, JobStore, ReportCallback, ignore_report
 from elasticjob_operator.model import job_key
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.policy.etcd.quota import Allowance
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.policy.etcd.quota import EtcdQuota
 
 log = logging.getLogger(__name__)
 
 
-class Rendezvous:
+class RendezvousInformer:
     """All jobs' keys in memory.
 
     `on_change` is told each job of which anything changed, `on_listed` a new list; of a job whose agents have told
-    progress or samples and nothing else `on_soft_change` is told instead, if there is one.
+    progress or samples and nothing else `on_progress` is told instead, if there is one.
 
     `allowed` is asked what a job may take that no turn has looked at. The records of all jobs may take `memory` bytes.
     """
@@ -42,30 +42,32 @@ class Rendezvous:
         *,
         on_change: Callable[[JobKey], None],
         on_listed: Callable[[], None],
-        on_report: OnReport = ignore_report,
-        on_soft_change: Callable[[JobKey], None] | None = None,
-        allowed: Callable[[JobKey], Allowance | None] = lambda _: None,
+        on_report: ReportCallback = ignore_report,
+        on_progress: Callable[[JobKey], None] | None = None,
+        allowed: Callable[[JobKey], EtcdQuota | None] = lambda _: None,
         memory: int = BUDGET,
     ) -> None:
         self._on_report = on_report
         self._cluster_id = cluster_id
         self._on_change = on_change
-        self._on_soft_change = on_soft_change
+        self._on_progress = on_progress
         self._on_listed = on_listed
-        self._footprints = Footprints(time.monotonic, allowed, budget=memory)
-        self._gathering = Gathering(time.monotonic)
-        self._tap = Tap(etcd, self._footprints, self._gathering)
-        self._mirror = Mirror(self._tap, f"{ROOT}/{cluster_id}/", empty_is_reset=True, on_change=self._changed)
-        self._jobs: dict[JobKey, JobRecords] = {}
+        self._usage = EtcdUsage(time.monotonic, allowed, budget=memory)
+        self._batcher = WatchBatcher(time.monotonic)
+        self._filtered_etcd = FilteredEtcd(etcd, self._usage, self._batcher)
+        self._mirror = Mirror(
+            self._filtered_etcd, f"{ROOT}/{cluster_id}/", empty_is_reset=True, on_change=self._changed
+        )
+        self._jobs: dict[JobKey, JobStore] = {}
 
     @property
     def etcd(self) -> Etcd:
         """For whoever writes: it is seen here as soon as may be."""
-        return self._tap
+        return self._filtered_etcd
 
-    def hurry(self) -> None:
+    def flush(self) -> None:
         """Something will be written soon."""
-        self._gathering.hurry()
+        self._batcher.flush()
 
     @property
     def listed(self) -> bool:
@@ -91,66 +93,66 @@ class Rendezvous:
                 except StoreReset as error:
                     log.warning("%s; maps are written again from the jobs' status and the pods", error)
 
-    def view(self, key: JobKey) -> View:
+    def view(self, key: JobKey) -> RendezvousView:
         """One job as of `revision`."""
         known = self._jobs.get(key)
-        view = known.view(self.revision) if known else View(revision=self.revision)
-        view = replace(view, empty=view.empty and not self._footprints.has_keys(key))
-        excess = self._footprints.excess(key)
-        return _distrusted(view, excess) if excess else view
+        view = known.view(self.revision) if known else RendezvousView(revision=self.revision)
+        view = replace(view, empty=view.empty and not self._usage.has_keys(key))
+        excess = self._usage.violation(key)
+        return _quota_view(view, excess) if excess else view
 
-    def allow(self, key: JobKey, allowance: Allowance) -> None:
+    def allow(self, key: JobKey, quota: EtcdQuota) -> None:
         """How much of etcd the job may take."""
-        self._footprints.allow(key, allowance)
+        self._usage.allow(key, quota)
 
     def keys(self) -> set[JobKey]:
         """Every job that has a key, deleted ones too."""
-        return set(self._jobs) | self._footprints.keys()
+        return set(self._jobs) | self._usage.keys()
 
     def _changed(self) -> None:
-        touched = self._tap.take()
+        touched = self._filtered_etcd.drain_touched()
         changed = self._relist() if touched is None else self._update(touched)
-        for key in self._footprints.take_expelled():
+        for key in self._usage.drain_over_quota():
             self._clear(key)
-            changed[key] = News.STATE
-        for key, news in changed.items():
-            if news is News.STATE or self._on_soft_change is None:
-                self._gathering.hurry()
+            changed[key] = ChangeKind.STATE
+        for key, change in changed.items():
+            if change is ChangeKind.STATE or self._on_progress is None:
+                self._batcher.flush()
                 self._on_change(key)
             else:
-                self._on_soft_change(key)
+                self._on_progress(key)
         if touched is None:
             self._on_listed()
         else:
-            self._gathering.soft(len(touched))
+            self._batcher.count(len(touched))
 
-    def _relist(self) -> dict[JobKey, News]:
-        before, self._jobs = dict.fromkeys(self._jobs, News.STATE), {}
-        return before | dict.fromkeys(self._update(self._mirror.items), News.STATE)
+    def _relist(self) -> dict[JobKey, ChangeKind]:
+        before, self._jobs = dict.fromkeys(self._jobs, ChangeKind.STATE), {}
+        return before | dict.fromkeys(self._update(self._mirror.items), ChangeKind.STATE)
 
-    def _update(self, etcd_keys: Iterable[str]) -> dict[JobKey, News]:
-        changed: dict[JobKey, News] = {}
+    def _update(self, etcd_keys: Iterable[str]) -> dict[JobKey, ChangeKind]:
+        changed: dict[JobKey, ChangeKind] = {}
         for etcd_key in etcd_keys:
-            if (key := job_key.of_etcd_key(etcd_key)) is not None:
-                news = self._set(key, etcd_key)
-                changed[key] = min(news, changed.get(key, news), key=_WORTH.index)
+            if (key := job_key.key_of_etcd_key(etcd_key)) is not None:
+                change = self._set(key, etcd_key)
+                changed[key] = min(change, changed.get(key, change), key=_MEMORY_SHARE.index)
         return changed
 
-    def _set(self, key: JobKey, etcd_key: str) -> News:
+    def _set(self, key: JobKey, etcd_key: str) -> ChangeKind:
         known = self._jobs.get(key)
         if known is None:
-            known = self._jobs[key] = JobRecords(key.keys(self._cluster_id), self._on_report)
-        known.most_workers = self._footprints.allowance(key).workers
-        news = News.STATE
+            known = self._jobs[key] = JobStore(key.keys(self._cluster_id), self._on_report)
+        known.most_workers = self._usage.allowance(key).workers
+        change = ChangeKind.STATE
         if (kv := self._mirror.items.get(etcd_key)) is not None:
-            news = known.put(kv)
+            change = known.put(kv)
             if not known.compares(etcd_key):
                 self._mirror.items[etcd_key] = replace(kv, value=b"")  # it is a record now
         else:
             known.drop(etcd_key)
         if known.empty:
             del self._jobs[key]
-        return news
+        return change
 
     def _clear(self, key: JobKey) -> None:
         """Keep the spec of an expelled job and nothing else: it says whose keys these are."""
@@ -161,10 +163,12 @@ class Rendezvous:
                 known.drop(etcd_key)
 
 
-def _distrusted(view: View, excess: str) -> View:
+def _quota_view(view: RendezvousView, violation: str) -> RendezvousView:
     revision = view.spec_revision if view.spec else 0
-    return View(revision=view.revision, spec=view.spec, spec_revision=revision, empty=view.empty, excess=excess)
+    return RendezvousView(
+        revision=view.revision, spec=view.spec, spec_revision=revision, empty=view.empty, quota_violation=violation
+    )
 
 
-_WORTH = tuple(News)
+_MEMORY_SHARE = tuple(ChangeKind)
 """The one that cannot wait first."""

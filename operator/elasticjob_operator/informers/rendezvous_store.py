@@ -1,4 +1,4 @@
-"""The keys of one job, each parsed once when it changes; a `View` of them is made for every plan.
+"""The keys of one job, each parsed once when it changes; a `RendezvousView` of them is made for every plan.
 
 A report that only has newer samples is parsed when the next view wants it: most are overtaken by then.
 
@@ -21,11 +21,11 @@ from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
 from elasticjob_api.records import Report, WorkerReport
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.cluster.log_limit import LogLimit, printable
-from elasticjob_operator.informers.record_validation import BYTES_LIMIT, require_plausible, require_report, require_size
-from elasticjob_operator.informers.report_diff import same_but_samples
-from elasticjob_operator.model.compare import all_but
-from elasticjob_operator.model.rendezvous_view import LiveNode, View
+from elasticjob_operator.cluster.log_limit import LogRateLimiter, printable
+from elasticjob_operator.informers.record_validation import BYTES_LIMIT, require_report, require_size, validate
+from elasticjob_operator.informers.report_diff import differs_only_in_samples
+from elasticjob_operator.model.compare import fields_except
+from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
 }
 
 
-class News(Enum):
+class ChangeKind(Enum):
     """The weight of a change of a key: how soon its job is looked at."""
 
     STATE = "state"  # something is other than it was: now
-    SOFT = "soft"  # only how far the training is, processor, memory and the time: once in a while
+    PROGRESS = "soft"  # only how far the training is, processor, memory and the time: once in a while
 
 
-class OnReport(Protocol):
+class ReportCallback(Protocol):
     """Is called for every report."""
 
     def __call__(self, *, readable: bool) -> None:
@@ -79,56 +79,56 @@ class _Item:
         return self.record
 
 
-class JobRecords:
+class JobStore:
     """All keys below one job's prefix, as of the owner's revision."""
 
-    def __init__(self, keys: Keys, on_report: OnReport = ignore_report) -> None:
+    def __init__(self, keys: Keys, on_report: ReportCallback = ignore_report) -> None:
         self.most_workers = SLOT_LIMIT
         """Of a node: a report with more is not read."""
-        self._log_limit = LogLimit(time.monotonic)
+        self._log_limit = LogRateLimiter(time.monotonic)
         self._keys = keys
         self._job = keys.prefix.split("/")[-2]
         self._on_report = on_report
         self._items: dict[str, _Item] = {}
         self._unreadable: dict[str, str] = {}
-        self._raw: set[str] = set()
+        self._undecoded: set[str] = set()
 
-    def put(self, kv: KeyValue) -> News:
+    def put(self, kv: KeyValue) -> ChangeKind:
         """A key has a new value; what it is worth."""
         try:
             return self._put(kv)
         except RecordError as error:
             why = printable(str(error))
-            if self._log_limit.passes(kv.key):
+            if self._log_limit.allow(kv.key):
                 log.warning("ignoring %s: %s", printable(kv.key), why)
-            self._refuse(kv.key, why)
+            self._reject(kv.key, why)
         except Exception:  # one key that meets a fault of ours costs its own job, never the operator
-            if self._log_limit.passes(kv.key):
+            if self._log_limit.allow(kv.key):
                 log.exception("cannot read %.200r", kv.key)
-            self._refuse(kv.key, "a fault of the operator, see its log")
-        return News.STATE
+            self._reject(kv.key, "a fault of the operator, see its log")
+        return ChangeKind.STATE
 
-    def _put(self, kv: KeyValue) -> News:
+    def _put(self, kv: KeyValue) -> ChangeKind:
         before = self._items.get(kv.key)
         if before is not None and before.kv.mod_revision == kv.mod_revision:
-            return News.SOFT  # it is known, and its value may have been dropped
+            return ChangeKind.PROGRESS  # it is known, and its value may have been dropped
         if before is not None and before.at.kind == "report":
             return self._put_report(before, kv)
         self._store(kv)
-        return News.STATE
+        return ChangeKind.STATE
 
-    def _put_report(self, before: _Item, kv: KeyValue) -> News:
-        if len(kv.value) <= BYTES_LIMIT and same_but_samples(before.kv.value, kv.value):
+    def _put_report(self, before: _Item, kv: KeyValue) -> ChangeKind:
+        if len(kv.value) <= BYTES_LIMIT and differs_only_in_samples(before.kv.value, kv.value):
             before.kv, before.record = kv, None
             self._on_report(readable=True)
-            return News.SOFT
+            return ChangeKind.PROGRESS
         said = before.read()
         self._store(kv)
-        return _news(said, self._items[kv.key].record)
+        return _change_kind(said, self._items[kv.key].record)
 
     def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
-        self._raw.add(kv.key)
+        self._undecoded.add(kv.key)
         at = self._keys.parse(kv.key)
         if at is None or at.kind not in _DECODERS:
             return
@@ -136,16 +136,16 @@ class JobRecords:
         if at.kind == "report":
             require_report(kv.value, self.most_workers)
         record = _DECODERS[at.kind](kv.value)
-        require_plausible(record, job=self._job)
+        validate(record, job=self._job)
         if at.kind != "report":
             kv = replace(kv, value=b"")  # only reports are compared as bytes
         self._items[kv.key] = _Item(kv, at, record, Member(at.slot or 0, at.incarnation or ""))
         if at.kind == "report":
             self._on_report(readable=True)
 
-    def _refuse(self, key: str, why: str) -> None:
+    def _reject(self, key: str, why: str) -> None:
         self.drop(key)
-        self._raw.add(key)
+        self._undecoded.add(key)
         self._unreadable[key] = f"{printable(key)}: {why}"
         if key.startswith(self._keys.reports):
             self._on_report(readable=False)
@@ -158,34 +158,34 @@ class JobRecords:
         """A key is gone."""
         for known in (self._items, self._unreadable):
             known.pop(key, None)
-        self._raw.discard(key)
+        self._undecoded.discard(key)
 
     @property
     def empty(self) -> bool:
         """There is no key at all."""
-        return not self._raw
+        return not self._undecoded
 
-    def view(self, revision: int) -> View:
+    def view(self, revision: int) -> RendezvousView:
         """What all of it says."""
-        spec, spec_revision = self._single(self._keys.spec)
-        world_, world_revision = self._single(self._keys.world)
-        expected, _ = self._single(self._keys.expected)
+        spec, spec_revision = self._decode_single(self._keys.spec)
+        world_, world_revision = self._decode_single(self._keys.world)
+        expected, _ = self._decode_single(self._keys.expected)
         of: defaultdict[Kind, list[_Item]] = defaultdict(list)
         for item in self._items.values():
             of[item.at.kind].append(item)
-        return View(
+        return RendezvousView(
             revision=revision,
             spec=spec,
             spec_revision=spec_revision,
             world=world_,
             world_revision=world_revision,
-            membership=self._single(self._keys.members)[0],
+            membership=self._decode_single(self._keys.members)[0],
             expected=frozenset(expected.slots) if expected else frozenset(),
-            nodes={i.member: LiveNode(i.record, i.kv.lease, i.kv.create_revision) for i in of["node"]},
+            nodes={i.member: NodeEntry(i.record, i.kv.lease, i.kv.create_revision) for i in of["node"]},
             reports={i.member: i.read() for i in of["report"]},
             failures={_failure_name(i): i.record for i in of["failure"]},
-            dones={(i.at.round or 0, i.at.slot or 0): i.record for i in of["done"]},
-            gone={i.member: i.record for i in of["gone"]},
+            completions={(i.at.round or 0, i.at.slot or 0): i.record for i in of["done"]},
+            tombstones={i.member: i.record for i in of["gone"]},
             unreadable=self._first_unreadable(),
             empty=self.empty,
         )
@@ -195,7 +195,7 @@ class JobRecords:
         more = len(self._unreadable) - len(named)
         return (*named, f"and {more} more") if more else tuple(named)
 
-    def _single(self, key: str) -> tuple[Any, int]:
+    def _decode_single(self, key: str) -> tuple[Any, int]:
         """Record and revision; an unreadable one has a revision that no transaction can match by accident."""
         if key in self._unreadable:
             return None, -1
@@ -203,17 +203,17 @@ class JobRecords:
         return (item.record, item.kv.mod_revision) if item else (None, 0)
 
 
-def _news(before: Report, after: Report) -> News:
-    if _state(before) != _state(after) or _states(before) != _states(after):
-        return News.STATE
-    return News.SOFT
+def _change_kind(before: Report, after: Report) -> ChangeKind:
+    if _state(before) != _state(after) or _worker_states_of(before) != _worker_states_of(after):
+        return ChangeKind.STATE
+    return ChangeKind.PROGRESS
 
 
-_state = all_but(Report, "workers", "progress", "time_ns")
-_worker_state = all_but(WorkerReport, "cpu_percent", "memory_bytes")
+_state = fields_except(Report, "workers", "progress", "time_ns")
+_worker_state = fields_except(WorkerReport, "cpu_percent", "memory_bytes")
 
 
-def _states(report: Report) -> list[Any]:
+def _worker_states_of(report: Report) -> list[Any]:
     return [_worker_state(worker) for worker in report.workers]
 
 

@@ -12,7 +12,7 @@ _INT63 = rb"(?:0|[1-9]\d{0,17}|[1-8]\d{18})"
 _SAMPLE = re.compile(rb'("cpuPercent":)' + _NUMBER + rb'(?=[,}])|("(?:memoryBytes|timeNs)":)' + _INT63 + rb"(?=[,}])")
 
 
-def same_but_samples(before: bytes, after: bytes) -> bool:
+def differs_only_in_samples(before: bytes, after: bytes) -> bool:
     """`after` is `before`, a report that could be read, with other samples."""
     # What is left between the samples, and which they were: a sample that is cut out differs from one never there.
     return _SAMPLE.split(before) == _SAMPLE.split(after)

@@ -15,11 +15,11 @@ from elasticjob_etcd.interface import Compare, Etcd, Get, Put, Target, Txn
 from elasticjob_operator.policy.etcd.space import FULL
 
 PROBE_S = 2.0
-PROBE_IN_TROUBLE_S = 0.5
+PROBE_WHEN_UNHEALTHY_S = 0.5
 _KEY = f"{ROOT}/health"
-_IMPOSSIBLE = (Compare(_KEY, Target.CREATE, 0), Compare(_KEY, Target.VERSION, 1))
+_NEVER_TRUE = (Compare(_KEY, Target.CREATE, 0), Compare(_KEY, Target.VERSION, 1))
 """The key does not exist, and it has been written once."""
-_WRITE_THAT_NEVER_HAPPENS = Txn(_IMPOSSIBLE, success=(Put(_KEY, b""),), failure=(Get(_KEY),))
+_DRY_RUN_WRITE = Txn(_NEVER_TRUE, success=(Put(_KEY, b""),), failure=(Get(_KEY),))
 
 log = logging.getLogger(__name__)
 
@@ -27,31 +27,31 @@ log = logging.getLogger(__name__)
 class EtcdHealth:
     """`trouble` says what is wrong, in words, or nothing; `on_change` is told when it begins or ends."""
 
-    def __init__(self, etcd: Etcd, on_change: Callable[[], None], *, confirm_s: float = PROBE_IN_TROUBLE_S) -> None:
+    def __init__(self, etcd: Etcd, on_change: Callable[[], None], *, confirm_s: float = PROBE_WHEN_UNHEALTHY_S) -> None:
         self.trouble = ""
         self._etcd = etcd
         self._on_change = on_change
         self._confirm_s = confirm_s
-        self._suspicion = asyncio.Event()
+        self._check_requested = asyncio.Event()
 
     @property
     def is_full(self) -> bool:
         """Etcd answers, and takes no writes."""
         return self.trouble == FULL
 
-    def suspect(self) -> None:
+    def check_now(self) -> None:
         """Somebody's call failed: look now."""
-        self._suspicion.set()
+        self._check_requested.set()
 
     async def run(self) -> None:
         """Probe until cancelled."""
         while True:
-            self._suspicion.clear()
-            self._note(await self._confirmed())
+            self._check_requested.clear()
+            self._set_trouble(await self._confirmed())
             # Not wait_for: before Python 3.12 it may swallow a cancellation, and then the operator does not end.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PROBE_IN_TROUBLE_S if self.trouble else PROBE_S):
-                    await self._suspicion.wait()
+                async with asyncio.timeout(PROBE_WHEN_UNHEALTHY_S if self.trouble else PROBE_S):
+                    await self._check_requested.wait()
 
     async def _confirmed(self) -> str:
         """What is wrong; an outage begins with two probes that fail: every job's status names it, and its end."""
@@ -64,14 +64,14 @@ class EtcdHealth:
     async def _probe(self) -> str:
         try:
             await self._etcd.get(_KEY)  # a member that is silent is left for another one on account of a read alone
-            await self._etcd.txn(_WRITE_THAT_NEVER_HAPPENS)
+            await self._etcd.txn(_DRY_RUN_WRITE)
         except NoSpace:
             return FULL
         except EtcdError as error:
             return f"etcd does not answer: {error}"
         return ""
 
-    def _note(self, trouble: str) -> None:
+    def _set_trouble(self, trouble: str) -> None:
         if bool(trouble) != bool(self.trouble) or self.is_full != (trouble == FULL):
             log.warning("%s", trouble or "etcd answers again")
             self.trouble = trouble

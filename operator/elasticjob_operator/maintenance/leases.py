@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.lease_admin import LeaseAdmin
-from elasticjob_operator.policy.etcd.leases import Known, after_look, suspects
+from elasticjob_operator.policy.etcd.leases import LeaseHistory, after_check, suspects
 
-LOOK_S = 30.0
-LOOK_IN_FLOOD_S = 5.0
+CHECK_S = 30.0
+CHECK_IN_FLOOD_S = 5.0
 _FLOOD = 1_000
 """So many leases ended at one look: there will be more."""
-_BATCH = 256
+_BATCH_SIZE = 256
 _PAUSE_S = 0.05
 
 Connect = Callable[[], AbstractAsyncContextManager[LeaseAdmin]]
@@ -26,7 +26,7 @@ Connect = Callable[[], AbstractAsyncContextManager[LeaseAdmin]]
 log = logging.getLogger(__name__)
 
 
-class EtcdLeases:
+class EtcdLeaseSweeper:
     """Looks after the leases of one etcd; `on_revoked` is called with how many were ended."""
 
     def __init__(
@@ -34,40 +34,40 @@ class EtcdLeases:
         connect: Connect,
         on_revoked: Callable[[int], None],
         *,
-        look_s: float = LOOK_S,
-        look_in_flood_s: float = LOOK_IN_FLOOD_S,
+        check_s: float = CHECK_S,
+        check_in_flood_s: float = CHECK_IN_FLOOD_S,
     ) -> None:
         self._connect = connect
         self._on_revoked = on_revoked
-        self._look_s = look_s
-        self._look_in_flood_s = look_in_flood_s
-        self._known = Known()
-        self._said = ""
+        self._check_s = check_s
+        self._check_in_flood_s = check_in_flood_s
+        self._known = LeaseHistory()
+        self._logged = ""
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            is_over = await self._look()
-            await asyncio.sleep(self._look_s if is_over else self._look_in_flood_s)
+            is_over = await self._check()
+            await asyncio.sleep(self._check_s if is_over else self._check_in_flood_s)
 
-    async def _look(self) -> bool:
+    async def _check(self) -> bool:
         """End leases without an owner; return False if more are to be expected, or etcd did not answer."""
         try:
             async with self._connect() as admin:
                 revoked = await self._sweep(admin)
         except EtcdError as error:
-            if str(error) != self._said:
+            if str(error) != self._logged:
                 log.warning("etcd's leases cannot be looked after, trying again: %s", error)
-            self._said = str(error)
+            self._logged = str(error)
             return False
-        self._said = ""
+        self._logged = ""
         return revoked < _FLOOD
 
     async def _sweep(self, admin: LeaseAdmin) -> int:
         leases = await admin.leases()
         asked, with_keys = sorted(suspects(self._known, leases)), set[int]()
-        for start in range(0, len(asked), _BATCH):
-            batch = frozenset(asked[start : start + _BATCH])
+        for start in range(0, len(asked), _BATCH_SIZE):
+            batch = frozenset(asked[start : start + _BATCH_SIZE])
             tied = await admin.with_keys(batch)
             with_keys |= tied
             await self._revoke(admin, batch - tied)
@@ -76,7 +76,7 @@ class EtcdLeases:
         if keyless:
             log.warning("ended %d leases of etcd that have no key: no agent's, as a rule a job's flood", len(keyless))
         self._known = replace(self._known, with_keys=self._known.with_keys | with_keys)
-        self._known = after_look(self._known, leases - keyless)
+        self._known = after_check(self._known, leases - keyless)
         return len(keyless)
 
     async def _revoke(self, admin: LeaseAdmin, keyless: frozenset[int]) -> None:

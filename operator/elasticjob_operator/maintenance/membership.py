@@ -13,12 +13,12 @@ from contextlib import AbstractAsyncContextManager
 from elasticjob_etcd.errors import EtcdError, RequestRejected
 from elasticjob_etcd.maintenance import MemberAdmin
 from elasticjob_etcd.members import Member
-from elasticjob_operator.maintenance.volumes import EtcdVolumes
+from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
 from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
 from elasticjob_operator.policy.etcd.volumes import only_silent
 
-LOOK_S = 5.0
-LOOK_SOON_S = 0.5
+CHECK_S = 5.0
+CHECK_SOON_S = 0.5
 
 Connect = Callable[[], AbstractAsyncContextManager[MemberAdmin]]
 IsEmpty = Callable[[str], bool]
@@ -27,7 +27,7 @@ IsEmpty = Callable[[str], bool]
 log = logging.getLogger(__name__)
 
 
-class EtcdMembership:
+class EtcdMemberReplacer:
     """Looks after the members; `pods` are the peer URLs by name. Without `volumes` none is replaced."""
 
     def __init__(
@@ -36,15 +36,15 @@ class EtcdMembership:
         pods: Mapping[str, str],
         is_empty: IsEmpty,
         *,
-        volumes: EtcdVolumes | None = None,
-        look_s: float = LOOK_S,
+        volumes: EtcdVolumeReplacer | None = None,
+        check_s: float = CHECK_S,
     ) -> None:
         self._connect = connect
         self._pods = pods
         self._is_empty = is_empty
         self._volumes = volumes
-        self._look_s = look_s
-        self._said: set[str] = set()
+        self._check_s = check_s
+        self._logged: set[str] = set()
         """Since there was nothing to do: each sentence is logged once."""
 
     async def run(self) -> None:
@@ -52,33 +52,33 @@ class EtcdMembership:
         if self._volumes is not None:
             self._volumes.forget()
         while True:
-            pause_s = LOOK_SOON_S if await self._look() else self._look_s
+            pause_s = CHECK_SOON_S if await self._check() else self._check_s
             await asyncio.sleep(pause_s)
 
-    async def _look(self) -> bool:
+    async def _check(self) -> bool:
         """Do the next step; whether there was one."""
         try:
             async with self._connect() as membership:
                 members = await membership.members()
-                silent = await self._silent(membership, members)
+                silent = await self._unresponsive(membership, members)
                 empty = await self._empty(silent)  # after the list: see the policy
                 step = next_step(members, self._pods, empty)
                 if step is not None:
-                    await self._perform(membership, step)
+                    await self._execute(membership, step)
         except EtcdError as error:
-            self._say(f"etcd's members cannot be looked after, trying again: {error}")
+            self._log_once(f"etcd's members cannot be looked after, trying again: {error}")
             if self._volumes is not None:
                 self._volumes.forget()
             return False
         if step is None:
-            self._said.clear()
+            self._logged.clear()
         if self._volumes is not None:
             answering = self._pods.keys() - silent
             out = only_silent(members, self._pods, answering) if step is None and not empty else None
-            await self._volumes.look(out)
+            await self._volumes.check(out)
         return step is not None
 
-    async def _silent(self, membership: MemberAdmin, members: Sequence[Member]) -> list[str]:
+    async def _unresponsive(self, membership: MemberAdmin, members: Sequence[Member]) -> list[str]:
         """Names of pods in which no etcd answers: only there a question on the peer port makes sense."""
         answering: set[str] = set()
         for member in members:
@@ -92,16 +92,16 @@ class EtcdMembership:
         answers = await asyncio.gather(*asked)
         return frozenset(name for name, is_empty in zip(names, answers, strict=True) if is_empty)
 
-    async def _perform(self, membership: MemberAdmin, step: Step) -> None:
+    async def _execute(self, membership: MemberAdmin, step: Step) -> None:
         match step:
             case Remove(member):
-                self._say(f"etcd's member {member.name} has lost its data: removing it")
+                self._log_once(f"etcd's member {member.name} has lost its data: removing it")
                 await membership.remove(member.id)
             case AddLearner(name, peer_url):
-                self._say(f"adding {name} to etcd's members as a learner")
+                self._log_once(f"adding {name} to etcd's members as a learner")
                 await membership.add_learner(peer_url)
             case Update(member, peer_url):
-                self._say(f"etcd's member {member.name} was the only one: the others will reach it at {peer_url}")
+                self._log_once(f"etcd's member {member.name} was the only one: the others will reach it at {peer_url}")
                 await membership.update(member.id, peer_url)
             case Promote(member):
                 try:
@@ -109,9 +109,9 @@ class EtcdMembership:
                 except RequestRejected as error:  # it is behind the leader
                     log.debug("%s is not promoted yet: %s", member.name, error)
                 else:
-                    self._say(f"etcd's member {member.name} has a vote")
+                    self._log_once(f"etcd's member {member.name} has a vote")
 
-    def _say(self, sentence: str) -> None:
-        if sentence not in self._said:
+    def _log_once(self, sentence: str) -> None:
+        if sentence not in self._logged:
             log.warning("%s", sentence)
-        self._said.add(sentence)
+        self._logged.add(sentence)

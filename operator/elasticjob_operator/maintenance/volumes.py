@@ -10,12 +10,19 @@ from collections.abc import Callable
 
 from elasticjob_operator.errors import ClusterError
 from elasticjob_operator.model.cluster_interface import Cluster, Object, Resource
-from elasticjob_operator.policy.etcd.volumes import Held, Loss, hold, is_unscheduled, loss_of, node_of
+from elasticjob_operator.policy.etcd.volumes import (
+    PendingLoss,
+    VolumeLoss,
+    confirm_loss,
+    is_unscheduled,
+    loss_of,
+    node_of,
+)
 
 log = logging.getLogger(__name__)
 
 
-class EtcdVolumes:
+class EtcdVolumeReplacer:
     """Replaces lost volumes of the pods of one namespace; the claim of a pod is `data-POD`."""
 
     def __init__(
@@ -30,38 +37,38 @@ class EtcdVolumes:
         self._namespace = namespace
         self._replace_after_s = replace_after_s
         self._clock = clock
-        self._held: Held | None = None
-        self._refusal = ""
+        self._pending_losses: PendingLoss | None = None
+        self._last_refusal = ""
         """What was logged last: the same refusal is logged once."""
 
     def forget(self) -> None:
         """Take nothing seen so far as evidence: in between it was not known how the members are."""
-        self._held = None
+        self._pending_losses = None
 
-    async def look(self, pod: str | None) -> None:
+    async def check(self, pod: str | None) -> None:
         """Look at the one pod without a member that answers (None: there is none), and replace it if that is due."""
         try:
             loss = None if pod is None else await self._loss(pod)
-            was = self._held
-            self._held = hold(was, loss, self._clock())
-            if pod is None or self._held is None:
+            was = self._pending_losses
+            self._pending_losses = confirm_loss(was, loss, self._clock())
+            if pod is None or self._pending_losses is None:
                 return
-            if self._held is not was:
+            if self._pending_losses is not was:
                 log.warning(
                     "pod %s of etcd is on no node: %s; its volume is replaced in %g s if that stays",
-                    *(pod, self._held.loss.why, self._held.loss.must_hold_s),
+                    *(pod, self._pending_losses.loss.reason, self._pending_losses.loss.confirm_after_s),
                 )
-            if self._held.is_due(self._clock()):
-                await self._replace(pod, self._held.loss)
+            if self._pending_losses.is_due(self._clock()):
+                await self._replace(pod, self._pending_losses.loss)
                 self.forget()
-            self._refusal = ""
+            self._last_refusal = ""
         except ClusterError as error:
             self.forget()
-            if str(error) != self._refusal:
+            if str(error) != self._last_refusal:
                 log.warning("a lost volume of etcd cannot be looked for, trying again: %s", error)
-            self._refusal = str(error)
+            self._last_refusal = str(error)
 
-    async def _loss(self, name: str) -> Loss | None:
+    async def _loss(self, name: str) -> VolumeLoss | None:
         pod = await self._get(Resource.POD, name)
         if not is_unscheduled(pod):
             return None
@@ -75,9 +82,9 @@ class EtcdVolumes:
     async def _get(self, resource: Resource, name: str) -> Object | None:
         return await self._cluster.get(resource, self._namespace, name)
 
-    async def _replace(self, pod: str, loss: Loss) -> None:
+    async def _replace(self, pod: str, loss: VolumeLoss) -> None:
         """Delete the claim and the pod, those very ones. A pod that has a node since then ends with its grace."""
-        log.warning("replacing pod %s of etcd and its claim %s: %s", pod, claim_of(pod), loss.why)
+        log.warning("replacing pod %s of etcd and its claim %s: %s", pod, claim_of(pod), loss.reason)
         if loss.claim_uid:
             claim = Resource.PERSISTENT_VOLUME_CLAIM
             await self._cluster.delete(claim, self._namespace, claim_of(pod), uid=loss.claim_uid)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from elasticjob_operator.metrics.job_health import Standing
+from elasticjob_operator.metrics.job_health import JobHealth
 from elasticjob_operator.model.job_key import JobKey
 
 
@@ -17,22 +17,22 @@ class Goodput:
     """Of one operator process; `clock` is monotonic, in seconds."""
 
     clock: Callable[[], float]
-    _now: dict[JobKey, tuple[Standing, float]] = field(default_factory=dict)
-    _spent: dict[tuple[str, str], float] = field(default_factory=dict)
+    _now: dict[JobKey, tuple[JobHealth, float]] = field(default_factory=dict)
+    _totals: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    def note(self, key: JobKey, standing: Standing | None) -> None:
+    def record(self, key: JobKey, health: JobHealth | None) -> None:
         """The job stands so from now on; None: it is gone."""
-        self._account(key)
-        if standing is None:
+        self._add_elapsed(key)
+        if health is None:
             self._now.pop(key, None)
         else:
-            self._now[key] = standing, self.clock()
+            self._now[key] = health, self.clock()
 
     def spent_s(self) -> dict[tuple[str, str], float]:
         """Seconds that jobs have spent, by namespace and on what."""
         for key in tuple(self._now):
-            self._account(key)
-        return dict(self._spent)
+            self._add_elapsed(key)
+        return dict(self._totals)
 
     def agents(self) -> Counter[tuple[str, str]]:
         """Agents there are, by namespace and health."""
@@ -42,12 +42,12 @@ class Goodput:
                 counts[key.namespace, health.value] += count
         return counts
 
-    def _account(self, key: JobKey) -> None:
+    def _add_elapsed(self, key: JobKey) -> None:
         if (known := self._now.get(key)) is None:
             return
-        standing, since_s = known
+        health, since_s = known
         now_s = self.clock()
-        if standing.spent is not None:
-            what = key.namespace, standing.spent.value
-            self._spent[what] = self._spent.get(what, 0.0) + now_s - since_s
-        self._now[key] = standing, now_s
+        if health.bucket is not None:
+            what = key.namespace, health.bucket.value
+            self._totals[what] = self._totals.get(what, 0.0) + now_s - since_s
+        self._now[key] = health, now_s

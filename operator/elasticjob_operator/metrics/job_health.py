@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from elasticjob_api.rendezvous_state import State
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 
 
-class Spent(StrEnum):
+class TimeBucket(StrEnum):
     """What a job's time is spent on; suspended and ended jobs spend none."""
 
     ACTIVE = "active"  # a round is active: workers run, or start
@@ -31,38 +31,38 @@ class AgentHealth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobHealth:
     """One job."""
 
-    spent: Spent | None
+    bucket: TimeBucket | None
     agents: Mapping[AgentHealth, int]
 
 
-def standing(seen: Observed) -> Standing:
+def job_health(snapshot: JobSnapshot) -> JobHealth:
     """Return the job's state now."""
-    return Standing(_spent(seen), Counter(_agents(seen)))
+    return JobHealth(_time_bucket(snapshot), Counter(_agent_health(snapshot)))
 
 
-def _spent(seen: Observed) -> Spent | None:
-    world = seen.view.world
-    if seen.job.spec.suspend or seen.view.final or (world is not None and world.state is State.SUSPENDED):
+def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
+    world = snapshot.view.world
+    if snapshot.job.spec.suspend or snapshot.view.is_final or (world is not None and world.state is State.SUSPENDED):
         return None
-    if seen.view.active is not None:
-        return Spent.ACTIVE
-    return Spent.FORMING if seen.view.closed_round else Spent.WAITING
+    if snapshot.view.is_active is not None:
+        return TimeBucket.ACTIVE
+    return TimeBucket.FORMING if snapshot.view.closed_round else TimeBucket.WAITING
 
 
-def _agents(seen: Observed) -> list[AgentHealth]:
-    if seen.view.final:
+def _agent_health(snapshot: JobSnapshot) -> list[AgentHealth]:
+    if snapshot.view.is_final:
         return []
-    members = set(seen.view.active.members) if seen.view.active is not None else set()
+    members = set(snapshot.view.is_active.members) if snapshot.view.is_active is not None else set()
     found = []
-    for member in seen.view.agents().values():
-        report = seen.view.reports.get(member)
-        if seen.view.nodes[member].record.leaving:
+    for member in snapshot.view.agents().values():
+        report = snapshot.view.reports.get(member)
+        if snapshot.view.nodes[member].record.leaving:
             found.append(AgentHealth.LEAVING)
         elif report is not None and report.stalled_since_ns:
             found.append(AgentHealth.STALLED)
         else:
             found.append(AgentHealth.WORKING if member in members else AgentHealth.IDLE)
-    return found + [AgentHealth.MISSING] * len(seen.ledger.agentless_since_s)
+    return found + [AgentHealth.MISSING] * len(snapshot.job_state.agentless_since_s)

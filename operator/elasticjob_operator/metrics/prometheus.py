@@ -16,17 +16,17 @@ from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.metrics.goodput import Goodput
-from elasticjob_operator.metrics.job_health import Standing
-from elasticjob_operator.metrics.recorder import Meter
+from elasticjob_operator.metrics.job_health import JobHealth
+from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.recovery import NO_FAULT, RESIZE, Recovered
-from elasticjob_operator.policy.status.conditions import holds
+from elasticjob_operator.model.recovery import NO_FAULT, RESIZE, RecoverySample
+from elasticjob_operator.policy.status.conditions import is_true
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 _STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
-_TURN_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
+_RECONCILE_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
 _COUNTS = {
     "restarts": "Worker failures that restarted the workers.",
     "node_losses": "Rounds opened because nodes were lost.",
@@ -46,13 +46,13 @@ _NOW_LABELS = {
 Phases = Callable[[], Mapping[tuple[str, str], int]]
 
 
-class PrometheusMeter(Meter):
+class PrometheusRecorder(MetricsRecorder):
     """One registry; `phases` tells how many jobs there are by namespace and phase."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._registry = CollectorRegistry()
-        self._heard_s: dict[Resource, float] = {}
+        self._last_event_s: dict[Resource, float] = {}
         self.labels: dict[str, tuple[str, ...]] = {}
         """Labels of each metric by its name, for the reference."""
         self._created = self._counter("created", "Jobs taken up.", "namespace")
@@ -61,7 +61,7 @@ class PrometheusMeter(Meter):
         self._resizes = self._counter("resizes", "Changes of the number of nodes wanted.", "namespace")
         self._counts = {name: self._counter(name, what, "namespace") for name, what in _COUNTS.items()}
         self._reports = self._counter("agent_reports", "Reports of agents.", "code")
-        self._turn_errors = self._counter("reconcile_errors", "Turns that failed.")
+        self._reconcile_errors = self._counter("reconcile_errors", "Turns that failed.")
         self._leases_revoked = self._counter("etcd_leases_revoked", "Leases of etcd without a key that were ended.")
         self._auth_corrections = self._counter(
             "etcd_auth_corrections",
@@ -81,7 +81,7 @@ class PrometheusMeter(Meter):
         )
         self._resize_s = self._histogram("resize", "The same after a change of size.", buckets=_STEP_SECONDS)
         self._goodput = Goodput(clock)
-        self._turn_s = self._histogram("reconcile", "One turn of one job.", buckets=_TURN_SECONDS)
+        self._reconcile_s = self._histogram("reconcile", "One turn of one job.", buckets=_RECONCILE_SECONDS)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         self.labels[f"elasticjob_{name}_total"] = labels
@@ -93,7 +93,7 @@ class PrometheusMeter(Meter):
             f"elasticjob_{name}_seconds", what, labelnames=labels, buckets=buckets, registry=self._registry
         )
 
-    def show(
+    def serve_state(
         self,
         phases: Phases,
         depth: Callable[[], int],
@@ -105,7 +105,7 @@ class PrometheusMeter(Meter):
         `left_alone` counts jobs by namespace and the reason why nothing is done for them.
         """
         self.labels |= _NOW_LABELS
-        self._registry.register(_Now(phases, left_alone, depth, leads, ages=self.ages, goodput=self._goodput))
+        self._registry.register(_CurrentState(phases, left_alone, depth, leads, ages=self.ages, goodput=self._goodput))
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -113,7 +113,7 @@ class PrometheusMeter(Meter):
 
     def ages(self) -> dict[Resource, float]:
         """Seconds since each watch last delivered something."""
-        return {resource: self._clock() - at_s for resource, at_s in self._heard_s.items()}
+        return {resource: self._clock() - at_s for resource, at_s in self._last_event_s.items()}
 
     # Meter
 
@@ -129,16 +129,16 @@ class PrometheusMeter(Meter):
                 counter.labels(space).inc(more)
         if age_s is not None and after.last_rendezvous_time and not before.last_rendezvous_time:
             self._running_s.observe(age_s)
-        if _begins(before, after, ConditionType.COMPLETE):
+        if _became_true(before, after, ConditionType.COMPLETE):
             self._succeeded.labels(space).inc()
-        if _begins(before, after, ConditionType.FAILED):
+        if _became_true(before, after, ConditionType.FAILED):
             self._failed.labels(space, after.reason).inc()
 
     def round_active(self, key: JobKey, cause: Cause) -> None:
         """By why it was opened."""
         self._rounds.labels(key.namespace, cause.value).inc()
 
-    def recovered(self, recovered: Recovered) -> None:
+    def recovered(self, recovered: RecoverySample) -> None:
         """Where the time went; a first round recovers from nothing."""
         cause = recovered.cause
         if cause in NO_FAULT:
@@ -148,15 +148,15 @@ class PrometheusMeter(Meter):
         total_s = self._resize_s if cause in RESIZE else self._recovery_s.labels(cause.value)
         total_s.observe(recovered.total_s)
 
-    def stands(self, key: JobKey, standing: Standing | None) -> None:
+    def job_health(self, key: JobKey, health: JobHealth | None) -> None:
         """What its time is spent on from now."""
-        self._goodput.note(key, standing)
+        self._goodput.record(key, health)
 
-    def turned(self, *, took_s: float, failed: bool) -> None:
+    def reconciled(self, *, took_s: float, failed: bool) -> None:
         """Time and errors."""
-        self._turn_s.observe(took_s)
+        self._reconcile_s.observe(took_s)
         if failed:
-            self._turn_errors.inc()
+            self._reconcile_errors.inc()
 
     def report(self, *, readable: bool) -> None:
         """By whether it could be read."""
@@ -170,16 +170,16 @@ class PrometheusMeter(Meter):
         """One more."""
         self._auth_corrections.inc()
 
-    def heard(self, resource: Resource) -> None:
+    def watch_event(self, resource: Resource) -> None:
         """The age of a watch begins anew."""
-        self._heard_s[resource] = self._clock()
+        self._last_event_s[resource] = self._clock()
 
 
-def _begins(before: JobStatus, after: JobStatus, name: ConditionType) -> bool:
-    return holds(after.conditions, name) and not holds(before.conditions, name)
+def _became_true(before: JobStatus, after: JobStatus, name: ConditionType) -> bool:
+    return is_true(after.conditions, name) and not is_true(before.conditions, name)
 
 
-class _Now(Collector):
+class _CurrentState(Collector):
     """Gauges that are looked up when somebody asks."""
 
     def __init__(

@@ -5,13 +5,13 @@
 
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.metrics.job_health import Standing
+from elasticjob_operator.metrics.job_health import JobHealth
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.recovery import Recovered
+from elasticjob_operator.model.recovery import RecoverySample
 
 
-class Meter:
+class MetricsRecorder:
     """Takes everything, and keeps nothing."""
 
     def status_written(self, key: JobKey, before: JobStatus, after: JobStatus, *, age_s: float | None) -> None:
@@ -20,19 +20,19 @@ class Meter:
     def round_active(self, key: JobKey, cause: Cause) -> None:
         """A round became active."""
 
-    def recovered(self, recovered: Recovered) -> None:
+    def recovered(self, recovered: RecoverySample) -> None:
         """Record a round's steps, once all agents have reported how long they took."""
 
-    def stands(self, key: JobKey, standing: Standing | None) -> None:
+    def job_health(self, key: JobKey, health: JobHealth | None) -> None:
         """How a job stands, at each of its turns; None when it is gone."""
 
-    def turned(self, *, took_s: float, failed: bool) -> None:
+    def reconciled(self, *, took_s: float, failed: bool) -> None:
         """One turn of one job."""
 
     def report(self, *, readable: bool) -> None:
         """An agent's report came through the watch."""
 
-    def heard(self, resource: Resource) -> None:
+    def watch_event(self, resource: Resource) -> None:
         """Record that a watch delivered something, or was listed anew."""
 
     def etcd_leases_revoked(self, count: int) -> None:

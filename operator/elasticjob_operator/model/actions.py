@@ -37,7 +37,7 @@ class CreatePod:
 
 
 @dataclass(frozen=True, slots=True)
-class LookPod:
+class GetPod:
     """Ask the API server whether a pod of this name is there; `uids` are those that agents claim to be of it."""
 
     name: str
@@ -77,9 +77,9 @@ class WriteSpec:
     world_revision: int
     world: World | None = None
     expected: frozenset[int] | None = None
-    proposed: frozenset[str] = frozenset()
+    expected_pods: frozenset[str] = frozenset()
     """Pod names that no map had before."""
-    news: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
     """What it does, for people; told if it is written."""
 
 
@@ -103,14 +103,14 @@ class ForceDelete:
 
 
 @dataclass(frozen=True, slots=True)
-class Certify:
+class IssueCertificate:
     """Give the job a user in etcd, and a new certificate in `secret`."""
 
     secret: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Disown:
+class RemoveEtcdUser:
     """Remove the job's user from etcd."""
 
 
@@ -130,14 +130,14 @@ Action = (
     Apply
     | Remove
     | CreatePod
-    | LookPod
+    | GetPod
     | DeletePods
     | ForceDelete
     | Evict
     | WriteSpec
     | WriteExpected
-    | Certify
-    | Disown
+    | IssueCertificate
+    | RemoveEtcdUser
     | DeletePrefix
     | DeleteJob
 )

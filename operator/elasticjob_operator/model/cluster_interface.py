@@ -49,7 +49,7 @@ class ObjectEvent:
     """Of SYNCED: namespaces that could not be listed; what is known of them is neither confirmed nor gone."""
 
 
-class Vault(Protocol):
+class SecretStore(Protocol):
     """A cluster as far as whole objects are concerned: Secrets with certificates, and the Lease of an election."""
 
     async def create(self, resource: Resource, body: Object) -> Object:

@@ -6,6 +6,6 @@ from operator import attrgetter
 from typing import Any
 
 
-def all_but(record: type, *without: str) -> Callable[[Any], Any]:
+def fields_except(record: type, *without: str) -> Callable[[Any], Any]:
     """What such a record says in all its fields but these, as something to compare."""
     return attrgetter(*(each.name for each in fields(record) if each.name not in without))

@@ -11,7 +11,7 @@ class FailedCreation:
     """The API server's own sentence, or why there was no answer."""
     attempts: int
     """Failures in a row."""
-    again_at_s: float
+    retry_at_s: float
     """Monotonic clock."""
     invalid: bool = False
     """The template is at fault: it was refused before this life had any pod."""

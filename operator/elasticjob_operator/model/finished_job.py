@@ -15,11 +15,11 @@ from elasticjob_api.spec import JobSpec
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 
-FINAL = frozenset({ConditionType.COMPLETE, ConditionType.FAILED})
+FINAL_CONDITIONS = frozenset({ConditionType.COMPLETE, ConditionType.FAILED})
 _FIELDS = frozenset({codec.json_name(field.name) for field in fields(JobSpec)}) - {"template"}
-_MOST = 2 << 10
+_MAX_FIELD_BYTES = 2 << 10
 """Bytes of memory of one field."""
-_MOST_LIMITS = 8
+_MAX_LIMITS = 8
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:
@@ -31,7 +31,7 @@ def has_ended(job: Mapping[str, Any]) -> bool:
         return False
     given = status.get("conditions")
     found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    is_final = any(each.get("type") in FINAL and each.get("status") == "True" for each in found)
+    is_final = any(each.get("type") in FINAL_CONDITIONS and each.get("status") == "True" for each in found)
     return is_final or bool(status.get("completionTime"))
 
 
@@ -45,20 +45,22 @@ def is_to_stop(job: Mapping[str, Any]) -> bool:
     return bool(status.get("startTime")) or ConditionType.SUSPENDED in told
 
 
-def remains(job: Object) -> Object:
+def minimal_job(job: Object) -> Object:
     """`job` without its template, but for the number of its workers, and without any field that is large."""
     spec = job.get("spec")
     if not isinstance(spec, dict):
         return job
-    kept = {name: value for name, value in spec.items() if name in _FIELDS and size_of(value).memory <= _MOST}
+    kept = {
+        name: value for name, value in spec.items() if name in _FIELDS and size_of(value).memory <= _MAX_FIELD_BYTES
+    }
     trainer = _trainer(spec)
-    template = {"spec": {"containers": [_remains(trainer)]}} if trainer else {}
+    template = {"spec": {"containers": [_minimal_trainer(trainer)]}} if trainer else {}
     metadata = {name: value for name, value in objects.metadata(job).items() if _is_kept(name, value)}
     return {**job, "metadata": metadata, "spec": {**kept, "template": template}}
 
 
 def _is_kept(name: str, value: Any) -> bool:
-    return name != "annotations" or size_of(value).memory <= _MOST
+    return name != "annotations" or size_of(value).memory <= _MAX_FIELD_BYTES
 
 
 def _trainer(spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -70,12 +72,14 @@ def _trainer(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((each for each in found if wanted is None or each.get("name") == wanted), {})
 
 
-def _remains(trainer: Mapping[str, Any]) -> Object:
+def _minimal_trainer(trainer: Mapping[str, Any]) -> Object:
     """Name and GPUs; that it has a command was checked when the job began."""
     resources = trainer.get("resources")
     limits = resources.get("limits") if isinstance(resources, dict) else None
     given = limits.items() if isinstance(limits, dict) else ()
-    gpus = [(name, count) for name, count in given if validation.is_gpu(name) and size_of(count).memory <= _MOST]
+    gpus = [
+        (name, count) for name, count in given if validation.is_gpu(name) and size_of(count).memory <= _MAX_FIELD_BYTES
+    ]
     command = ["-"] if trainer.get("command") else []
-    kept = {"name": trainer.get("name"), "command": command, "resources": {"limits": dict(gpus[:_MOST_LIMITS])}}
-    return {name: value for name, value in kept.items() if size_of(value).memory <= _MOST}
+    kept = {"name": trainer.get("name"), "command": command, "resources": {"limits": dict(gpus[:_MAX_LIMITS])}}
+    return {name: value for name, value in kept.items() if size_of(value).memory <= _MAX_FIELD_BYTES}

@@ -25,30 +25,30 @@ class JobKey:
         return f"{self.namespace}/{self.name}"
 
 
-def of_job(obj: Object) -> JobKey:
+def key_of_job(obj: Object) -> JobKey:
     """The key of an ElasticJob."""
     return JobKey(objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj))
 
 
-def of_pod(obj: Object) -> JobKey | None:
+def key_of_pod(obj: Object) -> JobKey | None:
     """The key of the job that a pod belongs to, by its labels and its owner; None for a pod that is no job's."""
-    key = labelled(obj)
+    key = key_of_labels(obj)
     return key if key is not None and key.uid in objects.owner_uids(obj) else None
 
 
-def labelled(obj: Object) -> JobKey | None:
+def key_of_labels(obj: Object) -> JobKey | None:
     """The key of the job that a pod's labels name: anybody may set those."""
     labels = objects.labels_of(obj)
     name, uid = labels.get(constants.LABEL_JOB_NAME), labels.get(constants.LABEL_JOB_UID)
     return JobKey(objects.namespace_of(obj), name, uid) if name and uid else None
 
 
-def of_etcd_key(key: str) -> JobKey | None:
+def key_of_etcd_key(key: str) -> JobKey | None:
     """The job in `/elasticjob/<cluster>/<namespace>/<name>/<uid>/…`; None for any other key."""
     if not key.startswith(f"{ROOT}/"):
         return None
     _, _, _, *parts = key.split("/", _PARTS)
-    return _job(*parts[:3]) if len(parts) > _UID else None
+    return _key_of(*parts[:3]) if len(parts) > _UID else None
 
 
 def parse(etcd_key: str) -> ParsedKey | None:
@@ -57,5 +57,5 @@ def parse(etcd_key: str) -> ParsedKey | None:
 
 
 _PARTS, _UID = 6, 3
-_job = functools.lru_cache(maxsize=4096)(JobKey)
+_key_of = functools.lru_cache(maxsize=4096)(JobKey)
 """It is asked of every report."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 from elasticjob_api.records import Report
 from elasticjob_api.rendezvous_state import Member, Membership, State
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.furthest_progress import furthest
 from elasticjob_operator.policy.status.lost_nodes import LostNode, lost_nodes
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodLocation:
     """Where a member is or was."""
 
     pod: str
@@ -29,49 +29,53 @@ class Place:
 
 
 @dataclass(slots=True)
-class Memory:
+class LastSeen:
     """Of one job; as large as its last two rounds."""
 
     reports: dict[Member, Report] = field(default_factory=dict)
-    places: dict[Member, Place] = field(default_factory=dict)
-    lost: tuple[LostNode, ...] = ()
+    locations: dict[Member, PodLocation] = field(default_factory=dict)
+    lost_nodes: tuple[LostNode, ...] = ()
     """Of the last round that lost any."""
     membership: Membership | None = None
-    began: Report | None = None
+    first_reports: Report | None = None
     """The first report of the last round with progress: the speed is measured from there."""
 
-    def note(self, view: View, pods: Mapping[str, Pod]) -> None:
+    def record(self, view: RendezvousView, pods: Mapping[str, Pod]) -> None:
         """Take in what is seen now."""
-        self._note_losses(view)
-        if self.began is None or self.began.round != view.closed_round:
-            self.began = furthest(view.reports.values(), view.closed_round)
+        self._record_losses(view)
+        if self.first_reports is None or self.first_reports.round != view.closed_round:
+            self.first_reports = furthest(view.reports.values(), view.closed_round)
         members = self.membership.members if self.membership else ()
-        kept = {*view.nodes, *members, *(lost.member for lost in self.lost)}
-        self.reports = _kept({**self.reports, **view.reports}, kept)
+        kept = {*view.nodes, *members, *(lost.member for lost in self.lost_nodes)}
+        self.reports = _retain({**self.reports, **view.reports}, kept)
         named = {member: node.record.pod for member, node in view.nodes.items()}
-        self.places = _kept({**{member: Place(pod) for member, pod in named.items()}, **self.places}, kept)
-        self.places = {member: _seen(place, pods.get(place.pod)) for member, place in self.places.items()}
+        self.locations = _retain(
+            {**{member: PodLocation(pod) for member, pod in named.items()}, **self.locations}, kept
+        )
+        self.locations = {
+            member: _merge_location(location, pods.get(location.pod)) for member, location in self.locations.items()
+        }
 
-    def _note_losses(self, view: View) -> None:
+    def _record_losses(self, view: RendezvousView) -> None:
         before, after, world = self.membership, view.membership, view.world
         if before and after and after.round > before.round:
-            self._note_lost_from(view, before)  # unless the round between was seen, when more was known
+            self._record_lost_since(view, before)  # unless the round between was seen, when more was known
         if after and world and world.state is State.FORMING and not world.judged:
-            self.lost = lost_nodes(view, after) or self.lost
+            self.lost_nodes = lost_nodes(view, after) or self.lost_nodes
         elif after and world and world.state is State.FORMING:
-            self._note_lost_from(view, after)
+            self._record_lost_since(view, after)
         self.membership = after
 
-    def _note_lost_from(self, view: View, judged: Membership) -> None:
-        if all(lost.round != judged.round for lost in self.lost):
-            self.lost = lost_nodes(view, judged) or self.lost
+    def _record_lost_since(self, view: RendezvousView, judged: Membership) -> None:
+        if all(lost.round != judged.round for lost in self.lost_nodes):
+            self.lost_nodes = lost_nodes(view, judged) or self.lost_nodes
 
 
-def _kept(items: Mapping[Member, T], members: Iterable[Member]) -> dict[Member, T]:
+def _retain(items: Mapping[Member, T], members: Iterable[Member]) -> dict[Member, T]:
     return {member: items[member] for member in members if member in items}
 
 
-def _seen(place: Place, pod: Pod | None) -> Place:
+def _merge_location(location: PodLocation, pod: Pod | None) -> PodLocation:
     if pod is None:
-        return place
-    return Place(place.pod, pod.node_name or place.node_name, pod.exit_code)
+        return location
+    return PodLocation(location.pod, pod.node_name or location.node_name, pod.exit_code)

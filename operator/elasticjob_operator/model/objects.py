@@ -12,7 +12,7 @@ DEFAULT_GRACE_S = 30.0
 """What an API server fills in for `terminationGracePeriodSeconds`."""
 ORPHAN_FINALIZER = "orphan"
 """Of `kubectl delete --cascade=orphan`."""
-UNKEPT = "elasticjob.io/unkept"
+NOT_RETAINED = "elasticjob.io/unkept"
 """Field of a job of which only the head is kept: why. No API server stores such a field."""
 TOO_LARGE = "elasticjob.io/too-large"
 """Field of such a job: it would not be kept whatever room there was."""
@@ -49,7 +49,7 @@ def identity(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": {name: known.get(name) for name in ("name", "namespace", "uid", "resourceVersion")}}
 
 
-def of_version(obj: dict[str, Any], version: str) -> dict[str, Any]:
+def with_version(obj: dict[str, Any], version: str) -> dict[str, Any]:
     """The object with this resourceVersion."""
     return {**obj, "metadata": {**metadata(obj), "resourceVersion": version}}
 
@@ -64,9 +64,9 @@ def owner_uids(obj: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(owner.get("uid")) for owner in metadata(obj).get("ownerReferences") or [])
 
 
-def unkept(obj: Mapping[str, Any]) -> str:
+def not_retained_reason(obj: Mapping[str, Any]) -> str:
     """Why only the head of a job is here; empty if all of it is."""
-    return str(obj.get(UNKEPT) or "")
+    return str(obj.get(NOT_RETAINED) or "")
 
 
 def is_too_large(obj: Mapping[str, Any]) -> bool:

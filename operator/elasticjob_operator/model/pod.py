@@ -10,13 +10,13 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_operator.model import objects, pod_constants
-from elasticjob_operator.model.compare import all_but
+from elasticjob_operator.model.compare import fields_except
 from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.timestamps import from_rfc3339
 
 _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
 """`status.reason` of pods that the cluster ended; kubelets without DisruptionTarget say it only there."""
-_REFUSED_REASONS = frozenset({
+_REJECTED_REASONS = frozenset({
     "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "PodFitsHostPorts", "TaintToleration",
     "UnexpectedAdmissionError", "TopologyAffinityError", "AppArmor", "SysctlForbidden", "InvalidNodeInfo",
     "UnexpectedPredicateFailureType", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
@@ -24,7 +24,7 @@ _REFUSED_REASONS = frozenset({
     "VolumeAttachmentLimitExceeded",
 })  # fmt: skip
 """`status.reason` of pods that a kubelet did not admit: nothing of them ever ran."""
-_OUT_OF = "OutOf"
+_OUT_OF_RESOURCE = "OutOf"
 """A kubelet's word before a resource that its node has no more of: OutOfcpu, OutOfnvidia.com/gpu."""
 _REJECTED = "Pod was rejected"
 """The beginning of a kubelet's message in every refusal, since Kubernetes 1.27."""
@@ -54,7 +54,7 @@ class Pod:
     """Image that its agent comes from; empty where the pod's own image has the agent."""
     phase: str = "Pending"
     """Ended with the trainer: a sidecar that runs on is no progress."""
-    lingers: bool = False
+    has_running_sidecar: bool = False
     """The trainer has ended, and another container has not."""
     terminating: bool = False
     grace_ends_s: float | None = None
@@ -72,9 +72,9 @@ class Pod:
     message: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Type → status."""
-    refused: bool = False
+    is_rejected: bool = False
     """A kubelet did not admit it."""
-    disrupted: bool = False
+    is_disrupted: bool = False
     """Ended by the cluster (eviction, preemption, drain), not by what ran in it."""
 
     @property
@@ -83,23 +83,23 @@ class Pod:
         return self.phase in objects.ENDED_PHASES
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """True if it runs or may yet run, and its end was not requested."""
         return not self.ended and not self.terminating
 
     @property
     def running(self) -> bool:
         """True if its containers run, and its end was not requested."""
-        return self.live and self.phase == "Running"
+        return self.is_live and self.phase == "Running"
 
     @property
-    def troubled(self) -> bool:
+    def is_blocked(self) -> bool:
         """True if it does not run and the cluster gives a reason: it is not expected soon."""
         return self.phase == "Pending" and bool(self.reason)
 
 
-_state = all_but(Pod, "version")
-_course = all_but(Pod, "version", "phase", "running_since_s", "node_name", "conditions")
+_state = fields_except(Pod, "version")
+_progress_of = fields_except(Pod, "version", "phase", "running_since_s", "node_name", "conditions")
 
 
 def is_same(before: Pod | None, after: Pod) -> bool:
@@ -107,9 +107,9 @@ def is_same(before: Pod | None, after: Pod) -> bool:
     return before is not None and _state(before) == _state(after)
 
 
-def goes_well(before: Pod | None, after: Pod) -> bool:
+def is_progressing(before: Pod | None, after: Pod) -> bool:
     """Return True if the change is normal start-up progress, which needs no action."""
-    return after.live and not after.reason and (before is None or _course(before) == _course(after))
+    return after.is_live and not after.reason and (before is None or _progress_of(before) == _progress_of(after))
 
 
 def parse_pod(obj: Mapping[str, Any]) -> Pod:
@@ -131,7 +131,7 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         template_hash=str(objects.labels_of(obj).get(constants.LABEL_TEMPLATE_HASH, "")),
         agent_image=_agent_image(obj),
         phase=_phase(obj, ended),
-        lingers=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
+        has_running_sidecar=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
         terminating=objects.is_terminating(obj),
         grace_ends_s=from_rfc3339(objects.metadata(obj).get("deletionTimestamp")),
         created_s=created_s,
@@ -142,8 +142,8 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         reason=one_line(reason, _REASON_LIMIT),
         message=one_line(message, _MESSAGE_LIMIT),
         conditions={name: str(c.get("status")) for name, c in conditions.items()},
-        refused=_is_refused(status),
-        disrupted=_is_disrupted(status, conditions),
+        is_rejected=_is_refused(status),
+        is_disrupted=_is_disrupted(status, conditions),
     )
 
 
@@ -174,7 +174,7 @@ def _agent_image(obj: Mapping[str, Any]) -> str:
     if image := _annotations(obj).get(constants.ANNOTATION_AGENT_IMAGE):
         return str(image)
     containers = (obj.get("spec") or {}).get("initContainers") or []
-    return next((str(c.get("image") or "") for c in containers if c.get("name") == pod_constants.INJECTOR), "")
+    return next((str(c.get("image") or "") for c in containers if c.get("name") == pod_constants.INIT_CONTAINER), "")
 
 
 def _trainer_status(obj: Mapping[str, Any], status: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -209,7 +209,7 @@ def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Map
     for part in (status, ended):
         if part.get("reason"):
             return str(part["reason"]), str(part.get("message") or "")
-    for part in (waiting, *_init_waits(status)):
+    for part in (waiting, *_init_container_waits(status)):
         if part.get("reason") not in {None, "", "ContainerCreating", "PodInitializing"}:
             return str(part["reason"]), str(part.get("message") or "")
     if scheduled.get("status") == "False":
@@ -230,14 +230,14 @@ def _failed_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _init_waits(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _init_container_waits(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [(c.get("state") or {}).get("waiting") or {} for c in status.get("initContainerStatuses") or []]
 
 
 def _is_refused(status: Mapping[str, Any]) -> bool:
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     return status.get("phase") == "Failed" and (
-        reason in _REFUSED_REASONS or reason.startswith(_OUT_OF) or message.startswith(_REJECTED)
+        reason in _REJECTED_REASONS or reason.startswith(_OUT_OF_RESOURCE) or message.startswith(_REJECTED)
     )
 
 

@@ -6,7 +6,7 @@ AGENT_HOME = "/opt/elasticjob"
 INJECTED_AGENT = f"{AGENT_HOME}/bin/elasticjob-agent"
 PROVIDED_AGENT = "elasticjob-agent"
 
-INJECTOR = "elasticjob-inject"
+INIT_CONTAINER = "elasticjob-inject"
 INJECT_TARGET = "/elasticjob-target"
 """Where the init container sees the volume: its own payload is at AGENT_HOME."""
 

@@ -13,7 +13,7 @@ from elasticjob_api.rendezvous_state import Member, Membership, State, World
 
 
 @dataclass(frozen=True, slots=True)
-class LiveNode:
+class NodeEntry:
     """A node key that exists: the stay of one agent whose lease lives."""
 
     record: Node
@@ -22,7 +22,7 @@ class LiveNode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class RendezvousView:
     """One job at one revision; what follows from it is computed once.
 
     The revision of a key that does not exist is 0, of one that cannot be read -1.
@@ -35,38 +35,38 @@ class View:
     world_revision: int = 0
     membership: Membership | None = None
     expected: frozenset[int] = frozenset()
-    nodes: Mapping[Member, LiveNode] = field(default_factory=dict)
+    nodes: Mapping[Member, NodeEntry] = field(default_factory=dict)
     reports: Mapping[Member, Report] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """By their name below `P/c/failures/`, as `World.root` spells it."""
-    dones: Mapping[tuple[int, int], Done] = field(default_factory=dict)
+    completions: Mapping[tuple[int, int], Done] = field(default_factory=dict)
     """By round and slot."""
-    gone: Mapping[Member, Gone] = field(default_factory=dict)
+    tombstones: Mapping[Member, Gone] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
     empty: bool = True
     """There is no key at all."""
-    excess: str = ""
+    quota_violation: str = ""
     """The job's excess over its allowance in etcd; then nothing of it but the spec is shown."""
 
     @property
-    def final(self) -> bool:
+    def is_final(self) -> bool:
         """The rendezvous has come to its end, or is put to one."""
-        return bool(self.excess) or (self.world is not None and self.world.state.final)
+        return bool(self.quota_violation) or (self.world is not None and self.world.state.final)
 
     @property
-    def active(self) -> World | None:
+    def is_active(self) -> World | None:
         """The world, if a round is active."""
         return self.world if self.world is not None and self.world.state is State.ACTIVE else None
 
     @property
     def closed_round(self) -> int:
         """The last round that became active; 0 before the first."""
-        if self.active is not None:
-            return self.active.round
+        if self.is_active is not None:
+            return self.is_active.round
         return self.membership.round if self.membership else 0
 
     @property
-    def unclear(self) -> bool:
+    def is_unreadable(self) -> bool:
         """Spec or world exist and cannot be read: nothing may be planned from half of the truth."""
         return (self.spec is None and self.spec_revision != 0) or (self.world is None and self.world_revision != 0)
 
@@ -78,18 +78,18 @@ class View:
     def _owners(self) -> Mapping[int, str]:
         return {int(slot, 16): owner.pod for slot, owner in self.spec.slots.items()} if self.spec else {}
 
-    def done_slots(self) -> frozenset[int]:
+    def completed_slots(self) -> frozenset[int]:
         """Slots of the active round whose member has finished: they are kept while that round stands."""
-        return self._done_slots
+        return self._completed_slots
 
     @cached_property
-    def _done_slots(self) -> frozenset[int]:
-        world = self.active
-        return frozenset(m.slot for m in world.members if self.is_done(world.round, m)) if world else frozenset()
+    def _completed_slots(self) -> frozenset[int]:
+        world = self.is_active
+        return frozenset(m.slot for m in world.members if self.has_completed(world.round, m)) if world else frozenset()
 
-    def is_done(self, round_: int, member: Member) -> bool:
+    def has_completed(self, round_: int, member: Member) -> bool:
         """All workers of this member exited 0 in this round."""
-        done = self.dones.get((round_, member.slot))
+        done = self.completions.get((round_, member.slot))
         return done is not None and done.incarnation == member.incarnation
 
     def live_members(self) -> tuple[Member, ...]:
@@ -98,13 +98,13 @@ class View:
 
     @cached_property
     def _live_members(self) -> tuple[Member, ...]:
-        world = self.active
+        world = self.is_active
         if world is None:
             return ()
         return tuple(
             member
             for member in world.members
-            if (member in self.nodes and member not in self.gone) or self.is_done(world.round, member)
+            if (member in self.nodes and member not in self.tombstones) or self.has_completed(world.round, member)
         )
 
     def agents(self) -> Mapping[str, Member]:
@@ -114,4 +114,4 @@ class View:
     @cached_property
     def _agents(self) -> Mapping[str, Member]:
         stays = sorted(self.nodes.items(), key=lambda item: item[1].create_revision)
-        return {node.record.pod_uid: member for member, node in stays if member not in self.gone}
+        return {node.record.pod_uid: member for member, node in stays if member not in self.tombstones}

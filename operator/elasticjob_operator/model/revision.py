@@ -14,7 +14,7 @@ from elasticjob_api.job import ElasticJob
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.settings import Settings
 
-_DIGITS = 10
+_HASH_LENGTH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +38,4 @@ def template_hash(job: ElasticJob) -> str:
     agent = {name: value for name, value in codec.write(spec.agent).items() if name != "reportPeriodSeconds"}
     made_of = [spec.template, spec.nproc_per_node, spec.trainer_container, agent]
     text = json.dumps(made_of, sort_keys=True, separators=(",", ":"), default=dict)
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

@@ -8,18 +8,18 @@ from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import Report
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import JobStatus, RoundStatus
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.revision import Revision, wanted_revision
 from elasticjob_operator.policy.slots.outdated_pods import outdated_pods
-from elasticjob_operator.policy.slots.ownership import Owner, owners
+from elasticjob_operator.policy.slots.ownership import SlotPod, owners
 from elasticjob_operator.policy.slots.predecessors import slots_with_predecessor
 from elasticjob_operator.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed:
+class JobSnapshot:
     """One job, its pods by name, its rendezvous, and what this process remembers; `now_s` is wall clock.
 
     `now_s` is for what is compared with the API server's timestamps; `monotonic_s` for the moments in the ledger.
@@ -28,8 +28,8 @@ class Observed:
 
     job: ElasticJob
     pods: Mapping[str, Pod]
-    view: View
-    ledger: Ledger
+    view: RendezvousView
+    job_state: JobState
     settings: Settings
     now_s: float
     monotonic_s: float
@@ -41,12 +41,12 @@ class Observed:
     @property
     def status(self) -> JobStatus:
         """What was last said: our own last write is newer than the cache."""
-        return self.ledger.status or self.job.status
+        return self.job_state.status or self.job.status
 
     @property
-    def history(self) -> tuple[RoundStatus, ...]:
+    def rounds(self) -> tuple[RoundStatus, ...]:
         """The job's rounds as last taken in: there may have been several since the last write of the status."""
-        return self.status.rounds if self.ledger.history is None else self.ledger.history
+        return self.status.rounds if self.job_state.history is None else self.job_state.history
 
     @cached_property
     def wanted_revision(self) -> Revision:
@@ -61,9 +61,9 @@ class Observed:
     @cached_property
     def reports(self) -> Mapping[Member, Report]:
         """The last report of each stay of the last round, also of those whose agent has taken it along."""
-        return {**self.ledger.memory.reports, **self.view.reports}
+        return {**self.job_state.last_seen.reports, **self.view.reports}
 
-    def owners(self) -> dict[int, Owner]:
+    def owners(self) -> dict[int, SlotPod]:
         """The pod of every slot, and what has become of it."""
         return self._owners
 
@@ -71,20 +71,20 @@ class Observed:
         """Slot → the pod that has to end before the slot's own pod is created."""
         return self._waiting_slots
 
-    def joined(self) -> frozenset[int]:
+    def joined_slots(self) -> frozenset[int]:
         """Slots whose own pod has a living agent."""
-        return self._joined
+        return self._joined_slots
 
     @cached_property
-    def _owners(self) -> dict[int, Owner]:
-        return owners(self.view.owners(), self.pods, self.ledger, self.monotonic_s)
+    def _owners(self) -> dict[int, SlotPod]:
+        return owners(self.view.owners(), self.pods, self.job_state, self.monotonic_s)
 
     @cached_property
     def _waiting_slots(self) -> Mapping[int, str]:
-        return slots_with_predecessor(self.job.spec, self._owners, self.pods, self.ledger)
+        return slots_with_predecessor(self.job.spec, self._owners, self.pods, self.job_state)
 
     @cached_property
-    def _joined(self) -> frozenset[int]:
+    def _joined_slots(self) -> frozenset[int]:
         names = self.view.owners()
-        stays = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.gone)
+        stays = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.tombstones)
         return frozenset(member.slot for member, node in stays if names.get(member.slot) == node.record.pod)

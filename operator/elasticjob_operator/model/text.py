@@ -1,11 +1,11 @@
 """PURE: numbers with their nouns, for sentences that people read."""
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def nodes(count: int) -> str:
+def node_count_text(count: int) -> str:
     """`1 node`, `2 nodes`."""
-    return counted(count, "node")
+    return pluralize(count, "node")

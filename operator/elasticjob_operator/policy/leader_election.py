@@ -13,7 +13,7 @@ NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ElectionTiming:
     """The durations of an election, named as in client-go."""
 
     lease_duration_s: float = 4.0
@@ -49,9 +49,9 @@ class Candidate:
     """One process; moments are seconds of its monotonic clock."""
 
     identity: str
-    terms: Terms
+    timing: ElectionTiming
     lease: Lease | None = None
-    lease_seen_s: float = NEVER
+    lease_observed_s: float = NEVER
     """When `lease` was first seen as it is."""
     is_current: bool = False
     """`lease` (or that there is none) was read or written by the last request."""
@@ -66,10 +66,10 @@ def is_leader(candidate: Candidate, now_s: float) -> bool:
 
 def leads_until_s(candidate: Candidate) -> float:
     """When its leadership ends unless a renewal is confirmed before."""
-    return candidate.renewed_s + candidate.terms.renew_deadline_s
+    return candidate.renewed_s + candidate.timing.renew_deadline_s
 
 
-def begin_turn(candidate: Candidate, now_s: float) -> Candidate:
+def start_attempt(candidate: Candidate, now_s: float) -> Candidate:
     """A leader renews what it has written last; every other candidate reads the Lease first."""
     return candidate if is_leader(candidate, now_s) else replace(candidate, is_current=False)
 
@@ -89,13 +89,13 @@ def next_step(candidate: Candidate, now_s: float) -> Step:
 def expires_s(candidate: Candidate) -> float:
     """When the Lease has expired for this candidate; the holder's own duration counts."""
     lease = candidate.lease
-    duration_s = lease.duration_s if lease is not None and lease.duration_s > 0 else candidate.terms.lease_duration_s
-    return candidate.lease_seen_s + duration_s
+    duration_s = lease.duration_s if lease is not None and lease.duration_s > 0 else candidate.timing.lease_duration_s
+    return candidate.lease_observed_s + duration_s
 
 
-def pause_s(candidate: Candidate, now_s: float) -> float:
+def retry_in_s(candidate: Candidate, now_s: float) -> float:
     """How long the candidate rests until its next turn."""
-    retry_s = candidate.terms.retry_period_s
+    retry_s = candidate.timing.retry_period_s
     if is_leader(candidate, now_s):
         least_s = 0.0 if candidate.is_current else retry_s / 4  # of failures in a row
         rest_s = max(least_s, candidate.renewed_s + retry_s - now_s)
@@ -104,30 +104,30 @@ def pause_s(candidate: Candidate, now_s: float) -> float:
     return expires_in_s if 0 < expires_in_s < retry_s else retry_s
 
 
-def is_unbroken(before: Candidate, after: Candidate) -> bool:
+def is_uninterrupted(before: Candidate, after: Candidate) -> bool:
     """The leadership of `before` has gone on: its last renewal was sent while the one before still counted."""
     return after.renewed_s < leads_until_s(before)
 
 
-def seen(candidate: Candidate, lease: Lease | None, now_s: float) -> Candidate:
+def with_observed_lease(candidate: Candidate, lease: Lease | None, now_s: float) -> Candidate:
     """The Lease was read; None: there is none."""
     held = lease is not None and lease.holder == candidate.identity
     known = lease is not None and candidate.lease is not None and lease.version == candidate.lease.version
     return replace(
         candidate,
         lease=lease,
-        lease_seen_s=candidate.lease_seen_s if known else now_s,
+        lease_observed_s=candidate.lease_observed_s if known else now_s,
         is_current=True,
         renewed_s=candidate.renewed_s if held else NEVER,
     )
 
 
-def written(candidate: Candidate, lease: Lease, *, sent_s: float, now_s: float) -> Candidate:
+def with_written_lease(candidate: Candidate, lease: Lease, *, sent_s: float, now_s: float) -> Candidate:
     """The API server confirmed a write that was sent at `sent_s`; `lease` is what it has stored."""
     held = lease.holder == candidate.identity
-    return replace(candidate, lease=lease, lease_seen_s=now_s, is_current=True, renewed_s=sent_s if held else NEVER)
+    return replace(candidate, lease=lease, lease_observed_s=now_s, is_current=True, renewed_s=sent_s if held else NEVER)
 
 
-def unanswered(candidate: Candidate) -> Candidate:
+def after_no_answer(candidate: Candidate) -> Candidate:
     """A request failed, or its answer was lost: the Lease may have changed. What is known of its age stays."""
     return replace(candidate, is_current=False)

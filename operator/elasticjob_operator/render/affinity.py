@@ -6,16 +6,16 @@ from typing import Any
 _WEIGHT = 100
 
 
-def affinity(given: Mapping[str, Any] | None, avoided: Sequence[str]) -> dict[str, Any]:
+def affinity(affinity_given: Mapping[str, Any] | None, avoided: Sequence[str]) -> dict[str, Any]:
     """The template's affinity, with a preference against each of these nodes."""
-    own = dict(given or {})
+    own = dict(affinity_given or {})
     by_node = dict(own.get("nodeAffinity") or {})
     field = "preferredDuringSchedulingIgnoredDuringExecution"
-    by_node[field] = [*(by_node.get(field) or []), *map(_against, avoided)]
+    by_node[field] = [*(by_node.get(field) or []), *map(_avoid_term, avoided)]
     return {**own, "nodeAffinity": by_node}
 
 
-def _against(node: str) -> dict[str, Any]:
+def _avoid_term(node: str) -> dict[str, Any]:
     # By the node's own name: its host name label may be another.
     match = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
     return {"weight": _WEIGHT, "preference": {"matchFields": [match]}}

@@ -12,12 +12,12 @@ from elasticjob_api.spec import DisruptionBudget
 from elasticjob_operator.render.pod import job_labels, owner_reference
 
 
-def has_budget(job: ElasticJob) -> bool:
+def has_disruption_budget(job: ElasticJob) -> bool:
     """Return True if the job is to have a budget: its spec does not refuse one."""
     return job.spec.pod_disruption_budget is not DisruptionBudget.NONE
 
 
-def render_budget(job: ElasticJob) -> dict[str, Any]:
+def render_disruption_budget(job: ElasticJob) -> dict[str, Any]:
     """The budget; pods that are not healthy may always go."""
     metadata = {
         "name": job.metadata.name,

@@ -20,7 +20,7 @@ _FIELDS = {
 }
 
 
-def environment(
+def agent_env(
     job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, brief: Brief | None = None
 ) -> list[Env]:
     """The trainer container's own variables, then the agent's, with the `brief` of the spec that names the pod."""
@@ -52,11 +52,13 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
         values[constants.ENV_ETCD_TLS] = pod_constants.CREDENTIALS_DIR
     if job.spec.agent.interface:
         values[constants.ENV_INTERFACE] = job.spec.agent.interface
-        values |= {name: job.spec.agent.interface for name in pod_constants.INTERFACES if not _sets(container, name)}
-    if nproc > 1 and not _sets(container, pod_constants.OMP_NUM_THREADS):
+        values |= {
+            name: job.spec.agent.interface for name in pod_constants.INTERFACES if not _is_set_by_user(container, name)
+        }
+    if nproc > 1 and not _is_set_by_user(container, pod_constants.OMP_NUM_THREADS):
         values[pod_constants.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core
     return values
 
 
-def _sets(container: Mapping[str, Any], name: str) -> bool:
+def _is_set_by_user(container: Mapping[str, Any], name: str) -> bool:
     return any(env.get("name") == name for env in container.get("env") or [])

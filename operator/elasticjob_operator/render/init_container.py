@@ -10,7 +10,7 @@ NON_ROOT_USER = 65532
 """The user of our images. A kubelet starts no container with runAsNonRoot as the pod's user 0."""
 
 
-def injectors(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
+def init_containers(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
     """Our init containers: one with agent.mode Inject, none otherwise."""
     if job.spec.agent.mode is not AgentMode.INJECT:
         return []
@@ -19,7 +19,7 @@ def injectors(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
     mount = {"name": pod_constants.AGENT_VOLUME, "mountPath": pod_constants.INJECT_TARGET}
     return [
         {
-            "name": pod_constants.INJECTOR,
+            "name": pod_constants.INIT_CONTAINER,
             "image": agent_image,
             "command": [pod_constants.INJECTED_AGENT, "--install", pod_constants.INJECT_TARGET],
             "volumeMounts": [mount],

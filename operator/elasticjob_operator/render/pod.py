@@ -15,10 +15,10 @@ from elasticjob_api.spec import AgentMode
 from elasticjob_operator.model import pod_constants
 from elasticjob_operator.model.revision import Revision, wanted_revision
 from elasticjob_operator.render.affinity import affinity
-from elasticjob_operator.render.env import environment
-from elasticjob_operator.render.init_container import injectors
+from elasticjob_operator.render.env import agent_env
+from elasticjob_operator.render.init_container import init_containers
 from elasticjob_operator.render.secret import credential_mounts, credential_volumes
-from elasticjob_operator.render.validation import check
+from elasticjob_operator.render.validation import validate
 from elasticjob_operator.render.volumes import mounts, volumes
 from elasticjob_operator.settings import Settings
 
@@ -38,7 +38,7 @@ def render_pod(
     It is of this `revision`, or of the one that a life has which begins now. RenderError when the template clashes
     with ours.
     """
-    check(job)
+    validate(job)
     revision = revision or wanted_revision(job, settings)
     template = copy.deepcopy(dict(job.spec.template))
     spec, trainer = template["spec"], trainer_container(job.spec)
@@ -53,7 +53,7 @@ def render_pod(
         ],
         "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
     }
-    if added := injectors(job, revision.agent_image):
+    if added := init_containers(job, revision.agent_image):
         spec["initContainers"] = [*added, *(spec.get("initContainers") or [])]
         spec |= _pull_secrets(spec, settings)
     named = spec.get("serviceAccountName") or spec.get("serviceAccount")
@@ -127,7 +127,7 @@ def _trainer(
     return {
         **rest,
         "command": command,
-        "env": environment(job, container, slot=slot, settings=settings, brief=brief),
+        "env": agent_env(job, container, slot=slot, settings=settings, brief=brief),
         "volumeMounts": [
             *(container.get("volumeMounts") or []),
             *mounts(job, container),

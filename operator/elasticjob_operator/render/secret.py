@@ -11,7 +11,7 @@ from elasticjob_api.job import ElasticJob
 from elasticjob_operator.model import pod_constants
 from elasticjob_operator.settings import Settings
 
-CERTIFICATE, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
+CERTIFICATE, KEY, CA = "tls.crt", "tls.key", "ca.crt"
 
 
 def secret_name(job: ElasticJob) -> str:

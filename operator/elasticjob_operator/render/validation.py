@@ -11,17 +11,17 @@ from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.model import pod_constants
 
-_OUR_ENV = "ELASTICJOB_"
+_RESERVED_ENV = "ELASTICJOB_"
 
 
-def check(job: ElasticJob) -> None:
+def validate(job: ElasticJob) -> None:
     """RenderError naming every field of the template that clashes with what the operator adds."""
-    faults = list(_faults(job))
+    faults = list(_errors(job))
     if faults:
         raise RenderError("; ".join(faults))
 
 
-def _faults(job: ElasticJob) -> Iterator[str]:
+def _errors(job: ElasticJob) -> Iterator[str]:
     path, spec = "spec.template.spec", job.spec.template["spec"]
     for kind in ("volumes", "containers", "initContainers"):
         for index, item in enumerate(spec.get(kind) or []):
@@ -29,7 +29,7 @@ def _faults(job: ElasticJob) -> Iterator[str]:
     for index, container in enumerate(spec.get("containers") or []):
         for port_index, port in enumerate(container.get("ports") or []):
             yield from _reserved(f"{path}.containers[{index}].ports[{port_index}].name", port.get("name"))
-    yield from _trainer_faults(f"{path}.containers", trainer_container(job.spec))
+    yield from _trainer_errors(f"{path}.containers", trainer_container(job.spec))
 
 
 def _reserved(path: str, name: Any) -> Iterator[str]:
@@ -37,10 +37,10 @@ def _reserved(path: str, name: Any) -> Iterator[str]:
         yield f"{path}: names that begin with {constants.RESERVED_PREFIX} are the operator's; rename {name}"
 
 
-def _trainer_faults(path: str, container: Mapping[str, Any]) -> Iterator[str]:
+def _trainer_errors(path: str, container: Mapping[str, Any]) -> Iterator[str]:
     for env in container.get("env") or []:
-        if str(env.get("name", "")).startswith(_OUR_ENV):
-            yield f"{path}: variable {env['name']}: {_OUR_ENV}* is set by the operator; remove it"
+        if str(env.get("name", "")).startswith(_RESERVED_ENV):
+            yield f"{path}: variable {env['name']}: {_RESERVED_ENV}* is set by the operator; remove it"
     for mount in container.get("volumeMounts") or []:
         place = str(mount.get("mountPath", "")).rstrip("/")
         if place in {pod_constants.AGENT_HOME, pod_constants.LOG_DIR, pod_constants.CREDENTIALS_DIR}:

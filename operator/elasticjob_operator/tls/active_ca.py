@@ -5,27 +5,27 @@ Another key is another authority. A running etcd does not trust it: etcd reads i
 
 import logging
 
-from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.ca import CertificateAuthority
 
 log = logging.getLogger(__name__)
 
 
-class Held:
+class ActiveCA:
     """`current` is what signs now."""
 
-    def __init__(self, authority: Authority) -> None:
-        self.current = authority
-        self._refused = b""
+    def __init__(self, ca: CertificateAuthority) -> None:
+        self.current = ca
+        self._rejected = b""
 
-    def offer(self, found: Authority) -> None:
+    def update(self, found: CertificateAuthority) -> None:
         """Read the Secret again; each authority that is not taken is logged once."""
         if found.trusted == self.current.trusted:
             return
         if found.identity == self.current.identity:
             self.current = found
             log.info("took the renewed certificate of the authority")
-        elif found.trusted != self._refused:
-            self._refused = found.trusted
+        elif found.trusted != self._rejected:
+            self._rejected = found.trusted
             log.warning(
                 "the Secret of the certificate authority has another one, which etcd does not trust yet. The old one "
                 "stays in use. The page Certificates and permissions has the steps to change over"

@@ -31,18 +31,18 @@ class AuthAudit:
         self._accounts = accounts
         self._owner = owner
         self._on_correction = on_correction
-        self._probed: set[str] = set()
+        self._probed_users: set[str] = set()
         """Users whose password was asked for: one without never gets any."""
 
     def forget(self) -> None:
         """Etcd is another one."""
-        self._probed.clear()
+        self._probed_users.clear()
 
     async def run(self) -> None:
         """Look once; raises `EtcdError`."""
         for correction in corrections(await self._find(), self._owner):
             await self._correct(correction)
-            log.warning("etcd's users were tampered with: %s", _sentence(correction))
+            log.warning("etcd's users were tampered with: %s", _describe(correction))
             self._on_correction()
 
     async def _find(self) -> Found:
@@ -55,10 +55,10 @@ class AuthAudit:
 
     async def _with_password(self, users: frozenset[str], roles: frozenset[str]) -> frozenset[str]:
         own = self._owner.admins | {role.rpartition("/")[2] for role in roles}
-        self._probed &= users
-        asked = sorted((users & own) - self._probed) if self._owner.is_own else []
+        self._probed_users &= users
+        asked = sorted((users & own) - self._probed_users) if self._owner.is_own else []
         found = frozenset([user for user in asked if await self._accounts.has_password(user)])
-        self._probed |= set(asked) - found
+        self._probed_users |= set(asked) - found
         return found
 
     async def _correct(self, correction: Correction) -> None:
@@ -74,10 +74,10 @@ class AuthAudit:
                 await accounts.delete_role(role)
             case ChangePassword(user):
                 await accounts.change_password(user, secrets.token_urlsafe())
-                self._probed.add(user)
+                self._probed_users.add(user)
 
 
-def _sentence(correction: Correction) -> str:
+def _describe(correction: Correction) -> str:
     match correction:
         case RevokeRole(user, role):
             return f"user {user!r:.80} had the role {role!r:.200}, which is revoked"

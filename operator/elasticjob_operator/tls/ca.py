@@ -17,9 +17,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elasticjob_operator.errors import CredentialsError
 
-BACKDATED_S = 7200.0
+BACKDATE_S = 7200.0
 """The signer's clock may be ahead of etcd's by an hour, as after a mistake about a time zone."""
-AUTHORITY_LIFE_S = 10 * 365 * 86400.0
+CA_LIFETIME_S = 10 * 365 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Issued:
     renew_at_s: float
 
 
-class Authority:
+class CertificateAuthority:
     """One authority; make a new one or load what was kept."""
 
     def __init__(self, certificate: bytes, key: bytes, *, also_trusted: bytes = b"") -> None:
@@ -47,7 +47,7 @@ class Authority:
             what = "tls.key is not the key of tls.crt" if not fits else "tls.crt is not of an authority (CA: false)"
             raise CredentialsError(f"the certificate authority cannot be used: {what}")
         self._own = chain[0]
-        self._vouching = b"" if _signs_itself(chain[0]) else certificate
+        self._issuer_chain = b"" if _is_self_signed(chain[0]) else certificate
         self.certificate = certificate
         self.key = key
         self.trusted = certificate.rstrip() + b"\n" + also_trusted
@@ -56,26 +56,26 @@ class Authority:
         """Stays when the certificate is renewed: whoever trusts the one trusts what the other has signed."""
 
     @classmethod
-    def make(cls, *, now_s: float) -> "Authority":
+    def create(cls, *, now_s: float) -> "CertificateAuthority":
         """A new one, which vouches for itself."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("elasticjob")
         usage = x509.KeyUsage(**{**_NO_USAGE, "key_cert_sign": True, "crl_sign": True})
-        builder = _builder(name, name, key.public_key(), now_s=now_s, life_s=AUTHORITY_LIFE_S)
+        builder = _builder(name, name, key.public_key(), now_s=now_s, life_s=CA_LIFETIME_S)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(usage, critical=True)
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         return cls(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
-    def client(self, name: str, *, now_s: float, life_s: float) -> Issued:
+    def issue_client(self, name: str, *, now_s: float, life_s: float) -> Issued:
         """Whom etcd takes for its user `name`."""
         return self._issue(name, (), now_s=now_s, life_s=life_s)
 
-    def server(self, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
+    def issue_server(self, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
         """An etcd that is dialed by one of `hosts` (names or addresses), and dials its peers. It is no user."""
         return self._issue("", hosts, now_s=now_s, life_s=life_s)
 
-    def signed(self, certificate: bytes) -> bool:
+    def has_signed(self, certificate: bytes) -> bool:
         """It is one of ours."""
         try:
             x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(self._own)
@@ -94,21 +94,21 @@ class Authority:
         if hosts:
             names = x509.SubjectAlternativeName([_host(host) for host in hosts])
             builder = builder.add_extension(names, critical=not name)
-        certificate = _pem(builder.sign(self._key, hashes.SHA256())) + self._vouching
+        certificate = _pem(builder.sign(self._key, hashes.SHA256())) + self._issuer_chain
         return Issued(certificate, _key_pem(key), now_s + life_s / 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class CertificateInfo:
     """The fields of a certificate; moments are seconds of the wall clock."""
 
     name: str
     hosts: frozenset[str]
-    begins_s: float
-    ends_s: float
+    not_before_s: float
+    not_after_s: float
 
 
-def describe(certificate: bytes) -> Described | None:
+def describe(certificate: bytes) -> CertificateInfo | None:
     """Read the first certificate of a PEM text; None for anything else."""
     try:
         found = x509.load_pem_x509_certificate(certificate)
@@ -120,11 +120,11 @@ def describe(certificate: bytes) -> Described | None:
     except x509.ExtensionNotFound:
         hosts = []
     names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return Described(
+    return CertificateInfo(
         name=str(names[0].value) if names else "",
         hosts=frozenset(hosts),
-        begins_s=found.not_valid_before_utc.timestamp(),
-        ends_s=found.not_valid_after_utc.timestamp(),
+        not_before_s=found.not_valid_before_utc.timestamp(),
+        not_after_s=found.not_valid_after_utc.timestamp(),
     )
 
 
@@ -153,7 +153,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_moment(now_s - BACKDATED_S))
+        .not_valid_before(_moment(now_s - BACKDATE_S))
         .not_valid_after(_moment(now_s + life_s))
     )
 
@@ -198,7 +198,7 @@ def _identity(certificate: x509.Certificate) -> bytes:
     return certificate.subject.public_bytes() + certificate.public_key().public_bytes(*how)
 
 
-def _signs_itself(certificate: x509.Certificate) -> bool:
+def _is_self_signed(certificate: x509.Certificate) -> bool:
     return certificate.subject == certificate.issuer
 
 

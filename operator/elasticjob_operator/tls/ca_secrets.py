@@ -12,105 +12,105 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from elasticjob_operator.errors import ClusterError, Conflict
-from elasticjob_operator.model.cluster_interface import Object, Resource, Vault
-from elasticjob_operator.render.secret import CERTIFICATE, KEY, TRUSTED
-from elasticjob_operator.tls.ca import Authority, Issued, describe
+from elasticjob_operator.model.cluster_interface import Object, Resource, SecretStore
+from elasticjob_operator.render.secret import CA, CERTIFICATE, KEY
+from elasticjob_operator.tls.ca import CertificateAuthority, Issued, describe
 
-SERVER_LIFE_S = 90 * 86400.0
+SERVER_LIFETIME_S = 90 * 86400.0
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SecretNames:
     """Names of the Secrets; `server` empty: etcd's certificate is somebody else's business."""
 
     namespace: str
-    authority: str
+    ca: str
     server: str = ""
     hosts: tuple[str, ...] = ()
     """How etcd is dialed: names and addresses."""
 
 
-class Home:
+class CASecrets:
     """The operator's own Secrets. Clock is wall clock, in seconds."""
 
-    def __init__(self, vault: Vault, place: Place, *, clock: Callable[[], float]) -> None:
-        self._vault = vault
-        self._place = place
+    def __init__(self, secrets: SecretStore, names: SecretNames, *, clock: Callable[[], float]) -> None:
+        self._secrets = secrets
+        self._names = names
         self._clock = clock
 
-    async def authority(self) -> Authority:
+    async def load_ca(self) -> CertificateAuthority:
         """The authority that is kept, made now if the Secret is empty; raises ClusterError, CredentialsError."""
-        secret = await self._read(self._place.authority)
-        if (kept := _authority_in(secret)) is not None:
+        secret = await self._read(self._names.ca)
+        if (kept := _ca_from_secret(secret)) is not None:
             return kept
-        made = Authority.make(now_s=self._clock())
+        made = CertificateAuthority.create(now_s=self._clock())
         try:
             await self._write(secret, {CERTIFICATE: made.certificate, KEY: made.key})
         except Conflict:
-            return await self.authority()  # somebody was faster: theirs counts
-        log.info("made a certificate authority, kept in the secret %s", self._place.authority)
+            return await self.load_ca()  # somebody was faster: theirs counts
+        log.info("made a certificate authority, kept in the secret %s", self._names.ca)
         return made
 
-    async def kept(self) -> Authority | None:
+    async def load_server_certificate(self) -> CertificateAuthority | None:
         """The authority that is kept now, none if the Secret is empty; raises ClusterError, CredentialsError."""
-        return _authority_in(await self._read(self._place.authority))
+        return _ca_from_secret(await self._read(self._names.ca))
 
-    async def serve(self, authority: Authority) -> None:
+    async def ensure_server_certificate(self, ca: CertificateAuthority) -> None:
         """See to it that etcd has a certificate, of this authority and for its names, with a third of its life left."""
-        if not self._place.server:
+        if not self._names.server:
             return
-        secret = await self._read(self._place.server)
-        kept = _contents(secret)
-        if self._is_good(kept, authority):
+        secret = await self._read(self._names.server)
+        kept = _secret_data(secret)
+        if self._is_current(kept, ca):
             return
-        if describe(kept.get(CERTIFICATE, b"")) is not None and not authority.signed(kept[CERTIFICATE]):
+        if describe(kept.get(CERTIFICATE, b"")) is not None and not ca.has_signed(kept[CERTIFICATE]):
             log.warning(
                 "the secret %s has an authority that did not sign etcd's certificate: etcd and the pods of jobs do not "
                 "trust it yet. Put the authority of before back into the secret, or restart etcd and then the operator",
-                self._place.authority,
+                self._names.ca,
             )
-        issued = authority.server(self._place.hosts, now_s=self._clock(), life_s=SERVER_LIFE_S)
-        await self._write(secret, contents_of(issued, authority))
-        log.info("made a certificate for etcd, kept in the secret %s", self._place.server)
+        issued = ca.issue_server(self._names.hosts, now_s=self._clock(), life_s=SERVER_LIFETIME_S)
+        await self._write(secret, secret_data_of(issued, ca))
+        log.info("made a certificate for etcd, kept in the secret %s", self._names.server)
 
-    def _is_good(self, kept: Mapping[str, bytes], authority: Authority) -> bool:
+    def _is_current(self, kept: Mapping[str, bytes], ca: CertificateAuthority) -> bool:
         certificate = kept.get(CERTIFICATE, b"")
         found = describe(certificate)
         return (
             found is not None
-            and authority.signed(certificate)
-            and kept.get(TRUSTED) == authority.trusted
-            and found.hosts == frozenset(self._place.hosts)
-            and found.ends_s - self._clock() > SERVER_LIFE_S / 3
+            and ca.has_signed(certificate)
+            and kept.get(CA) == ca.trusted
+            and found.hosts == frozenset(self._names.hosts)
+            and found.not_after_s - self._clock() > SERVER_LIFETIME_S / 3
         )
 
     async def _read(self, name: str) -> Object:
-        found = await self._vault.get(Resource.SECRET, self._place.namespace, name)
+        found = await self._secrets.get(Resource.SECRET, self._names.namespace, name)
         if found is None:
-            where = f"{self._place.namespace}/{name}"
+            where = f"{self._names.namespace}/{name}"
             raise ClusterError(f"there is no secret {where}; make it, empty or with {CERTIFICATE} and {KEY}")
         return found
 
     async def _write(self, secret: Object, contents: Mapping[str, bytes]) -> None:
         data = {name: base64.b64encode(text).decode() for name, text in contents.items()}
         body = {**secret, "apiVersion": "v1", "kind": "Secret", "data": data}
-        if await self._vault.replace(Resource.SECRET, body) is None:
+        if await self._secrets.replace(Resource.SECRET, body) is None:
             raise ClusterError(f"the secret {secret['metadata']['name']} was deleted while it was written")
 
 
-def contents_of(issued: Issued, authority: Authority) -> dict[str, bytes]:
+def secret_data_of(issued: Issued, ca: CertificateAuthority) -> dict[str, bytes]:
     """What whoever has a certificate needs of it, by the names of the files."""
-    return {CERTIFICATE: issued.certificate, KEY: issued.key, TRUSTED: authority.trusted}
+    return {CERTIFICATE: issued.certificate, KEY: issued.key, CA: ca.trusted}
 
 
-def _authority_in(secret: Object) -> Authority | None:
-    kept = _contents(secret)
+def _ca_from_secret(secret: Object) -> CertificateAuthority | None:
+    kept = _secret_data(secret)
     if not kept.get(CERTIFICATE) and not kept.get(KEY):
         return None
-    return Authority(kept.get(CERTIFICATE, b""), kept.get(KEY, b""), also_trusted=kept.get(TRUSTED, b""))
+    return CertificateAuthority(kept.get(CERTIFICATE, b""), kept.get(KEY, b""), also_trusted=kept.get(CA, b""))
 
 
-def _contents(secret: Object) -> dict[str, bytes]:
+def _secret_data(secret: Object) -> dict[str, bytes]:
     return {name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()}

@@ -7,10 +7,10 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import Certified
 
 
-class Credentials(Protocol):
+class CertificateIssuer(Protocol):
     """Certificates and users of all jobs; each method may raise EtcdError and ClusterError."""
 
-    async def certify(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
+    async def issue(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
         """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
 
     async def forget(self, key: JobKey) -> None:
@@ -19,7 +19,7 @@ class Credentials(Protocol):
     def forget_etcd(self) -> None:
         """Another process may have changed etcd's users since: read them again before anything is done."""
 
-    def suspect(self) -> None:
+    def recheck(self) -> None:
         """Etcd was listed anew: it may be another one."""
 
     async def run(

@@ -11,29 +11,29 @@ from pathlib import Path
 
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.errors import ClusterError, CredentialsError
-from elasticjob_operator.render.secret import CERTIFICATE, KEY, TRUSTED
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.ca_secrets import Home, contents_of
+from elasticjob_operator.render.secret import CA, CERTIFICATE, KEY
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.ca_secrets import CASecrets, secret_data_of
 
-LIFE_S = 86400.0
-RENEW_S = 3600.0
+LIFETIME_S = 86400.0
+RENEWAL_S = 3600.0
 """Between two renewals: many may fail before anything is late."""
 
 log = logging.getLogger(__name__)
 
 
-class OwnFiles:
+class CertificateFiles:
     """A folder with a certificate for `name`. Clock is wall clock, in seconds."""
 
-    def __init__(self, folder: Path, held: Held, *, name: str, clock: Callable[[], float]) -> None:
+    def __init__(self, folder: Path, active_ca: ActiveCA, *, name: str, clock: Callable[[], float]) -> None:
         self._folder = folder
-        self._held = held
+        self._active_ca = active_ca
         self._name = name
         self._clock = clock
 
     def endpoint(self, targets: tuple[str, ...]) -> Endpoint:
         """Etcd at `targets`, with these files."""
-        ca_cert, cert, key = (str(self._folder / "current" / name) for name in (TRUSTED, CERTIFICATE, KEY))
+        ca_cert, cert, key = (str(self._folder / "current" / name) for name in (CA, CERTIFICATE, KEY))
         return Endpoint(targets, ca_cert=ca_cert, cert=cert, key=key)
 
     def write(self) -> None:
@@ -46,13 +46,13 @@ class OwnFiles:
             ) from error
 
     def _write(self) -> None:
-        authority = self._held.current
-        issued = authority.client(self._name, now_s=self._clock(), life_s=LIFE_S)
+        ca = self._active_ca.current
+        issued = ca.issue_client(self._name, now_s=self._clock(), life_s=LIFETIME_S)
         current = self._folder / "current"
         before = current.resolve() if current.is_symlink() else None
         fresh = self._folder / f"from-{int(self._clock() * 1e6)}"
         fresh.mkdir(parents=True, mode=0o700)
-        for name, text in contents_of(issued, authority).items():
+        for name, text in secret_data_of(issued, ca).items():
             (fresh / name).touch(mode=0o600)
             (fresh / name).write_bytes(text)
         aside = self._folder / "next"
@@ -69,27 +69,32 @@ def _remove(folder: Path) -> None:
     folder.rmdir()
 
 
-async def keep_fresh(
-    files: OwnFiles, home: Home, held: Held, *, every_s: float = RENEW_S, leads: Callable[[], bool] = lambda: True
+async def renew_forever(
+    files: CertificateFiles,
+    ca_secrets: CASecrets,
+    active_ca: ActiveCA,
+    *,
+    every_s: float = RENEWAL_S,
+    leads: Callable[[], bool] = lambda: True,
 ) -> None:
     """Renew the operator's certificate, and while it leads etcd's when that is due, until cancelled."""
     while True:
         await asyncio.sleep(every_s)
-        for renew in (_look, _renew_own, *([_renew_server] if leads() else [])):
+        for renew in (_check, _renew_own, *([_renew_server] if leads() else [])):
             try:
-                await renew(files, home, held)
+                await renew(files, ca_secrets, active_ca)
             except (ClusterError, CredentialsError) as error:
                 log.warning("a certificate could not be renewed, trying again in %g s: %s", every_s, error)
 
 
-async def _look(_files: OwnFiles, home: Home, held: Held) -> None:
-    if (kept := await home.kept()) is not None:
-        held.offer(kept)
+async def _check(_files: CertificateFiles, ca_secrets: CASecrets, active_ca: ActiveCA) -> None:
+    if (kept := await ca_secrets.load_server_certificate()) is not None:
+        active_ca.update(kept)
 
 
-async def _renew_own(files: OwnFiles, _home: Home, _held: Held) -> None:
+async def _renew_own(files: CertificateFiles, _home: CASecrets, _held: ActiveCA) -> None:
     files.write()
 
 
-async def _renew_server(_files: OwnFiles, home: Home, held: Held) -> None:
-    await home.serve(held.current)
+async def _renew_server(_files: CertificateFiles, ca_secrets: CASecrets, active_ca: ActiveCA) -> None:
+    await ca_secrets.ensure_server_certificate(active_ca.current)

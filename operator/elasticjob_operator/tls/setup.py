@@ -14,15 +14,15 @@ from pathlib import Path
 from elasticjob_etcd.auth import ROOT
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_operator.cluster.retry import until_it_works
+from elasticjob_operator.cluster.retry import retry_until_success
 from elasticjob_operator.errors import CredentialsError
-from elasticjob_operator.metrics.recorder import Meter
-from elasticjob_operator.model.cluster_interface import Vault
+from elasticjob_operator.metrics.recorder import MetricsRecorder
+from elasticjob_operator.model.cluster_interface import SecretStore
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.ca_secrets import Home, Place
-from elasticjob_operator.tls.job_certificates import LIFE_S, JobCredentials, Terms
-from elasticjob_operator.tls.operator_certificate import RENEW_S, OwnFiles, keep_fresh
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.ca_secrets import CASecrets, SecretNames
+from elasticjob_operator.tls.job_certificates import LIFETIME_S, IssuePolicy, JobCertificates
+from elasticjob_operator.tls.operator_certificate import RENEWAL_S, CertificateFiles, renew_forever
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -43,37 +43,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certificates-folder", type=Path, default=Path("/run/elasticjob"), help="for the operator's own certificate"
     )
-    parser.add_argument("--certificate-life", type=float, default=LIFE_S, metavar="S", help="of a job's, in seconds")
+    parser.add_argument(
+        "--certificate-life", type=float, default=LIFETIME_S, metavar="S", help="of a job's, in seconds"
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Security:
+class TLSContext:
     """Etcd as the operator reaches it, and who makes certificates for jobs; None: nobody does."""
 
     endpoint: Endpoint
-    held: Held | None = None
+    active_ca: ActiveCA | None = None
 
     def credentials(
-        self, vault: Vault, etcd: EtcdClient, options: argparse.Namespace, settings: Settings, meter: Meter
-    ) -> JobCredentials | None:
+        self,
+        secrets: SecretStore,
+        etcd: EtcdClient,
+        options: argparse.Namespace,
+        settings: Settings,
+        metrics: MetricsRecorder,
+    ) -> JobCertificates | None:
         """What the operator's core needs."""
-        if self.held is None:
+        if self.active_ca is None:
             return None
-        terms = Terms(
+        policy = IssuePolicy(
             cluster_id=settings.cluster_id,
             operator_id=settings.operator_id,
-            life_s=options.certificate_life,
+            lifetime_s=options.certificate_life,
             admin=options.etcd_user,
             own_etcd=options.etcd_quota_bytes is not None,
         )
-        on_correction = meter.etcd_auth_corrected
-        return JobCredentials(vault, etcd.auth, self.held, terms=terms, clock=time.time, on_correction=on_correction)
+        on_correction = metrics.etcd_auth_corrected
+        return JobCertificates(
+            secrets, etcd.auth, self.active_ca, policy=policy, clock=time.time, on_correction=on_correction
+        )
 
 
 @contextlib.asynccontextmanager
-async def security(
-    options: argparse.Namespace, vault: Vault, leads: Callable[[], bool] = lambda: True
-) -> AsyncIterator[Security]:
+async def open_tls(
+    options: argparse.Namespace, secrets: SecretStore, leads: Callable[[], bool] = lambda: True
+) -> AsyncIterator[TLSContext]:
     """Certificates are there, and stay fresh until the end; raises CredentialsError.
 
     At its start each replica fills Secrets that are empty or useless: none can stand by without a way to etcd. A write
@@ -81,32 +90,34 @@ async def security(
     """
     targets = tuple(options.etcd_endpoints.split(","))
     if not options.etcd_ca_secret:
-        yield Security(Endpoint(targets))
+        yield TLSContext(Endpoint(targets))
         return
-    home = Home(vault, _place(options), clock=time.time)
+    ca_secrets = CASecrets(secrets, _secret_names(options), clock=time.time)
     what = f"cannot get the certificate authority of the secret {options.etcd_ca_secret}"
-    authority = await until_it_works(home.authority, what=what)
-    await until_it_works(lambda: home.serve(authority), what="cannot give etcd its certificate")
-    held = Held(authority)
-    own = OwnFiles(options.certificates_folder, held, name=options.etcd_user, clock=time.time)
+    ca = await retry_until_success(ca_secrets.load_ca, description=what)
+    await retry_until_success(
+        lambda: ca_secrets.ensure_server_certificate(ca), description="cannot give etcd its certificate"
+    )
+    active_ca = ActiveCA(ca)
+    own = CertificateFiles(options.certificates_folder, active_ca, name=options.etcd_user, clock=time.time)
     own.write()
-    every_s = min(RENEW_S, options.certificate_life / 4)
+    every_s = min(RENEWAL_S, options.certificate_life / 4)
     renewal = asyncio.create_task(
-        keep_fresh(own, home, held, every_s=every_s, leads=leads), name="renewal of certificates"
+        renew_forever(own, ca_secrets, active_ca, every_s=every_s, leads=leads), name="renewal of certificates"
     )
     try:
-        yield Security(own.endpoint(targets), held)
+        yield TLSContext(own.endpoint(targets), active_ca)
     finally:
         renewal.cancel()
         await asyncio.wait({renewal})
 
 
-def _place(options: argparse.Namespace) -> Place:
+def _secret_names(options: argparse.Namespace) -> SecretNames:
     hosts = tuple(options.etcd_server_name)
     if options.etcd_server_secret and not hosts:
         raise CredentialsError("--etcd-server-secret: name etcd's hosts with --etcd-server-name")
     namespace = options.secrets_namespace or _own_namespace()
-    return Place(namespace=namespace, authority=options.etcd_ca_secret, server=options.etcd_server_secret, hosts=hosts)
+    return SecretNames(namespace=namespace, ca=options.etcd_ca_secret, server=options.etcd_server_secret, hosts=hosts)
 
 
 def _own_namespace() -> str:

@@ -1,6 +1,7 @@
 """The read-only web page: what an operator knows of its jobs, shown to a person, live.
 
-`Board` holds what was seen; `Page` serves it. Neither needs kopf or kubernetes, so `elasticjob run` has the same page:
+`PageState` holds what was seen; `PageServer` serves it. Neither needs kopf or kubernetes, so `elasticjob run` has the
+same page:
 
     board = Board()
     operator = Operator(cluster, etcd, settings, onlooker=board)
@@ -10,7 +11,7 @@
 It only reads. Everything that it shows of a job is the job's own word: hostile text until a browser shows it as text.
 """
 
-from elasticjob_operator.ui.server import Page
-from elasticjob_operator.ui.state import Board
+from elasticjob_operator.ui.server import PageServer
+from elasticjob_operator.ui.state import PageState
 
-__all__ = ["Board", "Page"]
+__all__ = ["PageServer", "PageState"]

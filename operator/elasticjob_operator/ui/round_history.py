@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import State, World, from_run_lengths
 
-KEPT = 200
+MAX_ROUNDS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class RoundEntry:
     """One round; a moment that was not seen is None."""
 
     number: int
@@ -32,18 +32,18 @@ class Round:
 
 
 @dataclass(slots=True)
-class History:
+class RoundHistory:
     """Of one job."""
 
-    rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=KEPT))
+    rounds: deque[RoundEntry] = field(default_factory=lambda: deque(maxlen=MAX_ROUNDS))
 
-    def note(self, world: World, now_s: float, *, active_since_s: float | None = None) -> None:
+    def record(self, world: World, now_s: float, *, active_since_s: float | None = None) -> None:
         """Take in the world. `active_since_s`: since when a round is active that was so at the first look."""
         last = self.rounds[-1] if self.rounds else None
         if world.state is State.FORMING:
             if last is None or last.number != world.round:
                 self._end(now_s, State.FORMING)
-                self.rounds.append(replace(_round(world), opened_s=now_s))
+                self.rounds.append(replace(_new_round(world), opened_s=now_s))
         elif world.state is State.ACTIVE:
             self._activate(last, world, now_s, active_since_s)
         elif last is not None and not last.end:
@@ -55,25 +55,25 @@ class History:
             if known.number == number:
                 self.rounds[i] = replace(known, steps=dict(steps))
 
-    def _activate(self, last: Round | None, world: World, now_s: float, active_since_s: float | None) -> None:
+    def _activate(self, last: RoundEntry | None, world: World, now_s: float, active_since_s: float | None) -> None:
         if last is not None and last.number == world.round:
             if last.active_s is None:
-                self.rounds[-1] = _active(last, world, now_s)
+                self.rounds[-1] = _activated(last, world, now_s)
             return
         self._end(now_s, State.FORMING)
         began_s = active_since_s if last is None and active_since_s is not None else now_s
-        self.rounds.append(_active(_round(world), world, began_s))
+        self.rounds.append(_activated(_new_round(world), world, began_s))
 
     def _end(self, now_s: float, state: State) -> None:
         if self.rounds and not self.rounds[-1].end:
             self.rounds[-1] = replace(self.rounds[-1], ended_s=now_s, end=state.value)
 
 
-def _round(world: World) -> Round:
-    return Round(number=world.round, cause=world.cause.value, detail=world.detail)
+def _new_round(world: World) -> RoundEntry:
+    return RoundEntry(number=world.round, cause=world.cause.value, detail=world.detail)
 
 
-def _active(round_: Round, world: World, since_s: float) -> Round:
+def _activated(round_: RoundEntry, world: World, since_s: float) -> RoundEntry:
     return replace(round_, active_s=since_s, nodes=len(world.members), workers=_workers(world))
 
 

@@ -14,8 +14,8 @@ from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.worker_states import letters
-from elasticjob_operator.ui.round_history import Round
-from elasticjob_operator.ui.state import Shown
+from elasticjob_operator.ui.round_history import RoundEntry
+from elasticjob_operator.ui.state import JobEntry
 
 TEXT_LIMIT = 1024
 TAIL_LIMIT = 4096
@@ -25,65 +25,65 @@ RANKS_LIMIT = 20_000
 Json = dict[str, Any]
 
 
-def row(shown: Shown) -> Json:
+def job_row(entry: JobEntry) -> Json:
     """What the list shows."""
-    status, meta = shown.status, objects.metadata(shown.obj)
+    status, meta = entry.status, objects.metadata(entry.obj)
     return {
-        "namespace": shown.key.namespace,
-        "name": shown.key.name,
+        "namespace": entry.key.namespace,
+        "name": entry.key.name,
         "phase": str(status.phase),
-        "reason": _cut(status.reason),
-        "message": _cut(status.message),
+        "reason": _truncate(status.reason),
+        "message": _truncate(status.message),
         "nodes": [status.ready_replicas, status.desired_replicas],
         "workers": codec.write(status.worker_states, keep_defaults=True),
         "worldSize": status.world_size,
         "round": status.rendezvous_round,
         "restarts": status.restarts,
         "nodeLosses": status.node_losses,
-        "progress": _progress(shown),
+        "progress": _job_progress(entry),
         "created": from_rfc3339(str(meta.get("creationTimestamp") or "")),
         "completed": from_rfc3339(status.completion_time),
     }
 
 
-def whole(shown: Shown) -> Json:
+def job_details(entry: JobEntry) -> Json:
     """What the page of one job shows."""
-    causes = {each.round: each.message for each in shown.status.rounds}
+    causes = {each.round: each.message for each in entry.status.rounds}
     return {
-        **row(shown),
-        "uid": shown.key.uid,
-        "ranks": list(_nodes(shown)),
-        "truncated": shown.status.nodes_truncated,
-        "rounds": [_round(each, causes.get(each.number, "")) for each in shown.history.rounds],
-        "failure": _last_failure(shown.status),
-        "failures": [_failure(name, failure) for name, failure in shown.failures.items()],
+        **job_row(entry),
+        "uid": entry.key.uid,
+        "ranks": list(_nodes(entry)),
+        "truncated": entry.status.nodes_truncated,
+        "rounds": [_round(each, causes.get(each.number, "")) for each in entry.rounds.rounds],
+        "failure": _last_failure(entry.status),
+        "failures": [_failure(name, failure) for name, failure in entry.failures.items()],
         "conditions": [
-            {"type": c.type, "status": c.status, "reason": _cut(c.reason), "message": _cut(c.message)}
-            for c in shown.status.conditions
+            {"type": c.type, "status": c.status, "reason": _truncate(c.reason), "message": _truncate(c.message)}
+            for c in entry.status.conditions
         ],
     }
 
 
-def _progress(shown: Shown) -> Json | None:
+def _job_progress(entry: JobEntry) -> Json | None:
     """The farthest that an agent told; the status follows it slowly, and keeps it when the agents are gone."""
-    told = [report.progress for report in shown.view.reports.values() if report.progress is not None]
+    told = [report.progress for report in entry.view.reports.values() if report.progress is not None]
     live = max((p for p in told if p.step is not None), key=lambda p: p.step or 0, default=None)
-    kept = shown.status.progress
+    kept = entry.status.progress
     if live is not None and (kept is None or (live.step or 0) >= (kept.step or 0)):
-        return _shown_progress(live)
-    return _shown_progress(kept) if kept is not None else None
+        return _progress_of(live)
+    return _progress_of(kept) if kept is not None else None
 
 
-def _shown_progress(told: Progress | ProgressStatus) -> Json:
-    metrics = {_cut(name): _cut(value) for name, value in list(told.metrics.items())[:METRICS_LIMIT]}
+def _progress_of(told: Progress | ProgressStatus) -> Json:
+    metrics = {_truncate(name): _truncate(value) for name, value in list(told.metrics.items())[:METRICS_LIMIT]}
     return {"step": told.step, "total": told.total, "metrics": metrics}
 
 
-def _nodes(shown: Shown) -> Iterator[Json]:
+def _nodes(entry: JobEntry) -> Iterator[Json]:
     """Nodes with their workers, by rank; those without one last."""
-    known = {node.pod_name: node for node in shown.status.nodes}
-    reports = {report.pod: report for report in shown.view.reports.values()}
-    ended = bool(shown.status.completion_time)
+    known = {node.pod_name: node for node in entry.status.nodes}
+    reports = {report.pod: report for report in entry.view.reports.values()}
+    ended = bool(entry.status.completion_time)
     found = [_node(known.get(pod), reports.get(pod), pod, ended=ended) for pod in dict.fromkeys([*known, *reports])]
     found.sort(key=lambda node: (node["rank"] is None, node["rank"] or 0, node["name"]))
     room = RANKS_LIMIT
@@ -100,10 +100,10 @@ def _node(status: NodeStatus | None, report: Report | None, pod: str, *, ended: 
     workers = report.workers if report is not None else ()
     return {
         "name": status.name if status is not None else pod,
-        "pod": _cut(pod),
-        "node": _cut(status.node_name) if status is not None else "",
+        "pod": _truncate(pod),
+        "node": _truncate(status.node_name) if status is not None else "",
         "state": status.state if status is not None else "",
-        "reason": _cut(status.reason) if status is not None else "",
+        "reason": _truncate(status.reason) if status is not None else "",
         "rank": status.rank if status is not None else (report.group_rank if report is not None else None),
         "letters": (kept if ended and kept else told or kept)[:RANKS_LIMIT],
         "first": workers[0].rank if workers else None,
@@ -113,12 +113,12 @@ def _node(status: NodeStatus | None, report: Report | None, pod: str, *, ended: 
     }
 
 
-def _round(each: Round, message: str) -> Json:
+def _round(each: RoundEntry, message: str) -> Json:
     """`message` is the status's, which knows the failure that a round was opened for."""
     return {
         "round": each.number,
         "cause": each.cause,
-        "detail": _cut(message or each.detail),
+        "detail": _truncate(message or each.detail),
         "opened": each.opened_s,
         "active": each.active_s,
         "ended": each.ended_s,
@@ -134,18 +134,18 @@ def _last_failure(status: JobStatus) -> Json | None:
     if failure is None:
         return None
     told: Json = codec.write(failure, keep_defaults=True)
-    return {name: _cut(value) if isinstance(value, str) else value for name, value in told.items()}
+    return {name: _truncate(value) if isinstance(value, str) else value for name, value in told.items()}
 
 
 def _failure(name: str, failure: Failure) -> Json:
     return {
         "name": name,
         "rank": failure.rank,
-        "pod": _cut(failure.pod),
-        "host": _cut(failure.host),
+        "pod": _truncate(failure.pod),
+        "host": _truncate(failure.host),
         "exitCode": failure.exit_code,
-        "signal": _cut(failure.signal),
-        "message": _cut(failure.message),
+        "signal": _truncate(failure.signal),
+        "message": _truncate(failure.message),
         "oom": failure.oom,
         "late": failure.late,
         "tail": failure.stderr[-TAIL_LIMIT:],
@@ -157,5 +157,5 @@ def _number(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"

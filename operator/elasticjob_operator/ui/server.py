@@ -16,14 +16,14 @@ from typing import Any, Self
 from aiohttp import web
 
 from elasticjob_operator.errors import OperatorError
-from elasticjob_operator.ui.serialize import Json, row, whole
-from elasticjob_operator.ui.state import Board
+from elasticjob_operator.ui.serialize import Json, job_details, job_row
+from elasticjob_operator.ui.state import PageState
 
-PACE_S = 1.0
+MIN_INTERVAL_S = 1.0
 """At most one message to a stream in this time."""
-BEAT_S = 15.0
+KEEPALIVE_S = 15.0
 """A stream sends a sign of life at least this often."""
-STREAMS = 64
+MAX_STREAMS = 64
 """So many people may look at once."""
 
 _FILES = {
@@ -49,11 +49,11 @@ Read = Callable[[int], Json | None]
 """What to say to who has seen everything up to this version; None: nothing."""
 
 
-class Page:
+class PageServer:
     """An async context manager: it answers while it is entered. Port 0 is any free one."""
 
-    def __init__(self, board: Board, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._board = board
+    def __init__(self, state: PageState, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._state = state
         self._host, self._port = host, port
         self._streams = 0
         app = web.Application(middlewares=[self._guarded])
@@ -95,11 +95,11 @@ class Page:
 
     async def _jobs(self, request: web.Request) -> web.StreamResponse:
         def read(version: int) -> Json | None:
-            news = self._board.since(version) if version >= 0 else None
+            news = self._state.since(version) if version >= 0 else None
             if news is None:
-                return {"all": [row(shown) for shown in self._board.jobs.values()]}
+                return {"all": [job_row(entry) for entry in self._state.jobs.values()]}
             changed, gone = news
-            return {"some": [row(shown) for shown in changed], "gone": gone} if changed or gone else None
+            return {"some": [job_row(entry) for entry in changed], "gone": gone} if changed or gone else None
 
         return await self._stream(request, read)
 
@@ -107,16 +107,16 @@ class Page:
         place = request.match_info["namespace"], request.match_info["name"]
 
         def read(version: int) -> Json | None:
-            shown = self._board.jobs.get(place)
-            if shown is None:
+            entry = self._state.jobs.get(place)
+            if entry is None:
                 return {"gone": True}
-            return {"job": whole(shown)} if shown.version > version else None
+            return {"job": job_details(entry)} if entry.version > version else None
 
         return await self._stream(request, read)
 
     async def _stream(self, request: web.Request, read: Read) -> web.StreamResponse:
-        if self._streams >= STREAMS:
-            raise web.HTTPServiceUnavailable(text=f"{STREAMS} people look already\n")
+        if self._streams >= MAX_STREAMS:
+            raise web.HTTPServiceUnavailable(text=f"{MAX_STREAMS} people look already\n")
         self._streams += 1
         try:
             response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
@@ -133,13 +133,13 @@ class Page:
         """Everything at first, then what changes, never faster than PACE_S; a comment when nothing does."""
         version = -1
         while True:
-            now, news = self._board.version, read(version)
+            now, news = self._state.version, read(version)
             version = now
             yield b": still here\n\n" if news is None else f"data: {json.dumps(news)}\n\n".encode()
-            await asyncio.sleep(PACE_S)
+            await asyncio.sleep(MIN_INTERVAL_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BEAT_S):
-                    await self._board.changed(version)
+                async with asyncio.timeout(KEEPALIVE_S):
+                    await self._state.changed(version)
 
 
 def is_local(host: str) -> bool:

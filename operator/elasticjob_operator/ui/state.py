@@ -11,77 +11,77 @@ from dataclasses import dataclass, field
 
 from elasticjob_api.records import Failure
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.observer import Onlooker
+from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.recovery import Recovered
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.recovery import RecoverySample
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.ui.round_history import History
+from elasticjob_operator.ui.round_history import RoundHistory
 
-FAILURES_KEPT = 20
-_GONE_KEPT = 1000
+MAX_FAILURES = 20
+_MAX_DELETED = 1000
 
-Place = tuple[str, str]
+MemberAt = tuple[str, str]
 """Namespace and name: of two jobs that had it one after the other the younger is shown."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Shown:
+class JobEntry:
     """One job; `version` is the board's at its last change."""
 
     key: JobKey
     obj: Object
     status: JobStatus
-    view: View
+    view: RendezvousView
     version: int
-    history: History = field(default_factory=History)
+    rounds: RoundHistory = field(default_factory=RoundHistory)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """The records of the last round that had any, the root cause first: etcd forgets them two rounds later."""
 
 
-class Board(Onlooker):
+class PageState(ReconcileObserver):
     """All jobs of one operator."""
 
     def __init__(self) -> None:
         self.version = 0
         """It grows with every change."""
-        self.jobs: dict[Place, Shown] = {}
-        self._gone: deque[tuple[int, Place]] = deque(maxlen=_GONE_KEPT)
+        self.jobs: dict[MemberAt, JobEntry] = {}
+        self._deleted: deque[tuple[int, MemberAt]] = deque(maxlen=_MAX_DELETED)
         self._waiters: set[asyncio.Future[None]] = set()
 
-    def note(self, key: JobKey, obj: Object, status: JobStatus, view: View, now_s: float) -> None:
+    def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
         """It is as new as this; so is the round that it is in."""
         place = key.namespace, key.name
-        shown = self.jobs.get(place)
-        if shown is None or shown.key != key:
-            shown = self.jobs[place] = Shown(key=key, obj=obj, status=status, view=view, version=0)
-        shown.obj, shown.status, shown.view = obj, status, view
+        entry = self.jobs.get(place)
+        if entry is None or entry.key != key:
+            entry = self.jobs[place] = JobEntry(key=key, obj=obj, status=status, view=view, version=0)
+        entry.obj, entry.status, entry.view = obj, status, view
         if view.world is not None:
             since_s = from_rfc3339(status.last_rendezvous_time)
-            shown.history.note(view.world, now_s, active_since_s=since_s)
+            entry.rounds.record(view.world, now_s, active_since_s=since_s)
         if view.failures:
-            shown.failures = _kept(view)
-        shown.version = self._changed()
+            entry.failures = _recent_failures(view)
+        entry.version = self._changed()
 
-    def measured(self, key: JobKey, recovered: Recovered) -> None:
+    def recovered(self, key: JobKey, recovered: RecoverySample) -> None:
         """The round's steps."""
-        if (shown := self.jobs.get((key.namespace, key.name))) is not None and shown.key == key:
-            shown.history.measured(recovered.round, recovered.steps)
+        if (entry := self.jobs.get((key.namespace, key.name))) is not None and entry.key == key:
+            entry.rounds.measured(recovered.round, recovered.steps)
 
-    def forget(self, key: JobKey) -> None:
+    def deleted(self, key: JobKey) -> None:
         """Its place is free."""
         place = key.namespace, key.name
-        if (shown := self.jobs.get(place)) is not None and shown.key == key:
+        if (entry := self.jobs.get(place)) is not None and entry.key == key:
             del self.jobs[place]
-            self._gone.append((self._changed(), place))
+            self._deleted.append((self._changed(), place))
 
-    def since(self, version: int) -> tuple[list[Shown], list[Place]] | None:
+    def since(self, version: int) -> tuple[list[JobEntry], list[MemberAt]] | None:
         """What has changed and what has gone after `version`; None if that is too long ago to say: read all of it."""
-        if self._gone and len(self._gone) == _GONE_KEPT and self._gone[0][0] > version:
+        if self._deleted and len(self._deleted) == _MAX_DELETED and self._deleted[0][0] > version:
             return None
-        gone = [place for at, place in self._gone if at > version and place not in self.jobs]
-        return [shown for shown in self.jobs.values() if shown.version > version], gone
+        gone = [place for at, place in self._deleted if at > version and place not in self.jobs]
+        return [entry for entry in self.jobs.values() if entry.version > version], gone
 
     async def changed(self, version: int) -> None:
         """Return when there is anything after `version`."""
@@ -101,10 +101,10 @@ class Board(Onlooker):
         return self.version
 
 
-def _kept(view: View) -> dict[str, Failure]:
+def _recent_failures(view: RendezvousView) -> dict[str, Failure]:
     """Of the newest round with failures, the root cause first."""
     root = view.world.root if view.world is not None else ""
     newest = max(int(name.partition("/")[0]) for name in view.failures)
     names = [name for name in sorted(view.failures) if name == root or name.startswith(f"{newest}/")]
     names.sort(key=lambda name: name != root)
-    return {name: view.failures[name] for name in names[:FAILURES_KEPT]}
+    return {name: view.failures[name] for name in names[:MAX_FAILURES]}

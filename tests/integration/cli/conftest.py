@@ -16,7 +16,7 @@ import pytest
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.timestamps import to_rfc3339
 from testing.kube.namespace import Namespace
@@ -39,7 +39,7 @@ def census() -> Iterator[Census]:
 class Pods:
     """A kubelet at work, and the pods it has been given."""
 
-    cluster: MemoryCluster
+    cluster: InMemoryCluster
     kubelet: Kubelet
     root: Path
     token: str
@@ -81,7 +81,7 @@ class Pods:
 @pytest.fixture
 async def pods(census: Census, tmp_path: Path) -> AsyncIterator[Pods]:
     """A kubelet that runs until the end of the test."""
-    cluster = MemoryCluster(ids=iter(lambda: str(uuid.uuid4()), ""))
+    cluster = InMemoryCluster(ids=iter(lambda: str(uuid.uuid4()), ""))
     supervisor = await Supervisor.create()
     host = Host(
         environ=dict(os.environ),

@@ -9,7 +9,7 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.member_policy import Action
-from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.ca import CertificateAuthority
 from testing.servers.etcd_members import EtcdMembers, etcd_members
 from testing.waiting import aeventually
 
@@ -60,10 +60,10 @@ async def test_another_authority_takes_over_member_after_member_when_both_are_tr
     async with etcd_members(tmp_path, tls=True) as etcd:
         etcd.start(0, 1, 2)
         await etcd.until_whole()
-        before, old, new = await etcd.ids(), etcd.authority, Authority.make(now_s=time.time())
+        before, old, new = await etcd.ids(), etcd.authority, CertificateAuthority.create(now_s=time.time())
         for step in (
-            Authority(old.certificate, old.key, also_trusted=new.certificate),
-            Authority(new.certificate, new.key, also_trusted=old.certificate),
+            CertificateAuthority(old.certificate, old.key, also_trusted=new.certificate),
+            CertificateAuthority(new.certificate, new.key, also_trusted=old.certificate),
             new,
         ):
             etcd.certify(step)

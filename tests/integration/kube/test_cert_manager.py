@@ -13,7 +13,7 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.ca import CertificateAuthority
 from testing.doc_snippets import manifests
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import Rig
@@ -53,7 +53,7 @@ def release(rig: Rig, manager: CertManager, request: pytest.FixtureRequest) -> I
     folder = rig.folder / "secured"
     folder.mkdir()
     kept = read_secret(rig.namespace.server, CA)
-    etcd = SecuredEtcd(folder, program(), Authority(kept["tls.crt"], kept["tls.key"]))
+    etcd = SecuredEtcd(folder, program(), CertificateAuthority(kept["tls.crt"], kept["tls.key"]))
     made = Release(rig, etcd, authority=CA, server=getattr(request, "param", ""))
     rig.etcd = etcd.certify("root")
     yield made
@@ -113,7 +113,7 @@ def test_a_job_runs_on_an_authority_of_cert_manager(release: Release, pods: Pods
     rig.running(nodes=2, round_=1)
     kept = of_job(release, uid)
     authority = release.secret(CA)
-    assert Authority(authority["tls.crt"], authority["tls.key"]).signed(kept["tls.crt"])
+    assert CertificateAuthority(authority["tls.crt"], authority["tls.key"]).has_signed(kept["tls.crt"])
     rig.finish.touch()
     assert pods.end() == [0, 0]
     assert rig.phase("Succeeded")["restarts"] == 0

@@ -13,10 +13,10 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import Forbidden
-from elasticjob_operator.informers.event_bus import Feed
-from elasticjob_operator.maintenance.volumes import EtcdVolumes, claim_of
+from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer, claim_of
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.policy.etcd.volumes import PROOF_HOLDS_S
+from elasticjob_operator.policy.etcd.volumes import PROOF_DURATION_S
 from testing.kube.service_accounts import apply
 from testing.kube.stack import write_kubeconfig
 from testing.servers.apiserver import ApiServer
@@ -52,7 +52,7 @@ async def cluster(
     install_rendered(crd, chart_namespace, rendered, *RIGHTS)
     token = crd.kubectl("create", "token", "x-elasticjob-operator", namespace=chart_namespace).stdout.strip()
     monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "operator.kubeconfig", crd, token)))
-    made = await KubeCluster.connect(Feed(), (chart_namespace,))
+    made = await KubeCluster.connect(EventBus(), (chart_namespace,))
     yield made
     await made.close()
 
@@ -82,7 +82,7 @@ async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_join
     crd: ApiServer, chart_namespace: str, cluster: KubeCluster, tmp_path: Path
 ) -> None:
     seconds = Seconds()
-    volumes = EtcdVolumes(cluster, chart_namespace, replace_after_s=600.0, clock=seconds)
+    volumes = EtcdVolumeReplacer(cluster, chart_namespace, replace_after_s=600.0, clock=seconds)
 
     async def uid(resource: Resource, name: str) -> str:
         found = await cluster.get(resource, chart_namespace, name)
@@ -120,7 +120,7 @@ async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_join
         assert crd.kubectl("delete", "node", NODE).returncode == 0
         await looks(3)
         assert not await given_up(), "its node may be back in a moment"
-        seconds.now_s += PROOF_HOLDS_S
+        seconds.now_s += PROOF_DURATION_S
         away: Any = given_up  # mypy takes a coroutine function for a plain one
         await aeventually(away, within_s=60, what="the claim and the pod deleted")
         for name in (etcd.name(0), etcd.name(1)):

@@ -14,13 +14,13 @@ import pytest
 from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchDied
-from elasticjob_operator.informers.event_bus import Feed
-from elasticjob_operator.informers.reflector import ObjectWatch
-from elasticjob_operator.informers.watch_staleness import PATIENCE_S
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchStale
+from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.informers.reflector import Reflector
+from elasticjob_operator.informers.watch_staleness import DELIVERY_TIMEOUT_S
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 from elasticjob_operator.model.objects import version_of
-from elasticjob_operator.render.disruption_budget import render_budget
+from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.service import render_service
 from testing.clocks.fake_clock import Clock
 from testing.kube.manifests import MINIMAL, changed
@@ -35,8 +35,8 @@ STRANGER = "ffffffff-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
-def feed() -> Feed:
-    return Feed(settle_s=0.0)
+def feed() -> EventBus:
+    return EventBus(relist_delay_s=0.0)
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def cluster(
-    namespace: Namespace, feed: Feed, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    namespace: Namespace, feed: EventBus, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[KubeCluster]:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
-    made = await KubeCluster.connect(feed, (namespace.name,), page=2, clock=clock)
+    made = await KubeCluster.connect(feed, (namespace.name,), page_size=2, clock=clock)
     yield made
     await made.close()
 
@@ -93,7 +93,7 @@ async def test_a_collection_is_deleted_by_labels(cluster: KubeCluster, namespace
     assert await cluster.get(Resource.POD, namespace.name, "b") is not None
 
 
-@pytest.mark.parametrize("render", [render_service, render_budget])
+@pytest.mark.parametrize("render", [render_service, render_disruption_budget])
 async def test_an_object_that_is_as_wanted_is_not_applied_again(
     cluster: KubeCluster,
     namespace: Namespace,
@@ -214,55 +214,55 @@ async def test_a_list_of_several_pages_is_whole(cluster: KubeCluster, namespace:
         assert await listed(stream) == list("abcde")
 
 
-async def test_after_the_list_come_the_changes(cluster: KubeCluster, namespace: Namespace, feed: Feed) -> None:
+async def test_after_the_list_come_the_changes(cluster: KubeCluster, namespace: Namespace, feed: EventBus) -> None:
     made = await cluster.create(Resource.POD, pod(namespace, "a"))
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == ["a"]
-        feed.put(Resource.POD, ObjectEvent(Change.DELETED, made))
+        feed.publish(Resource.POD, ObjectEvent(Change.DELETED, made))
         assert await anext(stream) == ObjectEvent(Change.DELETED, made)
 
 
 async def test_what_was_deleted_while_nobody_watched_is_not_in_the_next_list(
-    cluster: KubeCluster, namespace: Namespace, feed: Feed
+    cluster: KubeCluster, namespace: Namespace, feed: EventBus
 ) -> None:
     for name in ("a", "b"):
         await cluster.create(Resource.POD, pod(namespace, name))
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == ["a", "b"]
         await cluster.delete(Resource.POD, namespace.name, "a")
-        feed.listed(Resource.POD)
+        feed.mark_listed(Resource.POD)
         assert await listed(stream) == ["b"]
 
 
 async def test_a_watch_that_never_tells_what_is_listed_is_dead(
-    cluster: KubeCluster, namespace: Namespace, feed: Feed, clock: Clock
+    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: Clock
 ) -> None:
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == []
         await cluster.create(Resource.POD, pod(namespace, "a"))
-        feed.listed(Resource.POD)
+        feed.mark_listed(Resource.POD)
         assert await listed(stream) == ["a"]
-        clock.now_s += PATIENCE_S
-        feed.listed(Resource.POD)
-        with pytest.raises(WatchDied, match="the watch of pods has not shown 1 for 120 s: a"):
+        clock.now_s += DELIVERY_TIMEOUT_S
+        feed.mark_listed(Resource.POD)
+        with pytest.raises(WatchStale, match="the watch of pods has not shown 1 for 120 s: a"):
             await listed(stream)
 
 
 async def test_the_watch_of_pods_begins_where_the_first_list_ends(
-    cluster: KubeCluster, namespace: Namespace, feed: Feed, clock: Clock
+    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: Clock
 ) -> None:
     wanted = [f"p{n}" for n in range(5)]
     for name in wanted:
         await cluster.create(Resource.POD, pod(namespace, name))
-    watching = asyncio.create_task(ObjectWatch(cluster, feed, Resource.POD).run())
+    watching = asyncio.create_task(Reflector(cluster, feed, Resource.POD).run())
     await asyncio.sleep(0)  # it is at work before anybody follows
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == wanted
         await cluster.create(Resource.POD, pod(namespace, "later"))
         told = await asyncio.wait_for(anext(stream), 20)
         assert (told.change, told.object["metadata"]["name"]) == (Change.ADDED, "later"), "nothing is told twice"
-        clock.now_s += 2 * PATIENCE_S
-        feed.listed(Resource.POD)
+        clock.now_s += 2 * DELIVERY_TIMEOUT_S
+        feed.mark_listed(Resource.POD)
         assert await listed(stream) == ["later", *wanted], "and none of them is taken for the sign of a dead watch"
         await cluster.delete(Resource.POD, namespace.name, "p0")
         while (await asyncio.wait_for(anext(stream), 20)).change is not Change.DELETED:
@@ -272,12 +272,12 @@ async def test_the_watch_of_pods_begins_where_the_first_list_ends(
 
 
 async def test_a_watch_of_pods_that_must_begin_anew_asks_for_a_list(
-    cluster: KubeCluster, namespace: Namespace, feed: Feed
+    cluster: KubeCluster, namespace: Namespace, feed: EventBus
 ) -> None:
     await cluster.create(Resource.POD, pod(namespace, "a"))
-    with feed.subscribed(Resource.POD) as changes:
-        feed.begin(Resource.POD, {namespace.name: ""})
-        watching = asyncio.create_task(ObjectWatch(cluster, feed, Resource.POD).run())
+    with feed.subscribe(Resource.POD) as changes:
+        feed.start(Resource.POD, {namespace.name: ""})
+        watching = asyncio.create_task(Reflector(cluster, feed, Resource.POD).run())
         told = [await asyncio.wait_for(changes.get(), 20) for _ in range(2)]
     watching.cancel()
     await asyncio.wait([watching])
@@ -285,7 +285,7 @@ async def test_a_watch_of_pods_that_must_begin_anew_asks_for_a_list(
 
 
 async def test_an_api_server_that_is_away_is_unavailable(
-    server: ApiServer, feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: ApiServer, feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = server.kubeconfig().read_text().replace(server.url, "https://127.0.0.1:1")
     (tmp_path / "config").write_text(config)
@@ -299,7 +299,7 @@ async def test_an_api_server_that_is_away_is_unavailable(
 
 
 async def test_a_watch_that_is_given_up_leaves_no_connection_even_if_the_api_server_is_silent(
-    namespace: Namespace, feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    namespace: Namespace, feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     server = urlsplit(namespace.server.url)
     with proxy(str(server.hostname), int(server.port or 0)) as way:
@@ -320,7 +320,7 @@ def connected_to(endpoint: str) -> list[str]:
     return [c.status for c in found if c.raddr and f"{c.raddr.ip}:{c.raddr.port}" == endpoint]
 
 
-async def test_no_kubeconfig_at_all_is_said(feed: Feed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_no_kubeconfig_at_all_is_said(feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     with pytest.raises(ClusterError, match="not in a pod, and no usable kubeconfig"):
         await KubeCluster.connect(feed)

@@ -16,7 +16,7 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.messages import rpc
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterError
-from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import MINIMAL
@@ -88,7 +88,7 @@ async def test_of_a_status_only_what_an_older_crd_does_not_know_is_left_out(
     monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
     namespace = Namespace(own_server, NAME)
     namespace.apply(MINIMAL)
-    cluster = await KubeCluster.connect(Feed())
+    cluster = await KubeCluster.connect(EventBus())
     failure = {"time": "2026-01-02T03:04:05Z", "round": 1, "podName": "p", "rank": 0, "localRank": 0, "exitCode": 1}
     node = {"name": "digits-0", "podName": "p", "state": "Running"}
     new = {"lastFailure": {**failure, "stderrTail": "Traceback"}, "nodes": [{**node, "cpuPercent": 5}]}
@@ -111,7 +111,7 @@ async def test_jobs_that_meet_an_older_crd_together_are_all_written_and_it_is_lo
     for name in names:
         namespace.apply({**MINIMAL, "metadata": {"name": name}})
     versions = {name: namespace.get(name)["metadata"]["resourceVersion"] for name in names}
-    cluster = await KubeCluster.connect(Feed())
+    cluster = await KubeCluster.connect(EventBus())
     try:
         own = {"installation": "a"}
         await asyncio.gather(*(cluster.claim(Resource.JOB, NAME, name, own, versions[name]) for name in names))
@@ -129,7 +129,7 @@ async def test_a_missing_crd_is_no_proof_that_a_job_is_gone(
 ) -> None:
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
     monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
-    cluster = await KubeCluster.connect(Feed())
+    cluster = await KubeCluster.connect(EventBus())
     try:
         with pytest.raises(ClusterError, match="404"):
             await cluster.get(Resource.JOB, NAME, "j")

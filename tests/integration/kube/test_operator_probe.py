@@ -15,13 +15,13 @@ from aiohttp.test_utils import unused_port
 
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.controller.controller import Operator
-from elasticjob_operator.handlers import Running
-from elasticjob_operator.informers.event_bus import Feed
-from elasticjob_operator.informers.watch_staleness import PATIENCE_S
-from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusMeter
+from elasticjob_operator.controller.controller import Controller
+from elasticjob_operator.handlers import OperatorTask
+from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.informers.watch_staleness import DELIVERY_TIMEOUT_S
+from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.probes import Vitals, Web
+from elasticjob_operator.probes import ProbeServer, ProbeSources
 from elasticjob_operator.settings import Settings
 from testing.clocks.fake_clock import Clock
 from testing.kube.faulty_operator import stormy
@@ -48,20 +48,20 @@ def probe(url: str) -> int:
 
 
 @contextlib.asynccontextmanager
-async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[Running]:
+async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[OperatorTask]:
     """An operator that answers probes, and whose watches nobody feeds."""
-    etcd, meter = InMemoryEtcd(InMemoryStore()), PrometheusMeter()
-    operator = Operator(cluster, etcd, SETTINGS, meter=meter)
-    running = Running(operator.run, cluster.credentials)
-    vitals = Vitals(
-        running=lambda: running.alive,
+    etcd, meter = InMemoryEtcd(InMemoryStore()), PrometheusRecorder()
+    operator = Controller(cluster, etcd, SETTINGS, metrics=meter)
+    running = OperatorTask(operator.run, cluster.credentials)
+    sources = ProbeSources(
+        running=lambda: running.is_alive,
         ready=lambda: operator.ready,
         leads=lambda: operator.is_leader,
         ages=meter.ages,
         metrics=meter.text,
         metrics_type=CONTENT_TYPE,
     )
-    async with Web(url, vitals):
+    async with ProbeServer(url, sources):
         running.task = asyncio.create_task(operator.run())
         running.task.add_done_callback(running.ended)
         try:
@@ -82,18 +82,18 @@ async def closing(cluster: KubeCluster) -> AsyncIterator[None]:
 
 async def test_the_probe_is_green_until_a_watch_is_dead(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
-    feed, clock, url = Feed(settle_s=0.0), Clock(), f"http://127.0.0.1:{unused_port()}/healthz"
+    feed, clock, url = EventBus(relist_delay_s=0.0), Clock(), f"http://127.0.0.1:{unused_port()}/healthz"
     namespace.apply(MINIMAL)
     cluster = await KubeCluster.connect(feed, (namespace.name,), clock=clock)
     async with closing(cluster), operating(cluster, url) as running:
         await aeventually(lambda: cluster_has_pods(namespace), within_s=30, what="a pod: it is at work")
-        feed.listed(Resource.JOB)
+        feed.mark_listed(Resource.JOB)
         assert await asyncio.to_thread(probe, url) == 200, "a list alone says nothing"
 
         def ended() -> bool:
-            clock.now_s += PATIENCE_S
-            feed.listed(Resource.JOB)
-            return not running.alive
+            clock.now_s += DELIVERY_TIMEOUT_S
+            feed.mark_listed(Resource.JOB)
+            return not running.is_alive
 
         await aeventually(ended, within_s=30, what="the end of its task")
         assert await asyncio.to_thread(probe, url) == 503

@@ -12,8 +12,8 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Put, Txn
-from elasticjob_operator.policy.etcd.quota import LEAST, MIB
-from elasticjob_operator.tls.ca import Authority, describe
+from elasticjob_operator.policy.etcd.quota import MIB, MIN_BYTES
+from elasticjob_operator.tls.ca import CertificateAuthority, describe
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import SYSTEM, Rig
 from testing.kube.tls_stack import Pods, Release
@@ -69,8 +69,8 @@ def test_a_job_gets_a_certificate_of_its_own_and_runs_with_it(release: Release, 
     told = describe(certificate(release, uid))
     assert told is not None
     assert told.name == uid
-    assert told.begins_s < time.time() - 200
-    assert time.time() + 80_000 < told.ends_s < time.time() + 86_500
+    assert told.not_before_s < time.time() - 200
+    assert time.time() + 80_000 < told.not_after_s < time.time() + 86_500
     assert users(release) == {uid}
 
 
@@ -170,7 +170,7 @@ def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Re
 
 async def fill(etcd: EtcdClient, prefix: str) -> None:
     """What somebody does with a job's certificate: a little more than the job may have, and on until he may no more."""
-    for number in range(LEAST // MIB):
+    for number in range(MIN_BYTES // MIB):
         await etcd.txn(Txn((), (Put(f"{prefix}x/{number}", bytes(MIB)),)))
 
     async def is_refused() -> bool:
@@ -278,7 +278,7 @@ def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release:
     told = describe(server["tls.crt"])
     assert told is not None
     assert told.hosts == {"127.0.0.1"}
-    assert Authority(made["tls.crt"], made["tls.key"]).signed(server["tls.crt"])
+    assert CertificateAuthority(made["tls.crt"], made["tls.key"]).has_signed(server["tls.crt"])
     assert rig.operator is not None
     rig.operator.stop()
     release.apply()  # an upgrade
@@ -319,10 +319,10 @@ def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_r
     uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
     pods.start(2)
     rig.running(nodes=2, round_=1)
-    old, new = release.etcd.authority, Authority.make(now_s=time.time())
+    old, new = release.etcd.authority, CertificateAuthority.create(now_s=time.time())
     for step in (
-        Authority(old.certificate, old.key, also_trusted=new.certificate),
-        Authority(new.certificate, new.key, also_trusted=old.certificate),
+        CertificateAuthority(old.certificate, old.key, also_trusted=new.certificate),
+        CertificateAuthority(new.certificate, new.key, also_trusted=old.certificate),
         new,
     ):
         change_over(release, step, uid)
@@ -337,7 +337,7 @@ def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_r
     assert (status["rendezvousRound"], status["restarts"], status["nodeLosses"]) == (1, 0, 0)
 
 
-def change_over(release: Release, authority: Authority, uid: str) -> None:
+def change_over(release: Release, authority: CertificateAuthority, uid: str) -> None:
     """The operator is started anew with this one in its Secret, and etcd's files are what it makes then."""
     release.etcd.authority = authority
     trusted = authority.trusted.removeprefix(authority.certificate.rstrip() + b"\n")
@@ -347,7 +347,7 @@ def change_over(release: Release, authority: Authority, uid: str) -> None:
     release.start_operator()
 
     def made(secret: dict[str, bytes]) -> bool:
-        return authority.signed(secret["tls.crt"]) and secret["ca.crt"] == authority.trusted
+        return authority.has_signed(secret["tls.crt"]) and secret["ca.crt"] == authority.trusted
 
     release.rig.until("etcd's certificate", lambda: made(release.secret(release.server)))
     job = f"j-etcd-{uid[:8]}"

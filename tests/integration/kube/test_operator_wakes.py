@@ -6,13 +6,13 @@ is one that the job's clock has called for.
 
 import pytest
 
-from elasticjob_operator.model.job_state import SHOWN_WITHIN_S
+from elasticjob_operator.model.job_state import UNREACHABLE_SHOWN_S
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import Rig
 
 pytestmark = pytest.mark.kube
 
-DEADLINE_S = int(SHOWN_WITHIN_S) + 2
+DEADLINE_S = int(UNREACHABLE_SHOWN_S) + 2
 
 
 def test_deadlines_and_the_time_to_live_are_kept_while_nothing_else_happens(rig: Rig) -> None:

@@ -6,11 +6,11 @@ run or ended does it as a kubelet would. No processes are started.
 
 import pytest
 
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 
 NOW_S = 1_735_689_600.0
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster(clock=lambda: NOW_S)
+def cluster() -> InMemoryCluster:
+    return InMemoryCluster(clock=lambda: NOW_S)

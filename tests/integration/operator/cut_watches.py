@@ -16,7 +16,7 @@ from typing import Any
 
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterUnavailable
-from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.network.netns import THERE, Cable, cable
 from testing.waiting import eventually
@@ -39,7 +39,7 @@ socketserver.ThreadingTCPServer(("0.0.0.0", PORT), Answer).serve_forever()
 
 async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
     """One watch, until it ends with ClusterUnavailable."""
-    cluster = await KubeCluster.connect(Feed())
+    cluster = await KubeCluster.connect(EventBus())
     try:
         async for kind, _ in cluster.changes(resource, "", ""):
             assert kind == "CONNECTED"

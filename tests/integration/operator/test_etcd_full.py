@@ -11,9 +11,9 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
-from elasticjob_operator.cluster.in_memory import MemoryCluster
-from elasticjob_operator.controller.controller import Operator
-from elasticjob_operator.maintenance.space import EtcdSpace
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
+from elasticjob_operator.controller.controller import Controller
+from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
 from testing.operator_history import NAMESPACE, SETTINGS, manifest
@@ -30,10 +30,10 @@ class Site:
     """A job of two pods over a real etcd; `cluster` stands in for the API server."""
 
     def __init__(self, etcd: EtcdClient) -> None:
-        self.cluster = MemoryCluster()
+        self.cluster = InMemoryCluster()
         endpoint = etcd.endpoint
-        space = EtcdSpace(lambda: EtcdMaintenance.connect(endpoint), quota=QUOTA, look_when_full_s=0.2)
-        self.operator = Operator(self.cluster, etcd, SETTINGS, space=space)
+        space = EtcdSpaceKeeper(lambda: EtcdMaintenance.connect(endpoint), quota=QUOTA, check_when_full_s=0.2)
+        self.operator = Controller(self.cluster, etcd, SETTINGS, space=space)
 
     @property
     def pods(self) -> set[str]:

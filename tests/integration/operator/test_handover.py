@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from elasticjob_operator.cluster.in_memory import MemoryCluster
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
+from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
 from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest
@@ -19,7 +19,7 @@ HERE, THERE = "here", "there"
 class Wire:
     """One operator's way to the cluster: notes whose the job was when this one wrote of its pods."""
 
-    def __init__(self, cluster: MemoryCluster, installation: str, written: list[tuple[str, str]]) -> None:
+    def __init__(self, cluster: InMemoryCluster, installation: str, written: list[tuple[str, str]]) -> None:
         self._cluster = cluster
         self._installation = installation
         self._written = written
@@ -51,7 +51,7 @@ async def two_installations(stage: Stage) -> AsyncIterator[list[tuple[str, str]]
     written: list[tuple[str, str]] = []
     tasks = [
         asyncio.create_task(
-            Operator(
+            Controller(
                 Wire(stage.cluster, installation, written),
                 etcd,
                 replace(SETTINGS, installation=installation, operator_id=installation),

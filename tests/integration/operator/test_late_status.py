@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import uid_of
 from testing.operator_history import NAMESPACE, manifest, running, staged
 
 
-class Slow(MemoryCluster):
+class Slow(InMemoryCluster):
     """Holds what says Succeeded of the first job until it is released; the API server then applies it."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import merge_patch, name_of, uid_of
 from elasticjob_operator.settings import Settings
@@ -24,7 +24,7 @@ async def another(stage: Stage, **settings: Any) -> AsyncIterator[InMemoryEtcd]:
     """A second installation over the same cluster, with an etcd of its own; yields that."""
     etcd = InMemoryEtcd(InMemoryStore())
     settings_there = replace(SETTINGS, installation="there", operator_id="op2", **settings)
-    task = asyncio.create_task(Operator(stage.cluster, etcd, settings_there).run())
+    task = asyncio.create_task(Controller(stage.cluster, etcd, settings_there).run())
     try:
         yield etcd
     finally:

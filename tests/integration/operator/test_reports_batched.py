@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_api.records import Report, WorkerReport, WorkerState, encode
 from elasticjob_etcd.interface import PagedEtcd, Put, Txn
-from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
 from testing.waiting import aeventually
 
@@ -32,11 +32,11 @@ class Told:
         self.revisions: list[int] = []
         """Up to which it had come whenever it told of reports."""
         self.news = 0
-        self.rendezvous = Rendezvous(
+        self.rendezvous = RendezvousInformer(
             etcd,
             self.cluster,
             on_change=self._changed,
-            on_soft_change=lambda _: self.revisions.append(self.rendezvous.revision),
+            on_progress=lambda _: self.revisions.append(self.rendezvous.revision),
             on_listed=lambda: None,
         )
 

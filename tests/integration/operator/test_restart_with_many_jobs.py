@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller import reconciler, workqueue
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
@@ -15,7 +15,7 @@ TURNS = AT_ONCE_EACH + 4
 JOBS = 2 * TURNS
 
 
-class Slow(MemoryCluster):
+class Slow(InMemoryCluster):
     """Once it is `slow`, no apply has an answer."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Slow(MemoryCluster):
 async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_are_applied_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workqueue, "MOST_TURNS_EACH", TURNS)
+    monkeypatch.setattr(workqueue, "MAX_WORKERS_PER_GROUP", TURNS)
     cluster = Slow()
     stages = [Stage(cluster)]
     stages += [stages[0].beside() for _ in range(JOBS - 1)]
@@ -53,7 +53,7 @@ async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_ar
         await stage.apply(manifest(f"j{number}", replicas=1))
     await stages[0].until("all pods", lambda: len(cluster.objects(Resource.POD)) == JOBS)
     await stages[0].stop_operator()
-    monkeypatch.setattr(reconciler, "upkeep_in_s", lambda *_, **__: 1e-3)  # of all at the same time
+    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1e-3)  # of all at the same time
     cluster.slow = True
     stages[0].start_operator()
     try:
@@ -75,7 +75,7 @@ async def test_a_service_is_applied_again_while_requests_to_create_pods_of_many_
     await stage.apply(manifest("runs", replicas=1))
     await stage.until("its pod", lambda: len(cluster.objects(Resource.POD)) == 1)
     await stage.stop_operator()
-    monkeypatch.setattr(reconciler, "upkeep_in_s", lambda *_, **__: 1.0)  # so that the others come first
+    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1.0)  # so that the others come first
     cluster.creates = False
     cluster.applied.clear()
     for number in range(AT_ONCE):

@@ -11,24 +11,24 @@ import pytest
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_etcd.interface import Range, Txn, TxnResult
 from elasticjob_etcd.memory.client import InMemoryEtcd
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.cluster.lease_lock import LeaseLock
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.controller.leader_election import LeaderElector
 from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
 from elasticjob_operator.model.objects import name_of
-from elasticjob_operator.policy.leader_election import Terms
+from elasticjob_operator.policy.leader_election import ElectionTiming
 from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest
 from testing.waiting import aeventually
 
-TERMS = Terms(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
+TERMS = ElectionTiming(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
 
 
 class Wire:
     """One operator's way to the cluster: notes what it writes."""
 
-    def __init__(self, cluster: MemoryCluster, written: list[str]) -> None:
+    def __init__(self, cluster: InMemoryCluster, written: list[str]) -> None:
         self._cluster = cluster
         self._written = written
         self.cannot_renew = False
@@ -92,8 +92,8 @@ class Replica:
         self.etcd = etcd
         self.wire = Wire(stage.cluster, self.written)
         lock = LeaseLock(self.wire, namespace="system", name="op", identity=identity, clock=time.time)
-        self.elector = LeaderElector(lock, terms=TERMS) if elects else None
-        self.operator = Operator(self.wire, etcd, SETTINGS, elector=self.elector)
+        self.elector = LeaderElector(lock, timing=TERMS) if elects else None
+        self.operator = Controller(self.wire, etcd, SETTINGS, elector=self.elector)
         self.task = asyncio.create_task(self.operator.run())
 
     async def stop(self) -> None:

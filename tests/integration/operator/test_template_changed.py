@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api import constants
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
 from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest, running, staged
@@ -23,7 +23,7 @@ def agents(pods: list[Object]) -> set[str]:
     return {pod["spec"]["initContainers"][0]["image"] for pod in pods}
 
 
-class Watched(MemoryCluster):
+class Watched(InMemoryCluster):
     """Remembers, of each creation of a pod, which images the pods have that are not asked to go."""
 
     def __init__(self) -> None:

@@ -11,32 +11,32 @@ import pytest
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.memory.auth import InMemoryAuth
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from elasticjob_operator.cluster.in_memory import MemoryCluster
-from elasticjob_operator.controller.controller import Operator
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
+from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import Certified
 from elasticjob_operator.model.objects import uid_of
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.ca import Authority
-from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.ca import CertificateAuthority
+from elasticjob_operator.tls.job_certificates import IssuePolicy, JobCertificates
 from testing.operator_history import NAMESPACE, SETTINGS, manifest
 from testing.waiting import aeventually
 from tests.integration.operator.conftest import NOW_S
 
 
-class SlowCredentials(JobCredentials):
+class SlowCredentials(JobCertificates):
     """Those of a job are made and then held back, until `go_on`."""
 
-    def __init__(self, cluster: MemoryCluster, accounts: InMemoryAuth, *, answer_lost: bool) -> None:
-        terms = Terms(cluster_id=SETTINGS.cluster_id, operator_id=SETTINGS.operator_id)
-        held = Held(Authority.make(now_s=NOW_S))
-        super().__init__(cluster, accounts, held, terms=terms, clock=lambda: NOW_S)
+    def __init__(self, cluster: InMemoryCluster, accounts: InMemoryAuth, *, answer_lost: bool) -> None:
+        policy = IssuePolicy(cluster_id=SETTINGS.cluster_id, operator_id=SETTINGS.operator_id)
+        active_ca = ActiveCA(CertificateAuthority.create(now_s=NOW_S))
+        super().__init__(cluster, accounts, active_ca, policy=policy, clock=lambda: NOW_S)
         self.go_on = asyncio.Event()
         self._answer_lost = answer_lost
 
-    async def certify(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
-        made = await super().certify(key, secret, store=store)
+    async def issue(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
+        made = await super().issue(key, secret, store=store)
         await self.go_on.wait()
         if self._answer_lost:
             raise Unavailable("the answer was lost")
@@ -44,9 +44,9 @@ class SlowCredentials(JobCredentials):
 
 
 @contextlib.asynccontextmanager
-async def operating(cluster: MemoryCluster, credentials: JobCredentials) -> AsyncIterator[None]:
+async def operating(cluster: InMemoryCluster, credentials: JobCertificates) -> AsyncIterator[None]:
     settings = replace(SETTINGS, etcd_tls=True)
-    operator = Operator(cluster, InMemoryEtcd(InMemoryStore()), settings, credentials=credentials)
+    operator = Controller(cluster, InMemoryEtcd(InMemoryStore()), settings, credentials=credentials)
     running = asyncio.create_task(operator.run())
     yield
     running.cancel()
@@ -55,7 +55,7 @@ async def operating(cluster: MemoryCluster, credentials: JobCredentials) -> Asyn
 
 @pytest.mark.parametrize("answer_lost", [False, True])
 async def test_the_user_of_a_job_that_was_deleted_while_it_was_made_goes(
-    cluster: MemoryCluster, *, answer_lost: bool
+    cluster: InMemoryCluster, *, answer_lost: bool
 ) -> None:
     accounts = InMemoryAuth()
     credentials = SlowCredentials(cluster, accounts, answer_lost=answer_lost)

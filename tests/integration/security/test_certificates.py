@@ -8,7 +8,7 @@ import pytest
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError, RequestRejected, Unavailable
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_operator.tls.ca import Authority
+from elasticjob_operator.tls.ca import CertificateAuthority
 from testing.servers.secured_etcd import SecuredEtcd, write
 from testing.waiting import aeventually
 from tests.integration.security.conftest import Job
@@ -39,7 +39,7 @@ async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
 async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_both_sides(
     secured: SecuredEtcd, attacker: Job
 ) -> None:
-    error = await verdict(secured.certify(attacker.uid, authority=Authority.make(now_s=time.time())))
+    error = await verdict(secured.certify(attacker.uid, authority=CertificateAuthority.create(now_s=time.time())))
     assert isinstance(error, RequestRejected)
     assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
     await aeventually(lambda: "certificate signed by unknown authority" in secured.log, what="etcd's sentence")
@@ -48,8 +48,8 @@ async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_
 async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
     secured: SecuredEtcd, attacker: Job, tmp_path: Path
 ) -> None:
-    stranger = Authority.make(now_s=time.time())
-    write(tmp_path, secured.authority.client(attacker.uid, now_s=time.time(), life_s=60), stranger.trusted)
+    stranger = CertificateAuthority.create(now_s=time.time())
+    write(tmp_path, secured.authority.issue_client(attacker.uid, now_s=time.time(), life_s=60), stranger.trusted)
     error = await verdict(secured.endpoint(tmp_path))
     assert isinstance(error, RequestRejected)
     assert "we do not trust the certificate of etcd (see ca_cert)" in str(error)
@@ -72,6 +72,6 @@ async def test_etcds_own_certificate_is_no_user(secured: SecuredEtcd, attacker: 
 async def test_etcd_takes_the_certificate_of_an_operator_whose_clock_is_an_hour_off(
     secured: SecuredEtcd, attacker: Job, tmp_path: Path, hours: int
 ) -> None:
-    issued = secured.authority.client(attacker.uid, now_s=time.time() + hours * 3600, life_s=86400)
+    issued = secured.authority.issue_client(attacker.uid, now_s=time.time() + hours * 3600, life_s=86400)
     write(tmp_path, issued, secured.authority.trusted)
     assert "refused our certificate" not in str(await verdict(secured.endpoint(tmp_path)))

@@ -13,7 +13,7 @@ from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.messages import rpc
-from elasticjob_operator.maintenance.leases import EtcdLeases
+from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
 from testing.servers.secured_etcd import bare_channel
 from testing.waiting import aeventually
 from tests.integration.security.conftest import Job
@@ -32,7 +32,7 @@ async def swept(root: EtcdClient) -> AsyncIterator[list[int]]:
         return EtcdLeaseAdmin.connect(root.endpoint)
 
     revoked: list[int] = []
-    task = asyncio.create_task(EtcdLeases(connect, revoked.append, look_s=0.5, look_in_flood_s=0.1).run())
+    task = asyncio.create_task(EtcdLeaseSweeper(connect, revoked.append, check_s=0.5, check_in_flood_s=0.1).run())
     yield revoked
     task.cancel()
     await asyncio.wait({task})

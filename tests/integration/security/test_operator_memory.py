@@ -10,9 +10,9 @@ import pytest
 from elasticjob_api.records import encode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Delete, Put, Txn
-from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.policy.etcd.quota import LEAST_MEMORY, MIB, allowed
+from elasticjob_operator.policy.etcd.quota import MIB, MIN_MEMORY, allowed_bytes
 from testing import builders
 from testing.waiting import aeventually
 
@@ -42,17 +42,17 @@ async def cluster(etcd: EtcdClient) -> AsyncIterator[str]:
 
 
 async def test_a_fresh_operator_keeps_little_of_what_hostile_jobs_have_written(etcd: EtcdClient, cluster: str) -> None:
-    sizes = {HONEST: allowed(50, 8), **dict.fromkeys(HOSTILE, allowed(1, 1))}
-    view = Rendezvous(etcd, cluster, on_change=lambda _: None, on_listed=lambda: None, allowed=sizes.get)
+    sizes = {HONEST: allowed_bytes(50, 8), **dict.fromkeys(HOSTILE, allowed_bytes(1, 1))}
+    view = RendezvousInformer(etcd, cluster, on_change=lambda _: None, on_listed=lambda: None, allowed=sizes.get)
     following = asyncio.create_task(view.run())
     try:
         await aeventually(lambda: view.listed, within_s=60)
         kept = sum(len(kv.key) + len(kv.value) for kv in view._mirror.items.values())  # it is the memory
-        assert kept < LEAST_MEMORY
+        assert kept < MIN_MEMORY
         assert kept < 3 * EACH // 10
-        assert all("of the operator's memory" in view.view(key).excess for key in HOSTILE)
+        assert all("of the operator's memory" in view.view(key).quota_violation for key in HOSTILE)
         assert len(view.view(HONEST).nodes) == 50
-        assert view.view(HONEST).excess == ""
+        assert view.view(HONEST).quota_violation == ""
     finally:
         following.cancel()
         await asyncio.wait({following})

@@ -16,7 +16,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint, Lease, Put, Txn
 from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.mirror import Mirror
-from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
 from testing.servers.secured_etcd import SecuredEtcd, bare_channel
 from testing.waiting import aeventually
@@ -181,7 +181,7 @@ async def test_the_operators_view_comes_through_a_storm_of_compactions(
     root: EtcdClient, victim: Job, crew: Crew, compact: Act
 ) -> None:
     told: set[JobKey] = set()
-    view = Rendezvous(root, "c", on_change=told.add, on_listed=lambda: None)
+    view = RendezvousInformer(root, "c", on_change=told.add, on_listed=lambda: None)
     task = asyncio.create_task(view.run())
     key = JobKey("n", "b", victim.uid)
     try:

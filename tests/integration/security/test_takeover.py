@@ -15,10 +15,10 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.permissions import of_folder
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.job_certificates import IssuePolicy, JobCertificates
 from testing.servers.secured_etcd import SecuredEtcd, administrator, bare_channel
 from testing.waiting import aeventually
 from tests.integration.security.conftest import Job, job
@@ -95,11 +95,11 @@ async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_
         await tamper(root, attacker)
         assert await attacker.etcd.range(victim.keys.all)
         corrected: list[None] = []
-        terms = Terms(cluster_id="c", operator_id="op", own_etcd=True)
-        held = Held(secured.authority)
-        vault = MemoryCluster(clock=time.time)
-        guard = JobCredentials(
-            vault, root.auth, held, terms=terms, clock=time.time, on_correction=lambda: corrected.append(None)
+        policy = IssuePolicy(cluster_id="c", operator_id="op", own_etcd=True)
+        active_ca = ActiveCA(secured.authority)
+        vault = InMemoryCluster(clock=time.time)
+        guard = JobCertificates(
+            vault, root.auth, active_ca, policy=policy, clock=time.time, on_correction=lambda: corrected.append(None)
         )
         task = asyncio.create_task(guard.run(lambda: 0, is_there, purge))
         mended: bool = await aeventually(lambda: is_as_made(root, attacker), within_s=30, what="every correction")

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.ui import Board, Page
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.ui import PageServer, PageState
 from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, small
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -39,12 +39,12 @@ def tools() -> dict[str, str]:
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[tuple[Board, Page]]:
-    board, now_s = Board(), time.time()
+async def page() -> AsyncIterator[tuple[PageState, PageServer]]:
+    board, now_s = PageState(), time.time()
     small(board, JOBS, now_s=now_s)
     large(board, now_s=now_s)
     hostile(board, now_s=now_s)
-    async with Page(board) as shown:
+    async with PageServer(board) as shown:
         yield board, shown
 
 
@@ -76,7 +76,7 @@ async def all_seen(tools: dict[str, str], url: str, folder: Path) -> dict[str, d
 
 
 async def test_many_jobs_many_ranks_and_hostile_texts(
-    tools: dict[str, str], page: tuple[Board, Page], tmp_path: Path
+    tools: dict[str, str], page: tuple[PageState, PageServer], tmp_path: Path
 ) -> None:
     folder = Path(os.environ.get("UI_PICTURES", tmp_path))
     told = await all_seen(tools, page[1].url, folder)
@@ -97,13 +97,13 @@ async def test_many_jobs_many_ranks_and_hostile_texts(
 
 
 async def test_a_change_is_shown_without_loading_anything_again(
-    tools: dict[str, str], page: tuple[Board, Page], tmp_path: Path
+    tools: dict[str, str], page: tuple[PageState, PageServer], tmp_path: Path
 ) -> None:
     process = await looker(tools, page[1].url, str(tmp_path), "JustNow")
     try:
         async with asyncio.timeout(LONGEST_S):
             assert await seen(process) == {"page": "list"}
-            page[0].note(key("train-003"), obj(), JobStatus(reason="JustNow"), View(), time.time())
+            page[0].reconciled(key("train-003"), obj(), JobStatus(reason="JustNow"), RendezvousView(), time.time())
             assert await seen(process) == {"page": "list", "same": True}
     finally:
         process.kill()

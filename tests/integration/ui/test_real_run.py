@@ -19,14 +19,14 @@ from elasticjob_cli.local.fault_injector import strike_process
 from elasticjob_cli.local.localize import localized
 from elasticjob_cli.local.run_dir import make_run_folder
 from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
-from elasticjob_operator.controller.controller import Operator
-from elasticjob_operator.metrics.prometheus import PrometheusMeter
+from elasticjob_operator.controller.controller import Controller
+from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.settings import Settings
-from elasticjob_operator.ui import Board, Page
-from elasticjob_operator.ui.round_history import Round
-from elasticjob_operator.ui.state import Shown
+from elasticjob_operator.ui import PageServer, PageState
+from elasticjob_operator.ui.round_history import RoundEntry
+from elasticjob_operator.ui.state import JobEntry
 from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
@@ -47,20 +47,20 @@ class Run:
     """One job that runs, and who looks on."""
 
     rig: Rig
-    meter: PrometheusMeter
-    board: Board
-    page: Page
+    meter: PrometheusRecorder
+    board: PageState
+    page: PageServer
     said: bytearray
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> JobEntry:
         return self.board.jobs["default", "j"]
 
-    async def measured(self, number: int) -> Round:
+    async def measured(self, number: int) -> RoundEntry:
         """The round, once its agents have told how long it took."""
 
-        def seen() -> Round | None:
-            rounds = self.shown.history.rounds if self.board.jobs else ()
+        def seen() -> RoundEntry | None:
+            rounds = self.shown.rounds.rounds if self.board.jobs else ()
             return next((each for each in rounds if each.number == number and each.steps), None)
 
         found = await aeventually(seen, within_s=WITHIN_S, what=f"round {number} measured")
@@ -91,12 +91,12 @@ async def run(tmp_path: Path) -> AsyncIterator[Run]:
             options=EtcdOptions(),
             write=lambda _pod, lines: said.extend(lines),
         )
-        meter, board = PrometheusMeter(), Board()
+        meter, board = PrometheusRecorder(), PageState()
         endpoints = rig.server.endpoint.targets
         settings = Settings(cluster_id=rig.cluster_id, operator_id=rig.cluster_id, etcd_endpoints=endpoints)
-        rig = replace(rig, operator=Operator(rig.cluster, rig.etcd, settings, meter=meter, onlooker=board))
-        meter.show(rig.operator.phases, rig.operator.depth)
-        page = await stack.enter_async_context(Page(board))
+        rig = replace(rig, operator=Controller(rig.cluster, rig.etcd, settings, metrics=meter, observer=board))
+        meter.serve_state(rig.operator.phases, rig.operator.depth)
+        page = await stack.enter_async_context(PageServer(board))
         tasks = [asyncio.create_task(rig.operator.run()), asyncio.create_task(rig.kubelet.run())]
         await rig.cluster.create(Resource.JOB, localized(manifest()))
         try:

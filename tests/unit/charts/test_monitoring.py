@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_operator.metrics.job_health import AgentHealth, Spent
-from elasticjob_operator.metrics.prometheus import PrometheusMeter
+from elasticjob_operator.metrics.job_health import AgentHealth, TimeBucket
+from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from tests.unit.charts.conftest import CHART, ROOT, Render, kinds, only
 
 pytestmark = pytest.mark.timeout(1000)
@@ -25,7 +25,7 @@ _NAME = re.compile(r"\belasticjob_\w+")
 _VALUE = re.compile(r'\b(\w+)="(\w+)"')
 _SUFFIX = re.compile(r"_(bucket|sum|count)$")
 _VALUES: dict[str, set[str]] = {
-    "state": set(Spent),
+    "state": set(TimeBucket),
     "health": set(AgentHealth),
     "code": {"ok", "unreadable"},
     "cause": {cause.value for cause in Cause},
@@ -56,8 +56,8 @@ def queries() -> list[str]:
 
 
 def names() -> set[str]:
-    meter = PrometheusMeter()
-    meter.show(lambda: {("a", "Running"): 1}, lambda: 0)
+    meter = PrometheusRecorder()
+    meter.serve_state(lambda: {("a", "Running"): 1}, lambda: 0)
     return {line.split()[2] for line in meter.text().decode().splitlines() if line.startswith("# TYPE")}
 
 

@@ -14,7 +14,7 @@ from elasticjob_operator.controller import spec_plan
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import WriteSpec
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from testing.builders import active, ago, job, pod, running, seen, template
 
@@ -30,7 +30,7 @@ REASON = FailedReason.BELOW_MIN
 """Step 2: an enum gets no new member in a test, so this is an existing one."""
 
 
-def too_many_losses(of: Observed) -> JobFailure | None:
+def too_many_losses(of: JobSnapshot) -> JobFailure | None:
     """Return the failure of a job that lost more nodes than its spec allows."""
     spec, state = of.job.spec, of.view.world
     assert isinstance(spec, Spec)
@@ -44,8 +44,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 4: the rule is asked among those that may end a job."""
     others = spec_plan._failure
 
-    def failure(scene: spec_plan.Scene) -> JobFailure | None:
-        return others(scene) or too_many_losses(scene.seen)
+    def failure(context: spec_plan.SpecContext) -> JobFailure | None:
+        return others(context) or too_many_losses(context.snapshot)
 
     monkeypatch.setattr(spec_plan, "_failure", failure)
 

@@ -27,14 +27,14 @@ from elasticjob_api.rendezvous_state import (
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Delete, Op, Put, Target, Txn, TxnResult
 from elasticjob_etcd.memory.client import InMemoryStore
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model import job_key
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.policy.slots.replacement_backoff import LONGEST_S
+from elasticjob_operator.policy.slots.replacement_backoff import MAX_BACKOFF_S
 from testing.newer_version import newer_json
 from tests.unit.operator.gates import Held
 from tests.unit.operator.process import Process
@@ -44,7 +44,7 @@ _TURNS = 12
 """Passes of the event loop that let everything come to a gate."""
 
 
-class CountingCluster(MemoryCluster):
+class CountingCluster(InMemoryCluster):
     """Remembers how often each pod name was created; may refuse pods as a quota does."""
 
     def __init__(self, **given: Any) -> None:
@@ -105,7 +105,7 @@ class Model:
         self.status_is_stale = False
         """A status of long ago has landed, and has not been corrected yet."""
         self.job = self.run(self.cluster.create(Resource.JOB, _manifest(spec)))
-        self.key = job_key.of_job(self.job)
+        self.key = job_key.key_of_job(self.job)
         self.keys = Keys(job_prefix(cluster="c", namespace=NAMESPACE, name="j", uid=self.key.uid))
         self.process = self._start()
         self.other: Process | None = None
@@ -410,7 +410,7 @@ class Model:
     def _is_due(self) -> bool:
         """Time alone calls for another turn soon: the clock goes there."""
         at_s = self.process.again_at_s
-        if at_s is None or at_s > self.now_s + (LONGEST_S if self._waits_for_a_pod() else 6.0):
+        if at_s is None or at_s > self.now_s + (MAX_BACKOFF_S if self._waits_for_a_pod() else 6.0):
             return False
         self.now_s = max(self.now_s, at_s)
         return True

@@ -11,7 +11,7 @@ from typing import Any
 
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
 
@@ -65,7 +65,7 @@ class Gate:
 class GatedCluster:
     """A `Cluster` in front of `inner`."""
 
-    def __init__(self, inner: MemoryCluster, gate: Gate) -> None:
+    def __init__(self, inner: InMemoryCluster, gate: Gate) -> None:
         self._inner = inner
         self._gate = gate
 

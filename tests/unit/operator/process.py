@@ -9,7 +9,7 @@ from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.reconciler import Reconciler, Sources
 from elasticjob_operator.informers.caches import JobCache, PodCache
-from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.maintenance.etcd_health import EtcdHealth
 from elasticjob_operator.model.cluster_interface import ObjectEvent, Resource
 from elasticjob_operator.model.job_key import JobKey
@@ -53,8 +53,8 @@ class Process:
             *(model.loop.create_task(self._pump(resource)) for resource in self.streams),
         ]
 
-    async def _follow(self) -> Rendezvous:
-        return Rendezvous(self.mirror_etcd, SETTINGS.cluster_id, on_change=_ignore, on_listed=lambda: None)
+    async def _follow(self) -> RendezvousInformer:
+        return RendezvousInformer(self.mirror_etcd, SETTINGS.cluster_id, on_change=_ignore, on_listed=lambda: None)
 
     async def _pump(self, resource: Resource) -> None:
         async for event in self.streams[resource]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.policy.slots.replacement_backoff import FREE, HELD_BACK, LASTED_S
+from elasticjob_operator.policy.slots.replacement_backoff import FREE_REPLACEMENTS, REASON, STABLE_AFTER_S
 from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of
 
 ENDINGS = ["evicted", "left", "deleted"]
@@ -64,28 +64,28 @@ def lose(model: Model, slot: int, how: str) -> float:
 
 @pytest.mark.parametrize("how", ENDINGS)
 def test_the_first_are_replaced_at_once_and_then_each_waits_longer_and_none_is_counted(model: Model, how: str) -> None:
-    waits = [lose(model, 0, how) for _ in range(FREE + 5)]
-    assert waits == [0.0] * FREE + [1.0, 2.0, 4.0, 8.0, 16.0]
+    waits = [lose(model, 0, how) for _ in range(FREE_REPLACEMENTS + 5)]
+    assert waits == [0.0] * FREE_REPLACEMENTS + [1.0, 2.0, 4.0, 8.0, 16.0]
     run_all(model)
     assert (model.status()["podReplacements"], model.status()["phase"]) == (0, "Running")
 
 
 def test_while_it_waits_the_status_says_so_and_the_others_run_on(model: Model) -> None:
-    for _ in range(FREE):
+    for _ in range(FREE_REPLACEMENTS):
         lose(model, 0, "evicted")
     run_all(model)
     go(model, 0, "evicted")
     model.close_round()
     rest(model)
     status = model.status()
-    assert (status["phase"], status["reason"], status["readyReplicas"]) == ("Running", HELD_BACK, 1)
+    assert (status["phase"], status["reason"], status["readyReplicas"]) == ("Running", REASON, 1)
     assert "it was deleted" not in status["message"]
     assert live(model, 0) is None
     assert live(model, 1) is not None
 
 
 def test_a_new_process_goes_on_where_the_status_says_that_a_slot_waits(model: Model) -> None:
-    for _ in range(FREE + 3):
+    for _ in range(FREE_REPLACEMENTS + 3):
         lose(model, 0, "evicted")
     run_all(model)
     go(model, 0, "evicted")
@@ -101,18 +101,18 @@ def test_a_new_process_goes_on_where_the_status_says_that_a_slot_waits(model: Mo
 def test_pods_of_different_slots_that_go_one_after_the_other_do_not_wait(model: Model) -> None:
     model.patch(replicas=3)
     rest(model)
-    assert [lose(model, turn % 3, "deleted") for turn in range(3 * FREE)] == [0.0] * 3 * FREE
+    assert [lose(model, turn % 3, "deleted") for turn in range(3 * FREE_REPLACEMENTS)] == [0.0] * 3 * FREE_REPLACEMENTS
 
 
 def test_pods_that_last_are_replaced_at_once_for_ever(model: Model) -> None:
-    for _ in range(3 * FREE):
+    for _ in range(3 * FREE_REPLACEMENTS):
         run_all(model)
-        model.now_s += LASTED_S
+        model.now_s += STABLE_AFTER_S
         assert lose(model, 0, "evicted") == 0.0
 
 
 def test_scaling_to_and_fro_makes_no_slot_wait(model: Model) -> None:
-    for _ in range(3 * FREE):
+    for _ in range(3 * FREE_REPLACEMENTS):
         model.patch(replicas=3)
         rest(model)
         assert live(model, 2) is not None
@@ -121,7 +121,7 @@ def test_scaling_to_and_fro_makes_no_slot_wait(model: Model) -> None:
 
 
 def test_a_pod_that_counts_does_not_wait_for_its_verdict(model: Model) -> None:
-    for _ in range(FREE + 3):
+    for _ in range(FREE_REPLACEMENTS + 3):
         lose(model, 0, "evicted")
     run_all(model)
     model.end_pod(live(model, 0), exit_code=1)

@@ -9,7 +9,7 @@ from elasticjob_operator.controller.controller import SWEEP_S
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, Forbidden, InvalidObject, RetryLater
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import name_of
-from elasticjob_operator.policy.slots.creation_backoff import LONGEST_S
+from elasticjob_operator.policy.slots.creation_backoff import MAX_BACKOFF_S
 from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of
 
 QUOTA = Forbidden('pods "x" is forbidden: exceeded quota: q')
@@ -52,7 +52,7 @@ def test_pods_that_are_refused_cost_few_requests_and_keep_their_names(model: Mod
     status = model.status()
     assert (status["reason"], status["message"], status["podReplacements"]) == ("PodsNotCreated", str(refusal), 0)
     model.cluster.refusal = None
-    pass_time(model, LONGEST_S)
+    pass_time(model, MAX_BACKOFF_S)
     assert {pod["metadata"]["name"] for pod in model.pods()} == names
     assert model.status().get("reason", "") == ""
 
@@ -66,7 +66,7 @@ def test_pods_whose_creation_has_no_answer_cost_few_requests_and_make_no_slot_wa
     status = model.status()
     assert (status["reason"], status["message"]) == ("PodsNotCreated", str(NO_ANSWER))
     model.cluster.refusal = None
-    pass_time(model, LONGEST_S)
+    pass_time(model, MAX_BACKOFF_S)
     assert len(model.pods()) == SLOTS
     assert model.status().get("reason", "") == ""
 
@@ -131,7 +131,7 @@ def test_no_round_waits_for_a_pod_that_the_api_server_refuses(model: Model) -> N
     pass_time(model, 20.0)
     assert (len(model.named()), len(model.pods()), expected(model)) == (5, 2, ())
     model.cluster.refusal = None
-    pass_time(model, LONGEST_S)
+    pass_time(model, MAX_BACKOFF_S)
     slots = {slot_of(pod) for pod in model.pods()}
     assert (len(slots), set(expected(model))) == (5, {slot for slot in slots if slot not in joined(model)})
 

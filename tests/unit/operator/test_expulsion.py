@@ -8,22 +8,22 @@ from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
-from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Disown, Plan
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.policy.status.conditions import holds
+from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Plan, RemoveEtcdUser
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.status.conditions import is_true
 from testing.builders import SETTINGS, job, pod, record, seen
 
-MISUSED = View(revision=9, spec=record(0, 1), spec_revision=3, excess="much", empty=False)
+MISUSED = RendezvousView(revision=9, spec=record(0, 1), spec_revision=3, quota_violation="much", empty=False)
 IDS = Ids(suffix=lambda: "new", nonce=lambda: "o")
 
 
-def observed(at: View, status: JobStatus | None = None, *, tls: bool = True) -> Observed:
+def observed(at: RendezvousView, status: JobStatus | None = None, *, tls: bool = True) -> JobSnapshot:
     made = seen(job(status=status or JobStatus(), replicas=2), at, pod(0), pod(1, terminating=True))
     return replace(made, settings=replace(SETTINGS, etcd_tls=tls))
 
 
-def planned(at: View, status: JobStatus | None = None, *, tls: bool = True) -> Plan:
+def planned(at: RendezvousView, status: JobStatus | None = None, *, tls: bool = True) -> Plan:
     return plan(observed(at, status, tls=tls), IDS)
 
 
@@ -37,28 +37,28 @@ def said() -> JobStatus:
 
 def test_its_user_goes_first_and_it_fails_with_the_reason(said: JobStatus) -> None:
     made = planned(MISUSED)
-    assert made.actions == (Disown(),)
-    assert holds(said.conditions, ConditionType.FAILED)
+    assert made.actions == (RemoveEtcdUser(),)
+    assert is_true(said.conditions, ConditionType.FAILED)
     assert (said.phase, said.reason) == ("Failed", FailedReason.FOOTPRINT)
     assert said.message == "its certificate is misused: much"
     assert said.completion_time
-    assert not holds(said.conditions, ConditionType.RUNNING)
+    assert not is_true(said.conditions, ConditionType.RUNNING)
 
 
 def test_when_it_was_said_pods_and_keys_go(said: JobStatus) -> None:
     made = planned(MISUSED, said)
-    assert made.actions == (Disown(), DeletePods({"j-0-a": "uid-j-0-a"}, None), DeletePrefix())
+    assert made.actions == (RemoveEtcdUser(), DeletePods({"j-0-a": "uid-j-0-a"}, None), DeletePrefix())
     assert made.status == said
 
 
 def test_without_certificates_there_is_no_user_to_remove(said: JobStatus) -> None:
     assert planned(MISUSED, tls=False).actions == ()
-    assert Disown() not in planned(MISUSED, said, tls=False).actions
+    assert RemoveEtcdUser() not in planned(MISUSED, said, tls=False).actions
 
 
 def test_when_nothing_is_left_it_is_an_ended_job_like_others(said: JobStatus) -> None:
     gone = replace(MISUSED, spec=None, spec_revision=0, empty=True)
-    assert not {type(action) for action in planned(gone, said).actions} & {Disown, DeletePrefix}
+    assert not {type(action) for action in planned(gone, said).actions} & {RemoveEtcdUser, DeletePrefix}
 
 
 def test_a_job_that_has_ended_well_stays_so_and_is_emptied_all_the_same() -> None:
@@ -71,7 +71,7 @@ def test_a_job_that_has_ended_well_stays_so_and_is_emptied_all_the_same() -> Non
     made = planned(MISUSED, replace(succeeded, conditions=conditions, reason="", message=""))
     assert DeletePrefix() in made.actions
     assert made.status is not None
-    assert not holds(made.status.conditions, ConditionType.FAILED)
+    assert not is_true(made.status.conditions, ConditionType.FAILED)
 
 
 def test_nothing_is_done_while_etcd_does_not_answer() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase
-from elasticjob_operator.policy.slots.retained_pods import MOST
+from elasticjob_operator.policy.slots.retained_pods import MAX_RETAINED
 from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of
 
 SLOTS = 20
@@ -102,7 +102,7 @@ def test_the_last_failed_pod_of_a_slot_is_kept_until_a_later_one_takes_its_place
 def test_of_many_failed_pods_a_few_are_kept(model: Model) -> None:
     fail(model, *range(SLOTS))
     model.quiesce()
-    assert len(failed_pods(model)) == MOST
+    assert len(failed_pods(model)) == MAX_RETAINED
 
 
 def test_kept_pods_go_with_a_suspension_and_with_the_job(model: Model) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import InvalidSpec
-from elasticjob_operator.controller.job_parser import accept
+from elasticjob_operator.controller.job_parser import parse
 from elasticjob_operator.errors import RenderError
-from elasticjob_operator.render.disruption_budget import render_budget
+from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 from testing import builders
@@ -30,12 +30,12 @@ IDENTITY = {"namespace": "ns", "uid": "job-uid", "generation": 1, "resourceVersi
 def outcome(manifest: Any) -> str:
     """What becomes of it; whatever is not one of these is raised."""
     try:
-        job = accept(manifest)
+        job = parse(manifest)
         render_pod(job, slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=("n",))
     except (InvalidSpec, RenderError) as error:
         return "refused" if str(error) else "refused without a word"
     render_service(job)
-    render_budget(job)
+    render_disruption_budget(job)
     return "rendered"
 
 

@@ -21,7 +21,7 @@ from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.informers import rendezvous_store as job_records_module
-from elasticjob_operator.informers.rendezvous_store import JobRecords
+from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.model.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
 from testing import builders
 from testing.hostile_keys import HOSTILE_KEYS
@@ -55,7 +55,7 @@ RUNNING: dict[str, bytes] = {
 
 def planned(held: dict[str, bytes]) -> Plan:
     """The plan from these keys, through the reader that the operator has."""
-    job_records = JobRecords(KEYS)
+    job_records = JobStore(KEYS)
     for revision, (key, value) in enumerate(held.items(), start=1):
         job_records.put(
             KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
@@ -104,7 +104,7 @@ def _leaves(value: Any, path: str) -> Any:
 
 
 def test_the_records_of_a_running_job_are_all_readable() -> None:
-    job_records = JobRecords(KEYS)
+    job_records = JobStore(KEYS)
     for revision, (key, value) in enumerate(RUNNING.items(), start=1):
         job_records.put(
             KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
@@ -138,11 +138,11 @@ HOSTILE_WORLDS = (
     {"nprocs": "abcx2"},
     {"nprocs": "999999999999999999999x2"},
     {"restarts": 10**40},
-    {"losses": -5},
+    {"node_losses": -5},
     {"round": 10**30},
-    {"detail": "y" * 500_000},
-    {"charges": "1:" + "0," * 200_000},
-    {"root": "1/zzzz.-1"},
+    {"message": "y" * 500_000},
+    {"charged_failures": "1:" + "0," * 200_000},
+    {"root_cause": "1/zzzz.-1"},
     {"members": tuple(builders.member(0) for _ in range(60_000))},
 )
 
@@ -173,7 +173,7 @@ def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch
     """Whatever else is wrong with the reader of one kind, the other keys and the other jobs are read."""
     monkeypatch.setitem(job_records_module._DECODERS, "gone", lambda _data: 1 // 0)
     assert planned(RUNNING).status is not None
-    found = JobRecords(KEYS)
+    found = JobStore(KEYS)
     found.put(KeyValue(KEYS.gone(1, "000000ff"), b"x", create_revision=1, mod_revision=1, version=1, lease=0))
     assert ["a fault of the operator" in text for text in found.view(1).unreadable] == [True]
     found.drop(KEYS.gone(1, "000000ff"))
@@ -196,7 +196,7 @@ def test_a_map_takes_no_more_memory_than_its_slots_whatever_its_names_share() ->
     """Each slot repeats the beginning of its name, which the record has once: 900 KB were 24 GB of memory."""
     slots = {"x" * 400_000: {"": " ".join(f"{slot}-a" for slot in range(60))}}
     value = json.dumps({**json.loads(RUNNING[KEYS.spec]), "slots": slots}).encode()
-    job_records = JobRecords(KEYS)
+    job_records = JobStore(KEYS)
     tracemalloc.start()
     try:
         job_records.put(KeyValue(KEYS.spec, value, create_revision=1, mod_revision=1, version=1, lease=0))

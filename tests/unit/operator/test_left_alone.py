@@ -40,5 +40,5 @@ def test_a_job_of_another_controller_is_counted_until_it_is_deleted(model: Model
 
 def test_a_process_that_leads_anew_counts_anew(model: Model) -> None:
     assert count(model, status={"installation": "there"})
-    model.process.reconciler.begin_anew()
+    model.process.reconciler.reset()
     assert not model.process.reconciler.left_alone()

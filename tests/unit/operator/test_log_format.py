@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from elasticjob_operator.log_format import SAY_AGAIN_S, JsonLines, Seldom, TextLines
+from elasticjob_operator.log_format import LOG_AGAIN_S, JsonFormatter, RateLimitFilter, TextLines
 from elasticjob_operator.model.job_key import JobKey
 from testing.clocks.fake_clock import Clock
 
@@ -18,20 +18,20 @@ ATTEMPT = "Request attempt #3/43 failed; will retry: GET https://h:1/api/v1/pods
 
 def test_an_attempt_becomes_one_short_sentence() -> None:
     line = record(ATTEMPT)
-    assert Seldom(Clock()).filter(line)
+    assert RateLimitFilter(Clock()).filter(line)
     assert line.getMessage() == "cannot watch, trying again: GET https://h:1/api/v1/pods: APIError('no', {'a': 1})"
 
 
 def test_attempts_are_told_once_a_minute() -> None:
     clock = Clock()
-    seldom = Seldom(clock)
+    seldom = RateLimitFilter(clock)
     assert [seldom.filter(record(ATTEMPT)) for _ in range(3)] == [True, False, False]
-    clock.now_s = SAY_AGAIN_S
+    clock.now_s = LOG_AGAIN_S
     assert seldom.filter(record(ATTEMPT))
 
 
 def test_every_other_line_passes_as_it_is() -> None:
-    seldom = Seldom(Clock())
+    seldom = RateLimitFilter(Clock())
     lines = [record("Request attempt #3/43 succeeded: GET x") for _ in range(3)]
     assert all(seldom.filter(line) for line in lines)
     assert lines[0].getMessage() == "Request attempt #3/43 succeeded: GET x"
@@ -39,7 +39,7 @@ def test_every_other_line_passes_as_it_is() -> None:
 
 def test_a_very_long_error_is_cut() -> None:
     line = record(ATTEMPT.replace("'no'", "'" + "x" * 5000 + "'"))
-    assert Seldom(Clock()).filter(line)
+    assert RateLimitFilter(Clock()).filter(line)
     assert len(line.getMessage()) < 500
 
 
@@ -48,13 +48,13 @@ def test_a_line_about_a_job_is_an_object_that_names_it() -> None:
     line = logging.LogRecord(
         "elasticjob_operator.controller.status_writer", logging.INFO, "file", 1, "%s: %s", (key, "Created"), None
     )
-    said = json.loads(JsonLines().format(line))
+    said = json.loads(JsonFormatter().format(line))
     assert (said["namespace"], said["job"], said["uid"]) == ("team", "digits", "u1")
     assert (said["level"], said["message"]) == ("INFO", "team/digits: Created")
 
 
 def test_a_line_about_nothing_in_particular_names_no_job() -> None:
-    assert "job" not in json.loads(JsonLines().format(record('a "word"')))
+    assert "job" not in json.loads(JsonFormatter().format(record('a "word"')))
 
 
 def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
@@ -62,7 +62,7 @@ def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
         int("oops")
     except ValueError:
         line = logging.LogRecord("x", logging.ERROR, "file", 1, "unexpected", None, sys.exc_info())
-    said = JsonLines().format(line)
+    said = JsonFormatter().format(line)
     assert "\n" not in said
     assert "ValueError" in json.loads(said)["exception"]
 

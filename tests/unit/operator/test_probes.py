@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.probes import SILENT_S, Vitals, Web
+from elasticjob_operator.probes import MAX_SILENCE_S, ProbeServer, ProbeSources
 
 
 def free_port() -> int:
@@ -28,8 +28,8 @@ class Operator:
     leads = True
     ages: Mapping[Resource, float] = {Resource.POD: 1.0}
 
-    def vitals(self) -> Vitals:
-        return Vitals(
+    def vitals(self) -> ProbeSources:
+        return ProbeSources(
             running=lambda: self.running,
             ready=lambda: self.ready,
             leads=lambda: self.leads,
@@ -42,7 +42,7 @@ class Operator:
 async def asked(operator: Operator, path: str) -> tuple[int, Any]:
     url = f"http://127.0.0.1:{free_port()}"
     async with (
-        Web(f"{url}/healthz", operator.vitals()),
+        ProbeServer(f"{url}/healthz", operator.vitals()),
         aiohttp.ClientSession() as session,
         session.get(url + path) as answer,
     ):
@@ -71,7 +71,7 @@ async def test_an_operator_whose_task_has_ended_is_not_alive() -> None:
 
 async def test_an_operator_that_hears_nothing_of_a_watch_for_long_is_not_alive() -> None:
     operator = Operator()
-    operator.ages = {Resource.JOB: 1.0, Resource.POD: SILENT_S + 1}
+    operator.ages = {Resource.JOB: 1.0, Resource.POD: MAX_SILENCE_S + 1}
     assert await asked(operator, "/healthz") == (503, {"operator": "nothing was received from pods for 1800 s"})
 
 
@@ -85,7 +85,7 @@ async def test_an_operator_that_has_not_listed_everything_is_alive_and_not_ready
 @pytest.mark.parametrize("url", ["8080", "http://:8080/healthz", "https://h:1/x", "http://h/healthz"])
 def test_an_address_that_is_none_is_refused_in_words(url: str) -> None:
     with pytest.raises(OperatorError, match="it must be http://HOST:PORT/PATH"):
-        Web(url, Operator().vitals())
+        ProbeServer(url, Operator().vitals())
 
 
 async def test_a_port_that_somebody_has_is_said() -> None:
@@ -94,4 +94,4 @@ async def test_a_port_that_somebody_has_is_said() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(OperatorError, match=f"cannot answer probes on 127.0.0.1:{port}"):
-            await Web(f"http://127.0.0.1:{port}/healthz", Operator().vitals()).__aenter__()
+            await ProbeServer(f"http://127.0.0.1:{port}/healthz", Operator().vitals()).__aenter__()

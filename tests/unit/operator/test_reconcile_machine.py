@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.rendezvous_state import State
-from elasticjob_operator.controller.job_parser import accept, read_status
+from elasticjob_operator.controller.job_parser import parse, read_status
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
 from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
-from elasticjob_operator.policy.status.conditions import holds, phase
+from elasticjob_operator.policy.status.conditions import is_true, phase
 from tests.unit.operator import expected_status
 from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of, template
 
@@ -330,7 +330,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             status = read_status(job)
             assert status.phase == phase(status.conditions)
             exclusive = (ConditionType.COMPLETE, ConditionType.FAILED, ConditionType.RUNNING)
-            assert sum(holds(status.conditions, name) for name in exclusive) <= 1
+            assert sum(is_true(status.conditions, name) for name in exclusive) <= 1
 
     @invariant()
     def the_headline_agrees_with_the_conditions(self) -> None:
@@ -342,7 +342,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         if failed is not None:
             assert status.reason == failed.reason
             assert failed.reason in set(FailedReason)
-        if holds(status.conditions, ConditionType.COMPLETE):
+        if is_true(status.conditions, ConditionType.COMPLETE):
             assert status.reason == ""
 
     @invariant()
@@ -404,10 +404,10 @@ class ReconcileMachine(RuleBasedStateMachine):
             assert not self.model.pods()
         elif not self._finished_members():
             assert live == self.model.named()
-            assert len(live) == desired_nodes(accept(obj).spec)
+            assert len(live) == desired_nodes(parse(obj).spec)
             images = {pod["spec"]["containers"][0]["image"] for pod in self.model.pods() if is_live(pod)}
             assert images == {obj["spec"]["template"]["spec"]["containers"][0]["image"]}
-            self._check_the_disruption_budget(accept(obj).spec.lowest)
+            self._check_the_disruption_budget(parse(obj).spec.lowest)
 
     def _check_the_disruption_budget(self, lowest: int) -> None:
         [budget] = self.model.cluster.objects(Resource.DISRUPTION_BUDGET)

@@ -9,15 +9,15 @@ import pytest
 from elasticjob_api.records import Failure, encode
 from elasticjob_etcd.interface import Delete, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from elasticjob_operator.informers.rendezvous_informer import Rendezvous
+from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, Allowance, allowed
+from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, MIB, REDUCED, EtcdQuota, allowed_bytes
 from testing import builders
 from testing.waiting import aeventually
 
 KEY, OTHER = JobKey("n", "j", "uid"), JobKey("n", "k", "uid-2")
 KEYS, OTHER_KEYS = KEY.keys("c"), OTHER.keys("c")
-TINY = Allowance(held=64 * MIB, written=256 * MIB, memory=200 * KIB, bound=100 * KIB)
+TINY = EtcdQuota(stored=64 * MIB, written=256 * MIB, memory=200 * KIB, bound=100 * KIB)
 
 
 class Rig:
@@ -25,10 +25,10 @@ class Rig:
 
     def __init__(self) -> None:
         self.store = InMemoryStore()
-        self.allowed: dict[JobKey, Allowance] = {KEY: TINY}
+        self.allowed: dict[JobKey, EtcdQuota] = {KEY: TINY}
         self.told: list[JobKey] = []
         self.lists = 0
-        self.rendezvous = Rendezvous(
+        self.rendezvous = RendezvousInformer(
             InMemoryEtcd(self.store),
             "c",
             on_change=self.told.append,
@@ -71,12 +71,12 @@ def rig() -> Rig:
 
 
 async def expelled(rig: Rig) -> None:
-    await aeventually(lambda: rig.rendezvous.view(KEY).excess)
+    await aeventually(lambda: rig.rendezvous.view(KEY).quota_violation)
     view = rig.rendezvous.view(KEY)
-    assert "of the operator's memory, which its size allows" in view.excess
-    assert (view.nodes, view.empty, view.final) == ({}, False, True)
+    assert "of the operator's memory, which its size allows" in view.quota_violation
+    assert (view.nodes, view.empty, view.is_final) == ({}, False, True)
     assert view.spec is not None, "it says whose keys these are"
-    assert rig.rendezvous.view(OTHER).excess == ""
+    assert rig.rendezvous.view(OTHER).quota_violation == ""
     assert KEY in set(rig.rendezvous.keys())
 
 
@@ -92,7 +92,7 @@ async def test_of_an_expelled_job_nothing_but_the_spec_is_kept(rig: Rig) -> None
 async def test_the_same_when_a_new_process_lists_it(rig: Rig) -> None:
     rig.fill()
     async with rig.running():
-        assert "of the operator's memory" in rig.rendezvous.view(KEY).excess
+        assert "of the operator's memory" in rig.rendezvous.view(KEY).quota_violation
         assert rig.rendezvous.view(KEY).nodes == {}
         assert rig.rendezvous.view(OTHER).spec is not None
 
@@ -103,7 +103,7 @@ async def test_when_all_of_it_was_deleted_it_is_as_any_other(rig: Rig) -> None:
         await rig.seen()
         rig.store.txn(Txn((), (Delete(KEYS.all, prefix=True),)))
         await rig.seen()
-        assert rig.rendezvous.view(KEY).excess == ""
+        assert rig.rendezvous.view(KEY).quota_violation == ""
         assert rig.rendezvous.view(KEY).empty
         assert KEY not in set(rig.rendezvous.keys())
 
@@ -114,8 +114,8 @@ async def test_what_was_not_kept_is_read_again_when_the_job_may_have_it(rig: Rig
         rig.fill()
         await rig.seen()
         await expelled(rig)
-        rig.rendezvous.allow(KEY, allowed(40, 8))
-        assert rig.rendezvous.view(KEY).excess == ""
+        rig.rendezvous.allow(KEY, allowed_bytes(40, 8))
+        assert rig.rendezvous.view(KEY).quota_violation == ""
         lists = rig.lists
         rig.put(OTHER_KEYS.world, b"whatever comes next")
         await aeventually(lambda: rig.lists > lists)
@@ -126,7 +126,7 @@ async def test_what_was_not_kept_is_read_again_when_the_job_may_have_it(rig: Rig
 async def test_of_many_long_failures_the_first_are_kept_whole_and_of_the_others_the_codes(
     rig: Rig, *, listed: bool
 ) -> None:
-    rig.allowed[KEY] = allowed(20, 8)
+    rig.allowed[KEY] = allowed_bytes(20, 8)
     many = FAILURES_KEPT_WHOLE + 10
     long = Failure(incarnation="00000001", rank=3, exit_code=7, message="m" * 1000, stderr="\x01" * 4000)
 
@@ -147,12 +147,12 @@ async def test_of_many_long_failures_the_first_are_kept_whole_and_of_the_others_
         assert all(0 < len(failure.message) < len(encode(failure)) <= REDUCED for failure in rest)
 
 
-def raw(rendezvous: Rendezvous) -> Callable[[str], bytes]:
+def raw(rendezvous: RendezvousInformer) -> Callable[[str], bytes]:
     return lambda key: rendezvous._mirror.items[key].value  # what is in memory is what this is about
 
 
 async def test_bytes_are_kept_of_reports_only_which_are_compared(rig: Rig) -> None:
-    rig.allowed[KEY] = allowed(1, 8)
+    rig.allowed[KEY] = allowed_bytes(1, 8)
     report = encode(builders.report(0))
     async with rig.running():
         rig.put(KEYS.node(0, "00000001"), encode(builders.node(0).record))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.controller.reconciler import SMALL, rest_s
-from elasticjob_operator.policy.lifecycle.pod_cleanup import MARGIN_S
+from elasticjob_operator.controller.reconciler import SMALL_JOB, min_interval_s
+from elasticjob_operator.policy.lifecycle.pod_cleanup import CLEANUP_MARGIN_S
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S
 from tests.unit.operator.cluster_model import Model
 
@@ -84,7 +84,7 @@ def test_an_ended_job_is_looked_at_when_its_pods_go_and_when_its_time_is_over(mo
     model.finish_member(0)
     model.quiesce()
     ended_s = model.now_s
-    assert answer(model) == pytest.approx(ended_s + 20.0 + MARGIN_S, abs=1.0)
+    assert answer(model) == pytest.approx(ended_s + 20.0 + CLEANUP_MARGIN_S, abs=1.0)
     go_to(model, answer(model))
     for pod in model.pods():
         model.confirm_deletion(pod)
@@ -101,18 +101,18 @@ def test_an_ended_job_is_looked_at_when_its_pods_go_and_when_its_time_is_over(mo
     ("nodes", "rests_s"), [(0, 0.0), (4, 0.0), (100, 0.0), (1100, 0.4), (2600, 1.0), (10_100, 2.0)]
 )
 def test_a_job_rests_between_two_turns_the_longer_the_larger_and_a_small_one_never(nodes: int, rests_s: float) -> None:
-    assert rest_s(nodes) == pytest.approx(rests_s)
+    assert min_interval_s(nodes) == pytest.approx(rests_s)
 
 
 def test_a_large_job_does_not_rest_while_its_own_write_of_the_map_is_on_its_way_back(models: list[Model]) -> None:
-    nodes = SMALL + 10
+    nodes = SMALL_JOB + 10
     model = Model(replicas=nodes)
     models.append(model)
     model.quiesce()
-    assert model.process.reconciler.rest_s(model.key) == rest_s(nodes) > 0.0
+    assert model.process.reconciler.min_interval_s(model.key) == min_interval_s(nodes) > 0.0
     model.process.mirror_etcd.disconnect()
     model.patch(replicas=nodes + 1)
     model.undisturbed_turn()
-    assert model.process.reconciler.rest_s(model.key) == 0.0
+    assert model.process.reconciler.min_interval_s(model.key) == 0.0
     model.quiesce()
-    assert model.process.reconciler.rest_s(model.key) == rest_s(nodes + 1)
+    assert model.process.reconciler.min_interval_s(model.key) == min_interval_s(nodes + 1)

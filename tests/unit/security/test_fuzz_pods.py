@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from elasticjob_api import constants
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.controller.job_parser import accept
+from elasticjob_operator.controller.job_parser import parse
 from elasticjob_operator.controller.plan import plan
-from elasticjob_operator.informers.rendezvous_store import JobRecords
-from elasticjob_operator.informers.transform import slim
+from elasticjob_operator.informers.rendezvous_store import JobStore
+from elasticjob_operator.informers.transform import strip
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.pod import Pod, parse_pod
 from elasticjob_operator.render.pod import render_pod
@@ -68,7 +68,7 @@ def odd(value: Any, rng: random.Random) -> Any:
 def read(obj: dict[str, Any]) -> Pod:
     """As the operator does: slimmed, and parsed to the same as the whole of it."""
     before = copy.deepcopy(obj)
-    pod = parse_pod(slim(Resource.POD, obj))
+    pod = parse_pod(strip(Resource.POD, obj))
     assert pod == parse_pod(obj)
     assert obj == before
     return pod
@@ -76,7 +76,7 @@ def read(obj: dict[str, Any]) -> Pod:
 
 def require_harmless_plan(pod: Pod) -> None:
     """What is done about a running job with this pod in slot 0 harms nobody."""
-    held = JobRecords(KEYS)
+    held = JobStore(KEYS)
     for number, (key, value) in enumerate(RUNNING.items(), start=1):
         held.put(KeyValue(key, value, create_revision=number, mod_revision=number, version=1, lease=number))
     require_harmless(plan(builders.seen(JOB, held.view(100), pod, builders.pod(1)), IDS))
@@ -107,6 +107,6 @@ def test_any_labels_and_annotations_of_a_job(where: str, said: dict[str, str]) -
     manifest = whole()
     manifest["metadata"][where] = said
     manifest["spec"]["template"].setdefault("metadata", {})[where] = said | {constants.LABEL_SLOT: "7"}
-    made = render_pod(accept(manifest), slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=())
+    made = render_pod(parse(manifest), slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=())
     assert made["metadata"]["labels"][constants.LABEL_SLOT] == "0"
     assert made["metadata"]["labels"][constants.LABEL_JOB_UID] == "job-uid"

@@ -80,14 +80,14 @@ Correction = RevokeRole | RevokePermission | DeleteUser | DeleteRole | ChangePas
 def corrections(found: Found, owner: Owner) -> tuple[Correction, ...]:
     """What must be changed, those first that give the most away."""
     return (
-        *_of_users(found, owner),
-        *_of_roles(found, owner),
+        *_user_corrections(found, owner),
+        *_role_corrections(found, owner),
         *(ChangePassword(user) for user in sorted(found.with_password) if user in found.roles_of),
     )
 
 
-def _of_users(found: Found, owner: Owner) -> Iterator[Correction]:
-    judged = [role for role in found.permissions_of if _is_judged(role, owner)]
+def _user_corrections(found: Found, owner: Owner) -> Iterator[Correction]:
+    judged = [role for role in found.permissions_of if _is_checked(role, owner)]
     own_role = {_uid_of(role): role for role in judged}
     for user in sorted(found.roles_of.keys() - owner.admins):
         if user in own_role:
@@ -98,9 +98,9 @@ def _of_users(found: Found, owner: Owner) -> Iterator[Correction]:
             yield DeleteUser(user)
 
 
-def _of_roles(found: Found, owner: Owner) -> Iterator[Correction]:
+def _role_corrections(found: Found, owner: Owner) -> Iterator[Correction]:
     for role in sorted(found.permissions_of.keys() - {_ADMINISTRATOR}):
-        if _is_judged(role, owner):
+        if _is_checked(role, owner):
             for permission in sorted(found.permissions_of[role], key=repr):
                 if not _is_permitted(role, permission, owner):
                     yield RevokePermission(role, permission)
@@ -108,7 +108,7 @@ def _of_roles(found: Found, owner: Owner) -> Iterator[Correction]:
             yield DeleteRole(role)
 
 
-def _is_judged(role: str, owner: Owner) -> bool:
+def _is_checked(role: str, owner: Owner) -> bool:
     """The role is of a job: of ours, or, in an etcd of our own, of another installation's that uses it."""
     parts = role.split("/")
     is_job = len(parts) == _PARTS and parts[0] == _PREFIX and all(parts)

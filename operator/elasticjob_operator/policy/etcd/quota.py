@@ -14,19 +14,19 @@ from elasticjob_api.keys import Kind
 from elasticjob_api.spec import JobSpec
 
 KIB, MIB = 1 << 10, 1 << 20
-LEAST, MOST = 64 * MIB, 1024 * MIB
+MIN_BYTES, MAX_BYTES = 64 * MIB, 1024 * MIB
 """Of etcd. A job that is made small was large before, and what it left is still there; etcd's quota is 2 GiB."""
 WRITTEN = 4
 """Times of what it may hold it may write in `WINDOW_S`: until then etcd keeps what was overwritten."""
-LEAST_MEMORY = 48 * MIB
+MIN_MEMORY = 48 * MIB
 """What 1,000 nodes leave behind whose 8 workers each have failed in the last two rounds."""
-LEAST_KEYS = 20_000
+MIN_KEYS = 20_000
 """Nodes that have left or were lost in a job's life have a key each."""
 FAILURES_KEPT_WHOLE = 64
 """Of a round, the first: the root cause is one of them. Of the others the operator keeps the codes, no output."""
 REDUCED = 2 * KIB
 """Bytes of such a failure at most."""
-USUAL_NPROC, LEAST_WORKERS = 8, 64
+USUAL_NPROC, MIN_WORKERS = 8, 64
 KEY_MEMORY = KIB
 """What a key costs the operator whatever it holds: names, revisions, places in tables."""
 _LEFT = 1000
@@ -35,38 +35,38 @@ _ENLARGED: dict[Kind, int] = {"spec": 12, "world": 12, "members": 12, "expected"
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class EtcdQuota:
     """`held` and `written` are bytes of keys and values in etcd, `memory` bytes of the operator."""
 
-    held: int
+    stored: int
     written: int
-    keys: int = LEAST_KEYS
-    memory: int = LEAST_MEMORY
-    bound: int = LEAST_MEMORY
+    keys: int = MIN_KEYS
+    memory: int = MIN_MEMORY
+    bound: int = MIN_MEMORY
     """What agents of a job of its size make the operator keep at the very most."""
-    workers: int = LEAST_WORKERS
+    workers: int = MIN_WORKERS
     """Of a node; more than it has, for a pod may be older than the template."""
 
 
-def allowance(spec: JobSpec, *, nodes: int) -> Allowance:
+def quota(spec: JobSpec, *, nodes: int) -> EtcdQuota:
     """Return what a job with this spec may take, so many of whose pods are there."""
-    return allowed(max(1, nodes), nproc_per_node(spec))
+    return allowed_bytes(max(1, nodes), nproc_per_node(spec))
 
 
-def unread_allowance(spec: dict[str, Any], *, nodes: int) -> Allowance:
+def unread_quota(spec: dict[str, Any], *, nodes: int) -> EtcdQuota:
     """Return the same for a spec as the API server shows it, before it was read."""
     nproc = spec.get("nprocPerNode")
-    return allowed(max(1, nodes), nproc if isinstance(nproc, int) and nproc > 0 else USUAL_NPROC)
+    return allowed_bytes(max(1, nodes), nproc if isinstance(nproc, int) and nproc > 0 else USUAL_NPROC)
 
 
-def allowed(nodes: int, nproc: int) -> Allowance:
+def allowed_bytes(nodes: int, nproc: int) -> EtcdQuota:
     """Return twice of what the agents of so many nodes write at most."""
     ranks = nodes * nproc
     written = 64 * KIB + 32 * KIB * nodes + 80 * KIB * ranks + KIB * _LEFT
-    held = min(MOST, max(LEAST, 2 * written))
-    keys = LEAST_KEYS + 2 * (7 + 4 * nodes + 2 * ranks)
+    held = min(MAX_BYTES, max(MIN_BYTES, 2 * written))
+    keys = MIN_KEYS + 2 * (7 + 4 * nodes + 2 * ranks)
     bound = _memory_bound(nodes, nproc)
-    return Allowance(held, WRITTEN * held, keys, max(LEAST_MEMORY, 2 * bound), bound, max(LEAST_WORKERS, 2 * nproc))
+    return EtcdQuota(held, WRITTEN * held, keys, max(MIN_MEMORY, 2 * bound), bound, max(MIN_WORKERS, 2 * nproc))
 
 
 def _memory_bound(nodes: int, nproc: int) -> int:

@@ -47,7 +47,7 @@ Step = Compact | Defragment | Disarm
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SpaceUsage:
     """What is known of the members now; `unknown` of them did not answer, `full` have an alarm.
 
     `revision` is compacted up to; `quota` holds for members that do not report their own.
@@ -78,12 +78,12 @@ class Reclaimed:
                 return self
 
 
-def next_step(space: Space, done: Reclaimed) -> Step | None:
+def next_step(space: SpaceUsage, done: Reclaimed) -> Step | None:
     """The next step, one at a time; None when nothing helps or nothing is needed."""
-    return _step_when_full(space, done) if space.full else _step_in_good_time(space, done)
+    return _step_when_full(space, done) if space.full else _step_before_full(space, done)
 
 
-def _step_when_full(space: Space, done: Reclaimed) -> Step | None:
+def _step_when_full(space: SpaceUsage, done: Reclaimed) -> Step | None:
     if done.revision < space.revision:
         return Compact(space.revision)
     large = [member for member in space.members if member.db_size > LOW * _quota(space, member)]
@@ -92,17 +92,17 @@ def _step_when_full(space: Space, done: Reclaimed) -> Step | None:
     return _defragment(large, done)
 
 
-def _step_in_good_time(space: Space, done: Reclaimed) -> Step | None:
+def _step_before_full(space: SpaceUsage, done: Reclaimed) -> Step | None:
     if space.unknown:  # the others are needed
         return None
     return _defragment((member for member in space.members if _is_wasteful(space, member)), done)
 
 
-def _is_wasteful(space: Space, member: MemberStatus) -> bool:
+def _is_wasteful(space: SpaceUsage, member: MemberStatus) -> bool:
     return member.db_size > LARGE * _quota(space, member) and member.db_size_in_use < WASTEFUL * member.db_size
 
 
-def _quota(space: Space, member: MemberStatus) -> int:
+def _quota(space: SpaceUsage, member: MemberStatus) -> int:
     return member.quota or space.quota
 
 

@@ -13,32 +13,32 @@ from typing import Any
 from elasticjob_etcd.members import Member
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
-from elasticjob_operator.policy.slots.stuck_pods import why_dead
+from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
 
-FEWEST = 3
+MIN_MEMBERS = 3
 """Of two members none can be spared."""
-PROOF_HOLDS_S = 60.0
+PROOF_DURATION_S = 60.0
 """A node that registers anew is gone for a moment."""
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class VolumeLoss:
     """The evidence that a volume is lost; any change of it makes another one, whose time begins anew."""
 
     pod_uid: str
     claim_uid: str
-    why: str
+    reason: str
     since: str
     """When the node was last marked as ready or not, as the API server has it."""
-    must_hold_s: float
+    confirm_after_s: float
 
 
 def only_silent(members: Sequence[Member], pods: Mapping[str, str], answering: AbstractSet[str]) -> str | None:
     """The one pod in which no etcd answers, if all others are members with a vote; `answering` are names of pods."""
     silent = sorted(pods.keys() - answering)
-    if len(pods) < FEWEST or len(silent) != 1:
+    if len(pods) < MIN_MEMBERS or len(silent) != 1:
         return None
     voters = {url for member in members if member.name and not member.is_learner for url in member.peer_urls}
     strangers = [member for member in members if not set(member.peer_urls) & set(pods.values())]
@@ -73,21 +73,21 @@ def _is_of_one_node(term: Mapping[str, Any], node: str) -> bool:
 
 def loss_of(
     pod: Object | None, claim: Object | None, volume: Object | None, node: Object | None, *, replace_after_s: float
-) -> Loss | None:
+) -> VolumeLoss | None:
     """The evidence that the pod's volume is lost; `node` is that of `node_of`, None when it is not there."""
     if pod is None or not is_unscheduled(pod):
         return None
     of = objects.uid_of(pod), objects.uid_of(claim or {})
     if claim is None:
-        return Loss(*of, "its claim is gone", "", PROOF_HOLDS_S)
+        return VolumeLoss(*of, "its claim is gone", "", PROOF_DURATION_S)
     if (claim.get("spec") or {}).get("volumeName") and volume is None:
-        return Loss(*of, "its volume is gone", "", PROOF_HOLDS_S)
+        return VolumeLoss(*of, "its volume is gone", "", PROOF_DURATION_S)
     if not (name := node_of(claim, volume)):
         return None
-    if why := why_dead(node, only_proof=True):
-        return Loss(*of, f"node {name} {why}", "", PROOF_HOLDS_S)
-    why = why_dead(node)
-    return Loss(*of, f"node {name} {why}", _ready_since(node or {}), replace_after_s) if why else None
+    if why := proof_of_death(node, only_proof=True):
+        return VolumeLoss(*of, f"node {name} {why}", "", PROOF_DURATION_S)
+    why = proof_of_death(node)
+    return VolumeLoss(*of, f"node {name} {why}", _ready_since(node or {}), replace_after_s) if why else None
 
 
 def _ready_since(node: Object) -> str:
@@ -96,19 +96,19 @@ def _ready_since(node: Object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingLoss:
     """Evidence, and since when it has held without a change; monotonic."""
 
-    loss: Loss
+    loss: VolumeLoss
     since_s: float
 
     def is_due(self, now_s: float) -> bool:
         """It has held for long enough."""
-        return now_s - self.since_s >= self.loss.must_hold_s
+        return now_s - self.since_s >= self.loss.confirm_after_s
 
 
-def hold(before: Held | None, loss: Loss | None, now_s: float) -> Held | None:
+def confirm_loss(before: PendingLoss | None, loss: VolumeLoss | None, now_s: float) -> PendingLoss | None:
     """The evidence of this look, with the time of the looks before if it is the same."""
     if loss is None:
         return None
-    return before if before is not None and before.loss == loss else Held(loss, now_s)
+    return before if before is not None and before.loss == loss else PendingLoss(loss, now_s)

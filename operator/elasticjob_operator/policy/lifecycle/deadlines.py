@@ -12,8 +12,8 @@ from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.model.text import nodes
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.model.text import node_count_text
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
@@ -24,51 +24,53 @@ class _Deadline:
     failure: JobFailure
 
 
-def broken_deadline(job: ElasticJob, status: JobStatus, view: View, now_s: float) -> JobFailure | None:
+def exceeded_deadline(job: ElasticJob, status: JobStatus, view: RendezvousView, now_s: float) -> JobFailure | None:
     """The failure of the deadline that has passed, or None."""
     return next((d.failure for d in _deadlines(job, status, view) if d.at_s <= now_s), None)
 
 
-def broken_life(job: ElasticJob, status: JobStatus, now_s: float) -> JobFailure | None:
+def exceeded_active_deadline(job: ElasticJob, status: JobStatus, now_s: float) -> JobFailure | None:
     """The failure of activeDeadlineSeconds alone: the one deadline that is judged without the rendezvous."""
-    return next((d.failure for d in _life(job, status) if d.at_s <= now_s), None)
+    return next((d.failure for d in _active_deadline(job, status) if d.at_s <= now_s), None)
 
 
-def next_life_deadline_s(job: ElasticJob, status: JobStatus) -> float | None:
+def next_active_deadline_s(job: ElasticJob, status: JobStatus) -> float | None:
     """When activeDeadlineSeconds is over."""
-    return next((d.at_s for d in _life(job, status)), None)
+    return next((d.at_s for d in _active_deadline(job, status)), None)
 
 
-def next_deadline_s(job: ElasticJob, status: JobStatus, view: View, now_s: float) -> float | None:
+def next_deadline_s(job: ElasticJob, status: JobStatus, view: RendezvousView, now_s: float) -> float | None:
     """When the next deadline falls, if there is one."""
     return min((d.at_s for d in _deadlines(job, status, view) if d.at_s > now_s), default=None)
 
 
-def _life(job: ElasticJob, status: JobStatus) -> Iterator[_Deadline]:
+def _active_deadline(job: ElasticJob, status: JobStatus) -> Iterator[_Deadline]:
     started_s, life_s = from_rfc3339(status.start_time), job.spec.active_deadline_s
     if started_s is not None and life_s is not None:
         message = f"the job ran longer than activeDeadlineSeconds ({life_s:g})"
         yield _Deadline(started_s + life_s, JobFailure(FailedReason.DEADLINE, message))
 
 
-def _deadlines(job: ElasticJob, status: JobStatus, view: View) -> Iterator[_Deadline]:
+def _deadlines(job: ElasticJob, status: JobStatus, view: RendezvousView) -> Iterator[_Deadline]:
     started_s, spec = from_rfc3339(status.start_time), job.spec
     if started_s is None:
         return
-    yield from _life(job, status)
+    yield from _active_deadline(job, status)
     since_s = max(started_s, from_rfc3339(status.last_scale_time) or 0.0)
-    if (startup_s := spec.startup_deadline_s) is not None and not _came_together(status, view, spec.lowest, since_s):
-        message = f"fewer than {nodes(spec.lowest)} came together within startupDeadlineSeconds ({startup_s:g})"
+    if (startup_s := spec.startup_deadline_s) is not None and not _quorum_since_s(status, view, spec.lowest, since_s):
+        message = (
+            f"fewer than {node_count_text(spec.lowest)} came together within startupDeadlineSeconds ({startup_s:g})"
+        )
         message += f"; {status.message}" if status.message else ""
         yield _Deadline(since_s + startup_s, JobFailure(FailedReason.STARTUP_DEADLINE, message))
 
 
-def _came_together(status: JobStatus, view: View, lowest: int, since_s: float) -> bool:
+def _quorum_since_s(status: JobStatus, view: RendezvousView, lowest: int, since_s: float) -> bool:
     """A round had enough nodes in this life: seen now, or said by the status before (etcd may have been wiped)."""
     world = view.world
     if world is not None and world.state is State.FORMING and world.cause is Cause.RESUMED:
         return False
-    if view.done_slots():
+    if view.completed_slots():
         return True  # it is not resized any more
     members = world.members if world is not None and world.members else view.membership and view.membership.members
     if members:

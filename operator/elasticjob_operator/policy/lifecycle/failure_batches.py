@@ -32,7 +32,7 @@ def _count(pods: Iterable[Pod]) -> int:
             known.append((pod.ended_s, pod.created_s))
     found: list[_Batch] = []
     for ended_s, created_s in sorted(known):
-        if (batch := next((each for each in found if each.takes(created_s, ended_s)), None)) is not None:
+        if (batch := next((each for each in found if each.includes(created_s, ended_s)), None)) is not None:
             batch.last_s = ended_s
         else:
             found.append(_Batch(ended_s, ended_s))
@@ -44,5 +44,5 @@ class _Batch:
     first_s: float
     last_s: float
 
-    def takes(self, created_s: float, ended_s: float) -> bool:
+    def includes(self, created_s: float, ended_s: float) -> bool:
         return created_s < self.first_s and ended_s - self.last_s <= WINDOW_S

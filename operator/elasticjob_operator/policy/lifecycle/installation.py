@@ -22,9 +22,9 @@ FIELD = "installation"
 class Ownership(Enum):
     """What this installation may do with a job."""
 
-    OURS = "ours"
+    OWNED = "ours"
     UNCLAIMED = "unclaimed"  # it may become ours
-    ANOTHERS = "another's"  # nothing at all
+    FOREIGN = "another's"  # nothing at all
 
 
 class LeftAloneReason(StrEnum):
@@ -62,9 +62,9 @@ def ownership(obj: Object, pods: Iterable[Pod], *, installation: str, prefix: st
     """
     named = installation_of(obj)
     if not installation or named == installation or (claimed and not named):
-        return Ownership.OURS
+        return Ownership.OWNED
     if named or any(is_foreign(pod, installation=installation, prefix=prefix) for pod in pods):
-        return Ownership.ANOTHERS
+        return Ownership.FOREIGN
     return Ownership.UNCLAIMED
 
 

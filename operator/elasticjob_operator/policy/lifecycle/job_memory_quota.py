@@ -9,30 +9,30 @@ that a new operator hears of last, and those whose specs grow a little.
 from collections import Counter
 from dataclasses import dataclass, replace
 
-BEGUN_SHARE = 3
+STARTED_SHARE = 3
 """Times of what is left free that a namespace may have in jobs that have begun."""
-GROWTH = 64 << 10
+MAX_GROWTH_BYTES = 64 << 10
 """Bytes by which a job that has begun may grow, whatever its namespace has."""
-_NOTHING = 0
+_NO_BYTES = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """What a namespace may have, and the whole, in bytes."""
 
-    kept: int
+    retained: int
     whole: int
 
-    def refusal(self, namespace: str) -> str:
+    def rejection(self, namespace: str) -> str:
         """Why nothing more is kept of this namespace, and what to do about it."""
         return (
-            f"is more than the operator keeps of namespace {namespace}, {self.kept >> 20} MiB of {self.whole >> 20}"
+            f"is more than the operator keeps of namespace {namespace}, {self.retained >> 20} MiB of {self.whole >> 20}"
             ": delete jobs there, make their specs smaller, or give the operator more (--jobs-memory)"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Reservation:
     """A job that was heard of, in bytes."""
 
     namespace: str
@@ -44,68 +44,72 @@ class _Known:
     """From where its growth counts."""
 
 
-class JobRation:
+class JobMemoryQuota:
     """The memory for the specs of all jobs; by uid."""
 
     def __init__(self, whole: int) -> None:
         self._whole = whole
-        self._known: dict[str, _Known] = {}
+        self._reservations: dict[str, _Reservation] = {}
         self._by_namespace: Counter[str] = Counter()
         """Bytes in the share of each."""
-        self._shared = self._beside = 0
+        self._shared = self._extra = 0
         """Bytes of all in shares, and beside them."""
 
     @property
-    def kept(self) -> int:
+    def retained(self) -> int:
         """Bytes of all."""
-        return self._shared + self._beside
+        return self._shared + self._extra
 
-    def take(self, uid: str, namespace: str, size: int, *, begun: bool) -> Share | None:
+    def reserve(self, uid: str, namespace: str, size: int, *, started: bool) -> Share | None:
         """Keep the spec of this job, in place of an older one. What its namespace may have, if there is no room."""
-        before = self._known.get(uid)
+        before = self._reservations.get(uid)
         self.drop(uid)
-        if (kept := self._fitting(before, namespace, size, begun=begun)) is not None:
-            self._note(uid, kept)
+        if (kept := self._fit(before, namespace, size, started=started)) is not None:
+            self._store(uid, kept)
             return None
-        self._note(uid, _Known(namespace, _NOTHING, _NOTHING, before.base if before else _NOTHING))
+        self._store(uid, _Reservation(namespace, _NO_BYTES, _NO_BYTES, before.base if before else _NO_BYTES))
         return Share(self._by_namespace[namespace], self._whole)
 
     def refuse(self, uid: str, namespace: str) -> None:
         """It is too large to be kept, whatever room there is."""
-        before = self._known.get(uid)
+        before = self._reservations.get(uid)
         self.drop(uid)
-        self._note(uid, _Known(namespace, _NOTHING, _NOTHING, before.base if before else _NOTHING))
+        self._store(uid, _Reservation(namespace, _NO_BYTES, _NO_BYTES, before.base if before else _NO_BYTES))
 
-    def _fitting(self, before: _Known | None, namespace: str, size: int, *, begun: bool) -> _Known | None:
+    def _fit(self, previous: _Reservation | None, namespace: str, size: int, *, started: bool) -> _Reservation | None:
         """As what the job is kept, which is counted nowhere now; None: there is no room."""
-        if before is not None and size <= before.size:
-            return replace(before, size=size, shared=min(before.shared, size))
+        if previous is not None and size <= previous.size:
+            return replace(previous, size=size, shared=min(previous.shared, size))
         mine, free = self._by_namespace[namespace] + size, self._whole - self._shared - size
-        if mine <= (BEGUN_SHARE if begun else 1) * free:
-            return _Known(namespace, size, shared=size, base=size)
-        if not begun:
+        if mine <= (STARTED_SHARE if started else 1) * free:
+            return _Reservation(namespace, size, shared=size, base=size)
+        if not started:
             return None
-        if before is None:  # this process is new: the one before it has let it begin
-            return _Known(namespace, size, _NOTHING, size) if self._beside + size <= self._whole // 2 else None
-        grown = self._beside + size - before.shared
-        return replace(before, size=size) if size <= before.base + GROWTH and grown <= self._whole // 4 else None
+        if previous is None:  # this process is new: the one before it has let it begin
+            return _Reservation(namespace, size, _NO_BYTES, size) if self._extra + size <= self._whole // 2 else None
+        grown = self._extra + size - previous.shared
+        return (
+            replace(previous, size=size)
+            if size <= previous.base + MAX_GROWTH_BYTES and grown <= self._whole // 4
+            else None
+        )
 
     def drop(self, uid: str) -> None:
         """It is kept no more, and forgotten."""
-        if (known := self._known.pop(uid, None)) is not None:
+        if (known := self._reservations.pop(uid, None)) is not None:
             self._count(known, -1)
 
-    def _note(self, uid: str, known: _Known) -> None:
-        self._known[uid] = known
+    def _store(self, uid: str, known: _Reservation) -> None:
+        self._reservations[uid] = known
         self._count(known, 1)
 
-    def _count(self, known: _Known, times: int) -> None:
+    def _count(self, known: _Reservation, times: int) -> None:
         self._shared += times * known.shared
-        self._beside += times * (known.size - known.shared)
+        self._extra += times * (known.size - known.shared)
         self._by_namespace[known.namespace] += times * known.shared
         if not self._by_namespace[known.namespace]:
             del self._by_namespace[known.namespace]
 
     def uids(self) -> set[str]:
         """Of all that were heard of."""
-        return set(self._known)
+        return set(self._reservations)

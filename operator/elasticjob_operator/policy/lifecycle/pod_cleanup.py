@@ -13,22 +13,22 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.timestamps import from_rfc3339
 
-MARGIN_S = 10.0
+CLEANUP_MARGIN_S = 10.0
 """Beyond the graceful stop, for the agent's last report and for the kubelet to notice."""
 
 
-def clean_at_s(job: ElasticJob, status: JobStatus) -> float | None:
+def cleanup_at_s(job: ElasticJob, status: JobStatus) -> float | None:
     """When pods that still run are deleted; None: never, or not ended."""
     ended_s = from_rfc3339(status.completion_time)
     if ended_s is None or job.spec.clean_pod_policy is CleanPodPolicy.NONE:
         return None
-    return ended_s + job.spec.graceful_shutdown.seconds + MARGIN_S
+    return ended_s + job.spec.graceful_shutdown.seconds + CLEANUP_MARGIN_S
 
 
 def pods_to_delete(job: ElasticJob, status: JobStatus, pods: Iterable[Pod], now_s: float) -> list[Pod]:
     """The pods to delete now."""
-    at_s = clean_at_s(job, status)
+    at_s = cleanup_at_s(job, status)
     if at_s is None or now_s < at_s:
         return []
     every = job.spec.clean_pod_policy is CleanPodPolicy.ALL
-    return [pod for pod in pods if not pod.terminating and (every or not pod.ended or pod.lingers)]
+    return [pod for pod in pods if not pod.terminating and (every or not pod.ended or pod.has_running_sidecar)]

@@ -11,13 +11,13 @@ def desired_nodes(spec: JobSpec) -> int:
     """Nodes wanted: `replicas` within minReplicas and maxReplicas, rounded to an allowed number."""
     wish = min(max(spec.replicas, spec.lowest), spec.highest)
     if spec.allowed_replicas:
-        return _allowed(spec, wish)
+        return _nearest_allowed(spec, wish)
     if spec.replica_step:
         return wish - (wish - spec.lowest) % spec.replica_step
     return wish
 
 
-def _allowed(spec: JobSpec, wish: int) -> int:
+def _nearest_allowed(spec: JobSpec, requested: int) -> int:
     sizes = sorted(size for size in spec.allowed_replicas if spec.lowest <= size <= spec.highest)
-    below = [size for size in sizes if size <= wish]
-    return below[-1] if below else (sizes or [wish])[0]
+    below = [size for size in sizes if size <= requested]
+    return below[-1] if below else (sizes or [requested])[0]

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from elasticjob_operator.model.actions import Action, Apply, CreatePod
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 
-A_SECOND = 20.0
+JOBS_PER_SECOND = 20.0
 """Jobs."""
-APPLIED_FOR_S = 3000.0
+RESYNC_S = 3000.0
 """So long it is believed that what was applied is still there; nothing watches it, and the hourly sweep is a turn."""
 
 
@@ -26,24 +26,24 @@ AT_ONCE_EACH = 6
 LATER_S = 1.0
 
 
-def upkeep_in_s(uid: str, *, jobs: int, a_second: float = A_SECOND) -> float:
+def resync_in_s(uid: str, *, jobs: int, jobs_per_second: float = JOBS_PER_SECOND) -> float:
     """How long after the first look at one of so many jobs; always the same for the same job."""
-    return zlib.crc32(uid.encode()) / (1 << 32) * jobs / a_second
+    return zlib.crc32(uid.encode()) / (1 << 32) * jobs / jobs_per_second
 
 
-def is_doubtful(ledger: Ledger, monotonic_s: float) -> bool:
+def is_unverified(job_state: JobState, monotonic_s: float) -> bool:
     """What was applied may have been deleted by somebody since."""
-    return bool(ledger.applied) and monotonic_s >= ledger.upkeep_from_s + APPLIED_FOR_S
+    return bool(job_state.applied) and monotonic_s >= job_state.resync_at_s + RESYNC_S
 
 
-def is_due(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
+def is_due(job_state: JobState, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
     """It would happen now, and nothing waits for it."""
-    return bool(pods) and not ledger.applied and monotonic_s >= ledger.upkeep_from_s
+    return bool(pods) and not job_state.applied and monotonic_s >= job_state.resync_at_s
 
 
-def keeps_up(ledger: Ledger, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
+def is_resync_due(job_state: JobState, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
     """It is time, or nobody can have applied anything before."""
-    return bool(ledger.applied) or not pods or monotonic_s >= ledger.upkeep_from_s
+    return bool(job_state.applied) or not pods or monotonic_s >= job_state.resync_at_s
 
 
 class ApplyLimiter:

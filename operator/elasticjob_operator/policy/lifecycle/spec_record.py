@@ -68,7 +68,7 @@ def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> Slots:
     )
 
 
-def emptied(record: Slots) -> Slots:
+def without_slots(record: Slots) -> Slots:
     """The record of a job that is being deleted: nobody owns a slot."""
     return Slots(min=record.min, max=record.max, desired=record.desired, operator=record.operator)
 

@@ -8,41 +8,41 @@ from dataclasses import replace
 
 from elasticjob_api.records import Slots
 from elasticjob_api.rendezvous_state import Cause, State, World
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
 
-def suspended(world: World, nonce: str) -> World:
+def suspended_state(world: World, nonce: str) -> World:
     """The same round, without members, waiting."""
-    return replace(_bare(world), state=State.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, detail="")
+    return replace(_without_members(world), state=State.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, detail="")
 
 
-def resumed(world: World, nonce: str) -> World:
+def resumed_state(world: World, nonce: str) -> World:
     """The next round, with nothing left to judge."""
-    opened = replace(_bare(world), state=State.FORMING, round=world.round + 1, nonce=nonce)
+    opened = replace(_without_members(world), state=State.FORMING, round=world.round + 1, nonce=nonce)
     return replace(opened, cause=Cause.RESUMED, detail="", judged=True, held=False)
 
 
-def succeeded(world: World, nonce: str) -> World:
+def succeeded_state(world: World, nonce: str) -> World:
     """The end of a job that had finished when it was suspended."""
-    return replace(_bare(world), state=State.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, detail="")
+    return replace(_without_members(world), state=State.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, detail="")
 
 
-def failed(world: World | None, spec: Slots, failure: JobFailure, nonce: str) -> World:
+def failed_state(world: World | None, spec: Slots, failure: JobFailure, nonce: str) -> World:
     """The end by the operator's verdict; a job that never had a world gets its first and last one."""
-    base = _bare(world) if world else World(state=State.FORMING, round=max(1, spec.first_round), nonce=nonce)
+    base = _without_members(world) if world else World(state=State.FORMING, round=max(1, spec.first_round), nonce=nonce)
     restarts = world.restarts if world else spec.first_restarts
     ended = replace(base, state=State.FAILED, nonce=nonce, restarts=restarts)
     return replace(ended, cause=Cause.OPERATOR, detail=failure.detail)
 
 
-def _bare(world: World) -> World:
+def _without_members(world: World) -> World:
     return replace(world, members=(), master="", nprocs="", roles="")
 
 
-def finished_before_suspension(view: View) -> bool:
+def finished_before_suspension(view: RendezvousView) -> bool:
     """Every member of the suspended round had finished: there is nothing to resume."""
     world, membership = view.world, view.membership
     if world is None or world.state is not State.SUSPENDED or membership is None or membership.round != world.round:
         return False
-    return bool(membership.members) and all(view.is_done(world.round, member) for member in membership.members)
+    return bool(membership.members) and all(view.has_completed(world.round, member) for member in membership.members)

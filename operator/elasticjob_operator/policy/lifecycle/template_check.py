@@ -7,14 +7,14 @@ pods of a job that has run in this life are not: an older API server, or an olde
 
 from collections.abc import Mapping
 
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 
-def judges_template(seen: Observed, owners: Mapping[int, Owner]) -> bool:
+def must_validate_template(snapshot: JobSnapshot, owners: Mapping[int, SlotPod]) -> bool:
     """No slot has or had a pod, and no round of this life has run."""
-    if any(owner.standing not in {Standing.TO_CREATE, Standing.NEVER_CREATED} for owner in owners.values()):
+    if any(owner.state not in {PodState.PENDING_CREATE, PodState.NEVER_CREATED} for owner in owners.values()):
         return False
-    started_s, round_s = from_rfc3339(seen.status.start_time), from_rfc3339(seen.status.last_rendezvous_time)
+    started_s, round_s = from_rfc3339(snapshot.status.start_time), from_rfc3339(snapshot.status.last_rendezvous_time)
     return round_s is None or started_s is None or round_s < started_s

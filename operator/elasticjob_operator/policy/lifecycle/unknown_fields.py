@@ -4,24 +4,24 @@ A life of a job that has not begun waits: without the field it might not be what
 goes on without the field: its pods are replaced, and it can be suspended, scaled and ended as any other.
 """
 
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.policy.lifecycle.pod_revisions import has_begun
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods
 
-WAITS, IGNORED = "Waits", "Ignored"
+WAITING, IGNORED = "Waits", "Ignored"
 """Reasons of the condition UnknownFields."""
 _NAMED = 8
 """So many fields are named in a message."""
 _NAME_LIMIT = 100
 
 
-def waits(seen: Observed) -> bool:
+def is_waiting(snapshot: JobSnapshot) -> bool:
     """Return True if the job may not begin before its fields are known."""
-    return bool(seen.job.unknown_fields) and not seen.job.spec.suspend and not _has_begun(seen)
+    return bool(snapshot.job.unknown_fields) and not snapshot.job.spec.suspend and not _has_started(snapshot)
 
 
-def _has_begun(seen: Observed) -> bool:
+def _has_started(snapshot: JobSnapshot) -> bool:
     """Return True if this life of the job has begun; a life is from a start or a resume to a suspension or the end."""
-    return bool(seen.status.start_time) or has_begun(seen) or any(pod.live for pod in seen.pods.values())
+    return bool(snapshot.status.start_time) or has_pods(snapshot) or any(pod.is_live for pod in snapshot.pods.values())
 
 
 def describe(paths: tuple[str, ...], *, waiting: bool) -> str:

@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 from elasticjob_api.records import SlotOwner
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
-NOTHING: Mapping[int, str] = MappingProxyType({})
+NO_SLOTS: Mapping[int, str] = MappingProxyType({})
 NewName = Callable[[int], str]
 """Draws a pod name for a slot that no pod ever had."""
 
@@ -24,7 +24,7 @@ def next_slots(
     dropped: frozenset[int],
     with_agent: frozenset[int],
     new_name: NewName,
-    unnamed: Mapping[int, str] = NOTHING,
+    unnamed: Mapping[int, str] = NO_SLOTS,
 ) -> dict[int, SlotOwner]:
     """`current` with `wanted` slots; those in `dropped` that stay get a new name.
 
@@ -33,7 +33,7 @@ def next_slots(
     surplus = max(0, len(current) - wanted)
     victims = set(removal_order(current, dropped=dropped, with_agent=with_agent)[:surplus])
     kept = {slot: owner for slot, owner in current.items() if slot not in victims}
-    numbers = [*kept, *_free(kept, wanted - len(kept))]
+    numbers = [*kept, *_free_slots(kept, wanted - len(kept))]
     anew = {n for n in numbers if n in dropped or n not in kept}
     return {n: SlotOwner(unnamed.get(n) or new_name(n)) if n in anew else kept[n] for n in sorted(numbers)}
 
@@ -45,11 +45,11 @@ def removal_order(
     return sorted(current, key=lambda slot: (slot not in dropped, slot in with_agent, -slot))
 
 
-def _free(taken: Mapping[int, SlotOwner], count: int) -> list[int]:
+def _free_slots(taken: Mapping[int, SlotOwner], count: int) -> list[int]:
     return [n for n in range(len(taken) + max(0, count)) if n not in taken][: max(0, count)]
 
 
-def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, Owner], *, since_s: float | None) -> dict[int, str]:
+def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, SlotPod], *, since_s: float | None) -> dict[int, str]:
     """Slot → the youngest live pod of this life that no slot names, where the slot's own pod is gone.
 
     A map that was restored from a backup is older than such pods. The caller leaves out pods that were dropped from the
@@ -59,18 +59,18 @@ def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, Owner], *, since_
     named = {owner.name for owner in owners.values()}
     found: dict[int, str] = {}
     for pod in sorted(pods.values(), key=lambda pod: (pod.created_s, pod.name)):
-        is_free = pod.slot is not None and (pod.slot not in owners or owners[pod.slot].standing is Standing.GONE)
-        if pod.live and is_free and pod.name not in named and since_s is not None and pod.created_s >= since_s:
+        is_free = pod.slot is not None and (pod.slot not in owners or owners[pod.slot].state is PodState.ABSENT)
+        if pod.is_live and is_free and pod.name not in named and since_s is not None and pod.created_s >= since_s:
             found[pod.slot or 0] = pod.name
     return found
 
 
-def adopted(pods: Mapping[str, Pod], *, wanted: int, new_name: NewName) -> dict[int, SlotOwner]:
+def adopt(pods: Mapping[str, Pod], *, wanted: int, new_name: NewName) -> dict[int, SlotOwner]:
     """The map when there is none (a new job, or etcd was wiped): each slot takes its youngest live pod."""
     youngest: dict[int, Pod] = {}
     for pod in sorted(pods.values(), key=lambda pod: (pod.created_s, pod.name)):
-        if pod.live and pod.slot is not None:
+        if pod.is_live and pod.slot is not None:
             youngest[pod.slot] = pod
     kept = {slot: SlotOwner(youngest[slot].name) for slot in sorted(youngest)[:wanted]}
-    fresh = {slot: SlotOwner(new_name(slot)) for slot in _free(kept, wanted - len(kept))}
+    fresh = {slot: SlotOwner(new_name(slot)) for slot in _free_slots(kept, wanted - len(kept))}
     return dict(sorted({**kept, **fresh}.items()))

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping
 
 from elasticjob_operator.errors import ClusterError, InvalidObject
 from elasticjob_operator.model.failed_creation import FailedCreation
-from elasticjob_operator.policy.slots.ownership import Owner
+from elasticjob_operator.policy.slots.ownership import SlotPod
 
-FIRST_S, LONGEST_S = 0.5, 30.0
+FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 
 
-def failed(
+def after_failure(
     before: FailedCreation | None, error: ClusterError, monotonic_s: float, *, strict: bool = False
 ) -> FailedCreation:
     """The record after one more failure; with `strict` it was the attempt that judges the template."""
     attempts = before.attempts + 1 if before is not None else 1
-    pause_s = min(LONGEST_S, FIRST_S * 2.0 ** min(attempts - 1, 30))
+    pause_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(attempts - 1, 30))
     again_at_s = monotonic_s + max(pause_s, error.retry_after_s)
     return FailedCreation(str(error), attempts, again_at_s, invalid=strict and isinstance(error, InvalidObject))
 
@@ -31,9 +31,9 @@ def first_error(errors: Iterable[BaseException]) -> ClusterError | None:
 
 def is_paused(record: FailedCreation | None, monotonic_s: float) -> bool:
     """No pod is created now."""
-    return record is not None and monotonic_s < record.again_at_s
+    return record is not None and monotonic_s < record.retry_at_s
 
 
-def while_pods_are_missing(record: FailedCreation | None, owners: Mapping[int, Owner]) -> FailedCreation | None:
+def while_pods_missing(record: FailedCreation | None, owners: Mapping[int, SlotPod]) -> FailedCreation | None:
     """The record, or None when every slot has its pod."""
     return record if any(owner.pod is None for owner in owners.values()) else None

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Member
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import LiveNode, View
-from elasticjob_operator.policy.status.pod_messages import how_it_ended
+from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
+from elasticjob_operator.policy.status.pod_messages import describe_exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Eviction:
 
     member: Member
     lease: int
-    gone: Gone
+    tombstone: Gone
     overwrite: bool = False
     """The stored record has less than ours."""
 
@@ -31,18 +31,18 @@ class Evictions:
     """The agents to evict, and names of pods to ask the API server for."""
 
     evict: tuple[Eviction, ...]
-    look: Mapping[str, frozenset[str]]
+    get_pods: Mapping[str, frozenset[str]]
     """Pod name → the uids that node keys claim for it."""
 
 
-def evictions(view: View, pods: Mapping[str, Pod], ledger: Ledger) -> Evictions:
+def evictions(view: RendezvousView, pods: Mapping[str, Pod], job_state: JobState) -> Evictions:
     """Judge every node key; `pods` are by name."""
     by_uid = {pod.uid: pod for pod in pods.values()}
     found: list[Eviction] = []
     look: dict[str, frozenset[str]] = {}
     for member, node in sorted(view.nodes.items()):
         pod = by_uid.get(node.record.pod_uid)
-        if proof := _proof(node, pod, ledger):
+        if proof := _proof_of_death(node, pod, job_state):
             found.append(_eviction(view, member, node, proof))
         elif pod is None:
             name = node.record.pod
@@ -50,16 +50,16 @@ def evictions(view: View, pods: Mapping[str, Pod], ledger: Ledger) -> Evictions:
     return Evictions(tuple(found), look)
 
 
-def _proof(node: LiveNode, pod: Pod | None, ledger: Ledger) -> Gone | None:
+def _proof_of_death(node: NodeEntry, pod: Pod | None, job_state: JobState) -> Gone | None:
     uid, name = node.record.pod_uid, node.record.pod
-    if uid in ledger.gone_uids or (pod is None and name in ledger.vanished):
+    if uid in job_state.deleted_uids or (pod is None and name in job_state.absent_pods):
         return Gone(GoneReason.POD_DELETED, f"pod {name} is gone")
     if pod is not None and pod.phase == "Failed":
-        return Gone(GoneReason.POD_FAILED, how_it_ended(pod))
+        return Gone(GoneReason.POD_FAILED, describe_exit(pod))
     return None
 
 
-def _eviction(view: View, member: Member, node: LiveNode, proof: Gone) -> Eviction:
-    before = view.gone.get(member)
+def _eviction(view: RendezvousView, member: Member, node: NodeEntry, proof: Gone) -> Eviction:
+    before = view.tombstones.get(member)
     overwrite = before is not None and (before.reason, proof.reason) == (GoneReason.REFUSED, GoneReason.POD_FAILED)
     return Eviction(member, node.lease, proof, overwrite)

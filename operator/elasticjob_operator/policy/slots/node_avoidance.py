@@ -6,29 +6,29 @@ than none. What the cluster itself did (drain, preemption) needs no such wish: t
 
 from collections.abc import Iterable
 
-from elasticjob_operator.model.job_state import Ledger
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
-COOL_DOWN_S = 600.0
-MOST = 8
+AVOID_S = 600.0
+MAX_AVOIDED = 8
 """Nodes named in one pod: the last ones."""
 
 
-def note_losses(ledger: Ledger, owners: Iterable[Owner], *, lost: frozenset[str], monotonic_s: float) -> None:
+def record_losses(job_state: JobState, owners: Iterable[SlotPod], *, lost: frozenset[str], monotonic_s: float) -> None:
     """Take in whose pods have failed or are lost (uids) now."""
-    known = {node: until_s for node, until_s in ledger.avoided_until_s.items() if until_s > monotonic_s}
+    known = {node: until_s for node, until_s in job_state.avoided_until_s.items() if until_s > monotonic_s}
     for owner in owners:
         if owner.pod is not None and owner.pod.node_name and _is_loss(owner, lost):
-            known[owner.pod.node_name] = monotonic_s + COOL_DOWN_S
-    ledger.avoided_until_s = known
+            known[owner.pod.node_name] = monotonic_s + AVOID_S
+    job_state.avoided_until_s = known
 
 
-def _is_loss(owner: Owner, lost: frozenset[str]) -> bool:
+def _is_loss(owner: SlotPod, lost: frozenset[str]) -> bool:
     assert owner.pod is not None
-    return owner.pod.uid in lost or (owner.standing is Standing.FAILED and not owner.pod.disrupted)
+    return owner.pod.uid in lost or (owner.state is PodState.FAILED and not owner.pod.is_disrupted)
 
 
-def avoided_nodes(ledger: Ledger, monotonic_s: float) -> tuple[str, ...]:
+def avoided_nodes(job_state: JobState, monotonic_s: float) -> tuple[str, ...]:
     """The nodes to avoid, by name."""
-    newest = sorted(ledger.avoided_until_s.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(sorted(node for node, until_s in newest[:MOST] if until_s > monotonic_s))
+    newest = sorted(job_state.avoided_until_s.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(sorted(node for node, until_s in newest[:MAX_AVOIDED] if until_s > monotonic_s))

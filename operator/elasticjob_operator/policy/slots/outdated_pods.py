@@ -35,4 +35,4 @@ def outdated_pods(job: ElasticJob, pods: Mapping[str, Pod], settings: Settings, 
         foreign = is_foreign(pod, installation=settings.installation, prefix=prefix)
         return foreign or (not unclear and is_outdated(pod, wanted))
 
-    return {name: pod for name, pod in pods.items() if pod.live and is_of_another_life(pod)}
+    return {name: pod for name, pod in pods.items() if pod.is_live and is_of_another_life(pod)}

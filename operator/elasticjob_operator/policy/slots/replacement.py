@@ -15,7 +15,7 @@ from enum import Enum
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.spec import FailureAction, JobSpec, Rule
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 _NEVER_COUNTED = frozenset({
     ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED,  # an agent that ended on purpose
@@ -23,7 +23,7 @@ _NEVER_COUNTED = frozenset({
 })  # fmt: skip
 
 
-class Fate(Enum):
+class PodDecision(Enum):
     """What happens to a slot's pod."""
 
     KEEP = "keep"
@@ -32,79 +32,86 @@ class Fate(Enum):
     FAIL_JOB = "fail the job"
 
 
-_COUNTED = frozenset({Fate.REPLACE_COUNTED, Fate.FAIL_JOB})
+_COUNTED = frozenset({PodDecision.REPLACE_COUNTED, PodDecision.FAIL_JOB})
 
 
 @dataclass(frozen=True, slots=True)
-class Fates:
+class PodDecisions:
     """The fate of every slot."""
 
-    by_slot: Mapping[int, Fate]
+    by_slot: Mapping[int, PodDecision]
 
     @property
-    def dropped(self) -> frozenset[int]:
+    def removed_slots(self) -> frozenset[int]:
         """Slots whose pod goes."""
-        return frozenset(slot for slot, fate in self.by_slot.items() if fate is not Fate.KEEP)
+        return frozenset(slot for slot, decision in self.by_slot.items() if decision is not PodDecision.KEEP)
 
     @property
-    def counted(self) -> frozenset[int]:
+    def counted_slots(self) -> frozenset[int]:
         """Slots whose pod counts, alone or with others (`failure_batches`)."""
-        return frozenset(slot for slot, fate in self.by_slot.items() if fate in _COUNTED)
+        return frozenset(slot for slot, decision in self.by_slot.items() if decision in _COUNTED)
 
     @property
-    def failing(self) -> tuple[int, ...]:
+    def failing_slots(self) -> tuple[int, ...]:
         """Slots whose pod ends the job."""
-        return tuple(slot for slot, fate in sorted(self.by_slot.items()) if fate is Fate.FAIL_JOB)
+        return tuple(slot for slot, decision in sorted(self.by_slot.items()) if decision is PodDecision.FAIL_JOB)
 
 
-def fates(
+def decide_pods(
     spec: JobSpec,
-    owners: Mapping[int, Owner],
+    owners: Mapping[int, SlotPod],
     *,
-    kept: frozenset[int],
+    retained: frozenset[int],
     lost: frozenset[str],
     later: frozenset[int] = frozenset(),
-) -> Fates:
-    """The fate of each slot; slots in `kept` (finished members) and pods that are fine stay, `lost` (uids) go.
+) -> PodDecisions:
+    """The fate of each slot; slots in `retained` (finished members) and pods that are fine stay, `lost` (uids) go.
 
     Those in `later` stay for the time being, unless they count.
     """
-    judged = {slot: Fate.KEEP if slot in kept else _fate(spec, owner, lost) for slot, owner in owners.items()}
-    return Fates({s: Fate.KEEP if fate is Fate.REPLACE and s in later else fate for s, fate in judged.items()})
+    judged = {
+        slot: PodDecision.KEEP if slot in retained else _decide_pod(spec, owner, lost) for slot, owner in owners.items()
+    }
+    return PodDecisions(
+        {
+            s: PodDecision.KEEP if decision is PodDecision.REPLACE and s in later else decision
+            for s, decision in judged.items()
+        }
+    )
 
 
-def _fate(spec: JobSpec, owner: Owner, lost: frozenset[str]) -> Fate:
-    if owner.standing in {Standing.GONE, Standing.NEVER_CREATED}:
-        return Fate.REPLACE
+def _decide_pod(spec: JobSpec, owner: SlotPod, lost: frozenset[str]) -> PodDecision:
+    if owner.state in {PodState.ABSENT, PodState.NEVER_CREATED}:
+        return PodDecision.REPLACE
     if owner.pod is None:
-        return Fate.KEEP
-    if owner.standing is Standing.TERMINATING:
+        return PodDecision.KEEP
+    if owner.state is PodState.TERMINATING:
         # `Failed` asks to wait until nothing of the old pod runs; then it is gone, and replaced.
         at_once = spec.pod_replacement_policy == "TerminatingOrFailed" or owner.pod.ended
-        return Fate.REPLACE if at_once else Fate.KEEP
-    if owner.standing in {Standing.FAILED, Standing.COMPLETED}:
-        return _fate_of_ended(spec, owner.pod)
-    return Fate.REPLACE if owner.pod.uid in lost else Fate.KEEP
+        return PodDecision.REPLACE if at_once else PodDecision.KEEP
+    if owner.state in {PodState.FAILED, PodState.COMPLETED}:
+        return _decide_ended_pod(spec, owner.pod)
+    return PodDecision.REPLACE if owner.pod.uid in lost else PodDecision.KEEP
 
 
 def is_counted(spec: JobSpec, pod: Pod) -> bool:
     """The end of this pod counts against backoffLimit."""
-    return _fate_of_ended(spec, pod) in _COUNTED
+    return _decide_ended_pod(spec, pod) in _COUNTED
 
 
-def _fate_of_ended(spec: JobSpec, pod: Pod) -> Fate:
+def _decide_ended_pod(spec: JobSpec, pod: Pod) -> PodDecision:
     if (rule := matching_rule(spec, pod)) is not None:
         return _BY_ACTION[rule.action]
-    if pod.disrupted or pod.refused or pod.exit_code in _NEVER_COUNTED:
-        return Fate.REPLACE
-    return Fate.REPLACE_COUNTED
+    if pod.is_disrupted or pod.is_rejected or pod.exit_code in _NEVER_COUNTED:
+        return PodDecision.REPLACE
+    return PodDecision.REPLACE_COUNTED
 
 
 _BY_ACTION = {
-    FailureAction.FAIL_JOB: Fate.FAIL_JOB,
-    FailureAction.IGNORE: Fate.REPLACE,
-    FailureAction.REPLACE_POD: Fate.REPLACE_COUNTED,
-    FailureAction.RESTART_WORKERS: Fate.REPLACE_COUNTED,
+    FailureAction.FAIL_JOB: PodDecision.FAIL_JOB,
+    FailureAction.IGNORE: PodDecision.REPLACE,
+    FailureAction.REPLACE_POD: PodDecision.REPLACE_COUNTED,
+    FailureAction.RESTART_WORKERS: PodDecision.REPLACE_COUNTED,
 }
 
 

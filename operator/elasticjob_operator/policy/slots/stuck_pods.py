@@ -8,38 +8,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elasticjob_operator.model.cluster_interface import Object
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 
-LOOK_AGAIN_S = 15.0
+CHECK_AGAIN_S = 15.0
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckPods:
     """Pods whose node to look at, and in how many seconds the next one would be."""
 
     pods: tuple[Pod, ...]
     next_in_s: float | None
 
 
-def stuck_pods(timeout_s: float, pods: Iterable[Pod], ledger: Ledger, *, now_s: float, monotonic_s: float) -> Stuck:
+def stuck_pods(
+    timeout_s: float, pods: Iterable[Pod], job_state: JobState, *, now_s: float, monotonic_s: float
+) -> StuckPods:
     """The pods that are due; a timeout of 0 means never.
 
     The end of a pod's grace is a time of the API server (`now_s`); when a node was looked at is monotonic.
     """
     if not timeout_s:
-        return Stuck((), None)
+        return StuckPods((), None)
     due: list[tuple[Pod, float]] = []
     for pod in pods:
         if pod.terminating and pod.node_name and pod.grace_ends_s is not None:
-            looked_s = ledger.node_looked_s.get(pod.uid, float("-inf"))
-            due.append((pod, max(pod.grace_ends_s + timeout_s - now_s, looked_s + LOOK_AGAIN_S - monotonic_s)))
+            looked_s = job_state.node_checked_s.get(pod.uid, float("-inf"))
+            due.append((pod, max(pod.grace_ends_s + timeout_s - now_s, looked_s + CHECK_AGAIN_S - monotonic_s)))
     later = [in_s for _, in_s in due if in_s > 0]
-    return Stuck(tuple(pod for pod, in_s in due if in_s <= 0), min(later, default=None))
+    return StuckPods(tuple(pod for pod, in_s in due if in_s <= 0), min(later, default=None))
 
 
-def why_dead(node: Object | None, *, only_proof: bool = False) -> str:
+def proof_of_death(node: Object | None, *, only_proof: bool = False) -> str:
     """Why nothing of this node will ever confirm the end of a pod; empty if it may.
 
     With `only_proof` a node that is not ready does not count: its kubelet may be cut off while its pods run.

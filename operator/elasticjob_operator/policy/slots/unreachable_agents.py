@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from elasticjob_operator.model.pod import Pod
 
-FEWEST = 2
+MIN_AGENTS = 2
 SHARE_OF_JOB = 0.5
 SHARE_OF_INSTALLATION = 0.3
-LOOK_AGAIN_S = 30.0
+CHECK_AGAIN_S = 30.0
 """So often pods that are left alone are looked at again."""
 
 Installation = Callable[[float, float], float]
@@ -48,8 +48,8 @@ def unreachable_pods(
     silent: Mapping[str, Silence], *, agents: int, lease_s: float, installation: Installation
 ) -> frozenset[str]:
     """The uids of silent pods that are left alone; `agents` is how many agents the job should have."""
-    moments = sorted({silence.domain: silence.since_s for silence in _latest_first(silent.values())}.values())
-    fewest = max(FEWEST, agents * SHARE_OF_JOB)
+    moments = sorted({silence.domain: silence.since_s for silence in _newest_first(silent.values())}.values())
+    fewest = max(MIN_AGENTS, agents * SHARE_OF_JOB)
     crowds = [begin_s for n, begin_s in enumerate(moments) if bisect_right(moments, begin_s + lease_s) - n >= fewest]
 
     def is_one_of_many(since_s: float) -> bool:
@@ -61,11 +61,11 @@ def unreachable_pods(
     return frozenset(uid for uid, silence in silent.items() if is_one_of_many(silence.since_s))
 
 
-def _latest_first(silent: Iterable[Silence]) -> list[Silence]:
+def _newest_first(silent: Iterable[Silence]) -> list[Silence]:
     return sorted(silent, key=lambda silence: -silence.since_s)
 
 
-def doubt_ended(before: frozenset[str], now: frozenset[str], silent: Mapping[str, Silence]) -> frozenset[str]:
+def is_confirmed(before: frozenset[str], now: frozenset[str], silent: Mapping[str, Silence]) -> frozenset[str]:
     """The pods that are doubted no more, though they are still silent, and no dead node explains it.
 
     Others of them have come back, so these may be about to: their silence counts from now.

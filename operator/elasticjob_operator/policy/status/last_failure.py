@@ -7,29 +7,31 @@ and counts a loss. Records of old rounds are deleted, so what was once seen is k
 from elasticjob_api.exit_codes import from_worker
 from elasticjob_api.records import Failure
 from elasticjob_api.status import LastFailure
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.policy.status.node_loss import explained, of_loss
+from elasticjob_operator.policy.status.node_loss import from_node_loss, with_pod_exit
 
 MESSAGE_LIMIT = 1024
 _NS = 1e9
 
 
-def last_failure(seen: Observed) -> LastFailure | None:
+def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
     """The root cause of the last judged round, or what was known before."""
-    world, before = seen.view.world, seen.status.last_failure
-    if world is not None and world.losses > seen.status.node_losses:
-        return of_loss(seen) or before
-    failure = seen.view.failures.get(world.root) if world else None
+    world, before = snapshot.view.world, snapshot.status.last_failure
+    if world is not None and world.losses > snapshot.status.node_losses:
+        return from_node_loss(snapshot) or before
+    failure = snapshot.view.failures.get(world.root) if world else None
     if world is None or failure is None:
-        return explained(before, seen.pods)
+        return with_pod_exit(before, snapshot.pods)
     round_, _, place = world.root.partition("/")
     local_rank = place.partition(".")[2]
     if not (round_.isdecimal() and local_rank.isdecimal()):
         return before
     if before is not None and int(round_) < before.round < world.round:
-        return explained(before, seen.pods)  # the round after it ended by a loss, and the record is not deleted yet
-    pod = seen.pods.get(failure.pod)
+        return with_pod_exit(
+            before, snapshot.pods
+        )  # the round after it ended by a loss, and the record is not deleted yet
+    pod = snapshot.pods.get(failure.pod)
     known_node = before.node_name if before and before.pod_name == failure.pod else ""
     return LastFailure(
         time=to_rfc3339(failure.time_ns / _NS),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.rendezvous_state import Member, Membership
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +20,19 @@ class LostNode:
     gone: Gone | None
 
 
-def lost_nodes(view: View, judged: Membership) -> tuple[LostNode, ...]:
-    """The members of `judged` that are lost, those with proof first, then by rank."""
+def lost_nodes(view: RendezvousView, has_verdict: Membership) -> tuple[LostNode, ...]:
+    """The members of `has_verdict` that are lost, those with proof first, then by rank."""
     found = [
-        LostNode(member, rank, judged.round, view.gone.get(member))
-        for rank, member in enumerate(judged.members)
-        if _is_lost(view, judged.round, member)
+        LostNode(member, rank, has_verdict.round, view.tombstones.get(member))
+        for rank, member in enumerate(has_verdict.members)
+        if _is_lost(view, has_verdict.round, member)
     ]
     return tuple(sorted(found, key=lambda lost: (lost.gone is None, lost.rank)))
 
 
-def _is_lost(view: View, round_: int, member: Member) -> bool:
-    gone, node = view.gone.get(member), view.nodes.get(member)
-    if view.is_done(round_, member) or (gone is not None and gone.reason is GoneReason.LEFT):
+def _is_lost(view: RendezvousView, round_: int, member: Member) -> bool:
+    gone, node = view.tombstones.get(member), view.nodes.get(member)
+    if view.has_completed(round_, member) or (gone is not None and gone.reason is GoneReason.LEFT):
         return False
     if node is not None and node.record.leaving:
         return False

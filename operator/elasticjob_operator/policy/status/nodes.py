@@ -15,29 +15,31 @@ from elasticjob_api import codec
 from elasticjob_api.job import nproc_per_node
 from elasticjob_api.rendezvous_state import Member, State, World
 from elasticjob_api.status import NodeStatus
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.policy.slots.ownership import Owner
-from elasticjob_operator.policy.status.worker_states import alike, letters, settled
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.slots.ownership import SlotPod
+from elasticjob_operator.policy.status.worker_states import final_letters, letters, same_letters
 
 _SEVERAL = 2
 _INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
 BYTES_LIMIT = 128 * 1024
 """Of all entries as JSON: the object must stay far below what the API server accepts."""
-_MOST_BYTES, _MOST_BYTES_OF_A_RANK = 2048, 34
+_MAX_BYTES, _MAX_BYTES_PER_RANK = 2048, 34
 """No entry is longer (names of at most 253 bytes; letter, cpu and memory of each rank): few are not even measured."""
 
 
-def node_statuses(seen: Observed) -> tuple[NodeStatus, ...]:
+def node_statuses(snapshot: JobSnapshot) -> tuple[NodeStatus, ...]:
     """An entry for every node of the job, by slot."""
-    world = seen.view.world
+    world = snapshot.view.world
     if world is not None and world.state.final:
-        return tuple(_last_nodes(seen, world))
-    stays, round_ = _stays(seen), _active_round(seen)
-    return tuple(_node(seen, slot, owner, stays.get(slot), round_) for slot, owner in sorted(seen.owners().items()))
+        return tuple(_last_nodes(snapshot, world))
+    memberships, round_ = _memberships(snapshot), _active_round(snapshot)
+    return tuple(
+        _node(snapshot, slot, owner, memberships.get(slot), round_) for slot, owner in sorted(snapshot.owners().items())
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Stay:
+class _Membership:
     """The living agent of a slot's own pod."""
 
     member: Member
@@ -52,41 +54,43 @@ class _Round:
     slots: frozenset[int]
 
 
-def _active_round(seen: Observed) -> _Round:
-    members = seen.view.active.members if seen.view.active else ()
+def _active_round(snapshot: JobSnapshot) -> _Round:
+    members = snapshot.view.is_active.members if snapshot.view.is_active else ()
     ranks = {member: rank for rank, member in enumerate(members)}
     return _Round(ranks, frozenset(member.slot for member in members))
 
 
-def _stays(seen: Observed) -> dict[int, _Stay]:
-    names = seen.view.owners()
-    found: dict[int, _Stay] = {}
-    for member, node in sorted(seen.view.nodes.items(), key=lambda item: item[1].create_revision):
-        if names.get(member.slot) == node.record.pod and member not in seen.view.gone:
-            found[member.slot] = _Stay(member, node.record.leaving)
+def _memberships(snapshot: JobSnapshot) -> dict[int, _Membership]:
+    names = snapshot.view.owners()
+    found: dict[int, _Membership] = {}
+    for member, node in sorted(snapshot.view.nodes.items(), key=lambda item: item[1].create_revision):
+        if names.get(member.slot) == node.record.pod and member not in snapshot.view.tombstones:
+            found[member.slot] = _Membership(member, node.record.leaving)
     return found
 
 
-def _node(seen: Observed, slot: int, owner: Owner, stay: _Stay | None, round_: _Round) -> NodeStatus:
-    rank = round_.ranks.get(stay.member) if stay else None
-    report = seen.view.reports.get(stay.member) if stay else None
+def _node(
+    snapshot: JobSnapshot, slot: int, owner: SlotPod, membership: _Membership | None, round_: _Round
+) -> NodeStatus:
+    rank = round_.ranks.get(membership.member) if membership else None
+    report = snapshot.view.reports.get(membership.member) if membership else None
     was_member = slot in round_.slots
-    silent = alike("U" if was_member else "P", nproc_per_node(seen.job.spec))
+    silent = same_letters("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
     ranks = letters(report) if report else silent
     cpu = [worker.cpu_percent for worker in report.workers] if report else []
     memory = [worker.memory_bytes for worker in report.workers] if report else []
     return NodeStatus(
-        name=f"{seen.job.metadata.name}-{slot}",
+        name=f"{snapshot.job.metadata.name}-{slot}",
         pod_name=owner.name,
         node_name=owner.pod.node_name if owner.pod else "",
         rank=rank,
-        state=_state(owner, stay, rank, ranks, lost=was_member and stay is None),
+        state=_state(owner, membership, rank, ranks, lost=was_member and membership is None),
         ranks=ranks,
         reason=owner.pod.reason if owner.pod else "",
         cpu_percent=_total(cpu, _INT32),
         memory_bytes=_total(memory, _INT64),
-        rank_cpu_percent=_each(cpu, _INT32),
-        rank_memory_bytes=_each(memory, _INT64),
+        rank_cpu_percent=_per_rank(cpu, _INT32),
+        rank_memory_bytes=_per_rank(memory, _INT64),
     )
 
 
@@ -96,28 +100,28 @@ _Samples = Sequence[float | None]
 def _total(samples: _Samples, most: int) -> int | None:
     """Of the workers of a node, up to what the status can hold; None until one was sampled."""
     known = [sample for sample in samples if sample is not None]
-    return _storable([sum(known)], most)[0] if known else None
+    return _clamp([sum(known)], most)[0] if known else None
 
 
-def _each(samples: _Samples, most: int) -> tuple[int, ...]:
+def _per_rank(samples: _Samples, most: int) -> tuple[int, ...]:
     """Of each worker, unless the total says it already."""
     if len(samples) < _SEVERAL or all(sample is None for sample in samples):
         return ()
-    return _storable([sample or 0 for sample in samples], most)
+    return _clamp([sample or 0 for sample in samples], most)
 
 
-def _storable(samples: Sequence[float], most: int) -> tuple[int, ...]:
+def _clamp(samples: Sequence[float], most: int) -> tuple[int, ...]:
     """Return whole numbers within what the status can hold. A large job has a hundred thousand: no call for each."""
     if min(samples) < 0 or max(samples) > most:
         samples = [max(0, min(most, sample)) for sample in samples]
     return tuple(map(round, samples))
 
 
-def _state(owner: Owner, stay: _Stay | None, rank: int | None, ranks: str, *, lost: bool) -> str:
-    if stay is None:
+def _state(owner: SlotPod, membership: _Membership | None, rank: int | None, ranks: str, *, lost: bool) -> str:
+    if membership is None:
         running = owner.pod is not None and owner.pod.phase == "Running"
         return "Lost" if lost else ("Joining" if running else "Pending")
-    if stay.leaving:
+    if membership.leaving:
         return "Stopping"
     return "Waiting" if rank is None else _state_of_member(ranks)
 
@@ -128,40 +132,40 @@ def _state_of_member(ranks: str) -> str:
     return {"R": "Running", "CR": "Running", "C": "Succeeded"}.get("".join(sorted(set(ranks))), "Starting")
 
 
-def _last_nodes(seen: Observed, world: World) -> Iterable[NodeStatus]:
-    before = {node.name: node for node in seen.status.nodes}
-    members = seen.view.membership.members if seen.view.membership else ()
-    by_name = {f"{seen.job.metadata.name}-{member.slot}": (rank, member) for rank, member in enumerate(members)}
+def _last_nodes(snapshot: JobSnapshot, world: World) -> Iterable[NodeStatus]:
+    before = {node.name: node for node in snapshot.status.nodes}
+    members = snapshot.view.membership.members if snapshot.view.membership else ()
+    by_name = {f"{snapshot.job.metadata.name}-{member.slot}": (rank, member) for rank, member in enumerate(members)}
     if not by_name:
-        return [_end(node, world, node.ranks) for node in before.values()]
-    failed = _failed(seen)
+        return [_final(node, world, node.ranks) for node in before.values()]
+    failed = _failed(snapshot)
     last = sorted(by_name.items(), key=_by_slot)
-    nodes = ((place[1].slot, _last_node(seen, name, place, before.get(name))) for name, place in last)
-    return [_end(node, world, _with_failures(node.ranks, failed.get(slot))) for slot, node in nodes]
+    nodes = ((place[1].slot, _last_node(snapshot, name, place, before.get(name))) for name, place in last)
+    return [_final(node, world, _with_failures(node.ranks, failed.get(slot))) for slot, node in nodes]
 
 
 def _by_slot(item: tuple[str, tuple[int, Member]]) -> int:
     return item[1][1].slot
 
 
-def _last_node(seen: Observed, name: str, place: tuple[int, Member], before: NodeStatus | None) -> NodeStatus:
+def _last_node(snapshot: JobSnapshot, name: str, place: tuple[int, Member], before: NodeStatus | None) -> NodeStatus:
     rank, member = place
-    owner = seen.view.owners().get(member.slot, "")
+    owner = snapshot.view.owners().get(member.slot, "")
     known = before or NodeStatus(name=name, pod_name=owner)
     if owner and known.pod_name != owner:  # replaced since the status was last written
         known = NodeStatus(name=name, pod_name=owner)
-    report = seen.view.reports.get(member) or seen.ledger.memory.reports.get(member)
+    report = snapshot.view.reports.get(member) or snapshot.job_state.last_seen.reports.get(member)
     said = letters(report) if report else ""  # the last word may be of the moment between two rounds
-    ranks = said or known.ranks or alike("U", nproc_per_node(seen.job.spec))
-    pod = seen.pods.get(known.pod_name)
+    ranks = said or known.ranks or same_letters("U", nproc_per_node(snapshot.job.spec))
+    pod = snapshot.pods.get(known.pod_name)
     return replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name, ranks=ranks)
 
 
-def _failed(seen: Observed) -> Mapping[int, AbstractSet[int]]:
+def _failed(snapshot: JobSnapshot) -> Mapping[int, AbstractSet[int]]:
     """Local ranks with a failure record in the last round, by slot. Records outlive the reports."""
     found: defaultdict[int, set[int]] = defaultdict(set)
-    round_ = str(seen.view.membership.round) if seen.view.membership else ""
-    for name in seen.view.failures:
+    round_ = str(snapshot.view.membership.round) if snapshot.view.membership else ""
+    for name in snapshot.view.failures:
         of_round, _, place = name.partition("/")
         slot, _, local_rank = place.partition(".")
         if of_round == round_:
@@ -176,9 +180,9 @@ def _with_failures(ranks: str, failed: AbstractSet[int] | None) -> str:
     return "".join("F" if i in failed else letter for i, letter in enumerate(ranks))
 
 
-def _end(node: NodeStatus, world: World, ranks: str) -> NodeStatus:
+def _final(node: NodeStatus, world: World, ranks: str) -> NodeStatus:
     succeeded = world.state is State.SUCCEEDED
-    final = settled(ranks, succeeded=succeeded)
+    final = final_letters(ranks, succeeded=succeeded)
     state = "Succeeded" if succeeded else ("Failed" if "F" in final else "Stopped")
     return replace(node, state=state, ranks=final, reason="")
 
@@ -189,12 +193,12 @@ def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tup
     First what each rank uses is left out, then nodes: rank 0 and those that do not run are kept first.
     """
     most_ranks = max((len(node.ranks) for node in nodes), default=0)
-    if len(nodes) * (_MOST_BYTES + _MOST_BYTES_OF_A_RANK * most_ranks) <= limit:
+    if len(nodes) * (_MAX_BYTES + _MAX_BYTES_PER_RANK * most_ranks) <= limit:
         return nodes, False
-    if _fitting(nodes, limit) == len(nodes):
+    if _drop_until_fitting(nodes, limit) == len(nodes):
         return nodes, False
     by_need = sorted(nodes, key=lambda node: (node.rank != 0, node.state == "Running"))
-    fitting = _fitting(map(_without_rank_samples, by_need), limit)
+    fitting = _drop_until_fitting(map(_without_rank_samples, by_need), limit)
     kept = {node.name for node in by_need[:fitting]}
     return tuple(_without_rank_samples(node) for node in nodes if node.name in kept), fitting < len(nodes)
 
@@ -203,7 +207,7 @@ def _without_rank_samples(node: NodeStatus) -> NodeStatus:
     return replace(node, rank_cpu_percent=(), rank_memory_bytes=())
 
 
-def _fitting(nodes: Iterable[NodeStatus], limit: int) -> int:
+def _drop_until_fitting(nodes: Iterable[NodeStatus], limit: int) -> int:
     """Return how many of the first nodes fit; the rest is not measured, so that the cost has a bound."""
     totals = itertools.accumulate(len(json.dumps(codec.write(node))) + 2 for node in nodes)
     return sum(1 for _ in itertools.takewhile(lambda total: total <= limit, totals))

@@ -8,56 +8,56 @@ from dataclasses import replace
 
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.model.text import counted
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.policy.lifecycle.deadlines import broken_life
+from elasticjob_operator.policy.lifecycle.deadlines import exceeded_active_deadline
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
-from elasticjob_operator.policy.status.conditions import SUSPENDING, Judgement, holds
+from elasticjob_operator.policy.status.conditions import SUSPENDING, ConditionValue, is_true
 
 
-def deadline_failure(seen: Observed) -> JobFailure | None:
+def deadline_failure(snapshot: JobSnapshot) -> JobFailure | None:
     """The failure of a job that runs beyond its deadline.
 
     Without a running pod the job may have ended in time, and only etcd knows how.
     """
-    if seen.job.spec.suspend or seen.view.final:
+    if snapshot.job.spec.suspend or snapshot.view.is_final:
         return None
-    runs = any(pod.running for pod in seen.pods.values())
-    return broken_life(seen.job, seen.status, seen.now_s) if runs else None
+    runs = any(pod.running for pod in snapshot.pods.values())
+    return exceeded_active_deadline(snapshot.job, snapshot.status, snapshot.now_s) if runs else None
 
 
-def judge_without_etcd(seen: Observed) -> dict[ConditionType, Judgement]:
+def evaluate_without_etcd(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
     """The conditions that can be judged."""
-    if (failure := deadline_failure(seen)) is not None:
-        ended = Judgement("True", failure.reason, failure.message)
-        return {ConditionType.FAILED: ended, ConditionType.RUNNING: Judgement("False", "Finished")}
-    if seen.view.final:
+    if (failure := deadline_failure(snapshot)) is not None:
+        ended = ConditionValue("True", failure.reason, failure.message)
+        return {ConditionType.FAILED: ended, ConditionType.RUNNING: ConditionValue("False", "Finished")}
+    if snapshot.view.is_final:
         return {}
-    if seen.job.spec.suspend:
-        return _suspension(seen)
-    if holds(seen.status.conditions, ConditionType.SUSPENDED):
-        waiting = Judgement("False", Phase.PENDING, "etcd is needed to resume")
-        return {ConditionType.SUSPENDED: Judgement("False", "NotSuspended"), ConditionType.RUNNING: waiting}
+    if snapshot.job.spec.suspend:
+        return _suspension_without_etcd(snapshot)
+    if is_true(snapshot.status.conditions, ConditionType.SUSPENDED):
+        waiting = ConditionValue("False", Phase.PENDING, "etcd is needed to resume")
+        return {ConditionType.SUSPENDED: ConditionValue("False", "NotSuspended"), ConditionType.RUNNING: waiting}
     return {}
 
 
-def _suspension(seen: Observed) -> dict[ConditionType, Judgement]:
-    if left := sum(not pod.ended or pod.lingers for pod in seen.pods.values()):
-        message = f"{counted(left, 'pod')} still to stop"
-        return {ConditionType.SUSPENDED: Judgement("False", SUSPENDING, message)}
+def _suspension_without_etcd(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
+    if left := sum(not pod.ended or pod.has_running_sidecar for pod in snapshot.pods.values()):
+        message = f"{pluralize(left, 'pod')} still to stop"
+        return {ConditionType.SUSPENDED: ConditionValue("False", SUSPENDING, message)}
     return {
-        ConditionType.SUSPENDED: Judgement("True", "Suspended", "spec.suspend is true"),
-        ConditionType.RUNNING: Judgement("False", Phase.SUSPENDED),
-        ConditionType.QUORUM_REACHED: Judgement("False", "NoActiveRound"),
+        ConditionType.SUSPENDED: ConditionValue("True", "Suspended", "spec.suspend is true"),
+        ConditionType.RUNNING: ConditionValue("False", Phase.SUSPENDED),
+        ConditionType.QUORUM_REACHED: ConditionValue("False", "NoActiveRound"),
     }
 
 
-def with_end(status: JobStatus, seen: Observed) -> JobStatus:
+def with_final_status(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
     """The status with the times of what was judged, and without nodes that have stopped."""
-    if deadline_failure(seen) is not None:
-        ended = status.completion_time or to_rfc3339(seen.now_s)
+    if deadline_failure(snapshot) is not None:
+        ended = status.completion_time or to_rfc3339(snapshot.now_s)
         return replace(status, completion_time=ended, ready_replicas=0)
-    if not seen.job.spec.suspend or seen.view.final:
+    if not snapshot.job.spec.suspend or snapshot.view.is_final:
         return status
     return replace(status, start_time="", ready_replicas=status.ready_replicas if status.replicas else 0)

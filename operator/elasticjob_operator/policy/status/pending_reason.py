@@ -6,61 +6,67 @@ that waits for its next pod.
 
 from dataclasses import dataclass
 
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.policy.slots.replacement_backoff import HELD_BACK, LASTED_S, wait_s, waiting
-from elasticjob_operator.policy.status.pod_messages import why_it_goes
+from elasticjob_operator.policy.slots.replacement_backoff import REASON, STABLE_AFTER_S, backing_off, backoff_s
+from elasticjob_operator.policy.status.pod_messages import describe_replacement
 
 NOT_CREATED, INVALID_TEMPLATE = "PodsNotCreated", "InvalidTemplate"
 PREDECESSOR_RUNS = "PredecessorRuns"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PendingReason:
     """One word for programs, and a sentence that names the pod."""
 
     reason: str
     message: str
 
 
-def first_trouble(seen: Observed) -> Trouble | None:
+def first_pending_reason(snapshot: JobSnapshot) -> PendingReason | None:
     """The first there is, pods by name; None when nothing keeps any pod from running."""
-    if (refused := seen.ledger.failed_creation) is not None:
-        return Trouble(INVALID_TEMPLATE if refused.invalid else NOT_CREATED, refused.message)
-    if seen.ledger.trouble:
-        return Trouble(NOT_CREATED, seen.ledger.trouble)
-    if (held_back := _waiting(seen)) is not None:
+    if (refused := snapshot.job_state.failed_creation) is not None:
+        return PendingReason(INVALID_TEMPLATE if refused.invalid else NOT_CREATED, refused.message)
+    if snapshot.job_state.failed_creation_reason:
+        return PendingReason(NOT_CREATED, snapshot.job_state.failed_creation_reason)
+    if (held_back := _waiting(snapshot)) is not None:
         return held_back
-    if (waits := _waits_for_predecessor(seen)) is not None:
+    if (waits := _waits_for_predecessor(snapshot)) is not None:
         return waits
-    pods = (pod for _, pod in sorted(seen.pods.items()) if pod.live and pod.troubled)
+    pods = (pod for _, pod in sorted(snapshot.pods.items()) if pod.is_live and pod.is_blocked)
     pod = next(pods, None)
     if pod is None:
         return None
-    return Trouble(pod.reason, f"pod {pod.name}: {pod.reason}: {pod.message}".rstrip(": "))
+    return PendingReason(pod.reason, f"pod {pod.name}: {pod.reason}: {pod.message}".rstrip(": "))
 
 
-def _waits_for_predecessor(seen: Observed) -> Trouble | None:
-    slot = min(seen.waiting_slots(), default=None)
+def _waits_for_predecessor(snapshot: JobSnapshot) -> PendingReason | None:
+    slot = min(snapshot.waiting_slots(), default=None)
     if slot is None:
         return None
-    name = seen.waiting_slots()[slot]
-    pod = seen.pods.get(name)
+    name = snapshot.waiting_slots()[slot]
+    pod = snapshot.pods.get(name)
     where = f" on node {pod.node_name}" if pod is not None and pod.node_name else ""
     message = f"slot {slot} gets its next pod when {name}{where} has ended (podReplacementPolicy Failed)"
     cure = "; if that node is dead, delete it or taint it node.kubernetes.io/out-of-service" if where else ""
-    return Trouble(PREDECESSOR_RUNS, f"{message}{cure}")
+    return PendingReason(PREDECESSOR_RUNS, f"{message}{cure}")
 
 
-def _waiting(seen: Observed) -> Trouble | None:
+def _waiting(snapshot: JobSnapshot) -> PendingReason | None:
     """Of several slots the first; the moment is named, not the time to it: what is said stays the same until then."""
-    due, owners, courses = waiting(seen.ledger.courses, seen.monotonic_s), seen.owners(), seen.ledger.courses or {}
+    due, owners, courses = (
+        backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s),
+        snapshot.owners(),
+        snapshot.job_state.slot_histories or {},
+    )
     slot = min(due.keys() & owners.keys(), default=None)
     if slot is None:
         return None
     others = ", and others too" if len(due) > 1 else ""
-    course = courses[slot]
-    until_s = (course.over_time_s or seen.now_s) + wait_s(course.brief)
-    went = f"{course.brief} pods in a row went before they had run for {LASTED_S:g} s"
-    last = f"the last, {owners[slot].name}: {why_it_goes(owners[slot])}"
-    return Trouble(HELD_BACK, f"slot {slot} waits for its next pod until {to_rfc3339(until_s)}{others}: {went}; {last}")
+    history = courses[slot]
+    until_s = (history.ended_time_s or snapshot.now_s) + backoff_s(history.short_lived)
+    went = f"{history.short_lived} pods in a row went before they had run for {STABLE_AFTER_S:g} s"
+    last = f"the last, {owners[slot].name}: {describe_replacement(owners[slot])}"
+    return PendingReason(
+        REASON, f"slot {slot} waits for its next pod until {to_rfc3339(until_s)}{others}: {went}; {last}"
+    )

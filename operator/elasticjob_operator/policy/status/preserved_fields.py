@@ -15,14 +15,14 @@ from elasticjob_api.codec import json_name
 from elasticjob_api.status import JobStatus
 
 
-def with_unknown(stored: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+def with_preserved_fields(stored: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
     """Return the status to write: `written`, and what is `stored` that this version does not know."""
     hints = _hints(JobStatus)
     kept = {name: value for name, value in stored.items() if name not in hints}
-    return kept | {name: _merged(hints[name], stored.get(name), value) for name, value in written.items()}
+    return kept | {name: _merge_unknown(hints[name], stored.get(name), value) for name, value in written.items()}
 
 
-def _merged(hint: Any, stored: Any, written: Any) -> Any:
+def _merge_unknown(hint: Any, stored: Any, written: Any) -> Any:
     if (item := _item_of(hint)) is not None and isinstance(stored, list):
         return [next((each for each in stored if _known(item, each) == value), value) for value in written]
     return stored if stored is not None and _known(hint, stored) == written else written

@@ -6,7 +6,7 @@ half a minute old.
 
 from elasticjob_api.records import Progress, Report
 from elasticjob_api.status import ProgressStatus
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.status.furthest_progress import furthest
 
@@ -14,23 +14,23 @@ _PERCENT = 100
 _NS = 1e9
 
 
-def progress(seen: Observed) -> ProgressStatus | None:
+def progress(snapshot: JobSnapshot) -> ProgressStatus | None:
     """The furthest progress among the nodes' reports of the last round, or what was known before."""
-    report = furthest(seen.reports.values(), seen.view.closed_round)
+    report = furthest(snapshot.reports.values(), snapshot.view.closed_round)
     if report is None or report.progress is None:
-        return seen.status.progress
+        return snapshot.status.progress
     newest = report.progress
     return ProgressStatus(
         step=newest.step,
         total=newest.total,
-        percentage=_percentage(newest.step, newest.total),
-        estimated_remaining_s=_remaining_s(report, newest, seen.ledger.memory.began),
+        percentage=_percent_done(newest.step, newest.total),
+        estimated_remaining_s=_remaining_s(report, newest, snapshot.job_state.last_seen.first_reports),
         metrics=dict(newest.metrics),
         last_updated_time=to_rfc3339(report.time_ns / _NS),
     )
 
 
-def _percentage(step: int | None, total: int | None) -> int | None:
+def _percent_done(step: int | None, total: int | None) -> int | None:
     if step is None or not total:
         return None
     return min(_PERCENT, max(0, step * _PERCENT // total))

@@ -7,53 +7,53 @@ from collections.abc import Iterable
 
 from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.status import Condition
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.model.text import nodes
-from elasticjob_operator.policy.lifecycle.unknown_fields import WAITS
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.model.text import node_count_text
+from elasticjob_operator.policy.lifecycle.unknown_fields import WAITING
 from elasticjob_operator.policy.status.conditions import STARTING, SUSPENDING
-from elasticjob_operator.policy.status.pending_reason import first_trouble
+from elasticjob_operator.policy.status.pending_reason import first_pending_reason
 
 MESSAGE_LIMIT = 1024
 
-_FIRST_THAT_HOLDS = (ConditionType.FAILED, ConditionType.COMPLETE, ConditionType.RENDEZVOUS_UNAVAILABLE)
+_REASON_PRIORITY = (ConditionType.FAILED, ConditionType.COMPLETE, ConditionType.RENDEZVOUS_UNAVAILABLE)
 
 
-def headline(seen: Observed, said: Iterable[Condition]) -> tuple[str, str]:
+def reason_and_message(snapshot: JobSnapshot, status: Iterable[Condition]) -> tuple[str, str]:
     """The word and the sentence that go with these conditions."""
-    by_type = {condition.type: condition for condition in said}
-    reason, message = _headline(seen, by_type)
+    by_type = {condition.type: condition for condition in status}
+    reason, message = _reason_and_message(snapshot, by_type)
     return reason, message[:MESSAGE_LIMIT]
 
 
-def _headline(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str]:
-    for name in _FIRST_THAT_HOLDS:
-        if _holds(by_type, name):
-            return _of_condition(by_type[name])
+def _reason_and_message(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple[str, str]:
+    for name in _REASON_PRIORITY:
+        if _is_true(by_type, name):
+            return _from_condition(by_type[name])
     suspended = by_type.get(ConditionType.SUSPENDED)
     if suspended is not None and (suspended.status == "True" or suspended.reason == SUSPENDING):
         return ("", "") if suspended.status == "True" else (suspended.reason, suspended.message)
-    if _holds(by_type, ConditionType.STALLED):
+    if _is_true(by_type, ConditionType.STALLED):
         return ConditionType.STALLED, by_type[ConditionType.STALLED].message
-    if _holds(by_type, ConditionType.AGENTS_UNREACHABLE):
+    if _is_true(by_type, ConditionType.AGENTS_UNREACHABLE):
         return ConditionType.AGENTS_UNREACHABLE, by_type[ConditionType.AGENTS_UNREACHABLE].message
-    if not _holds(by_type, ConditionType.RUNNING):
-        return _of_unknown_fields(by_type, only=WAITS) or _of_waiting(seen, by_type)
-    degraded = _of_degraded(seen, by_type)
-    return degraded if any(degraded) else _of_unknown_fields(by_type) or degraded
+    if not _is_true(by_type, ConditionType.RUNNING):
+        return _from_unknown_fields(by_type, only=WAITING) or _from_waiting(snapshot, by_type)
+    degraded = _from_degraded(snapshot, by_type)
+    return degraded if any(degraded) else _from_unknown_fields(by_type) or degraded
 
 
-def _of_unknown_fields(by_type: dict[str, Condition], *, only: str = "") -> tuple[str, str] | None:
+def _from_unknown_fields(by_type: dict[str, Condition], *, only: str = "") -> tuple[str, str] | None:
     found = by_type.get(ConditionType.UNKNOWN_FIELDS)
     if found is None or found.status != "True" or only not in {"", found.reason}:
         return None
     return ConditionType.UNKNOWN_FIELDS, found.message
 
 
-def _holds(by_type: dict[str, Condition], name: ConditionType) -> bool:
+def _is_true(by_type: dict[str, Condition], name: ConditionType) -> bool:
     return name in by_type and by_type[name].status == "True"
 
 
-def _of_condition(condition: Condition) -> tuple[str, str]:
+def _from_condition(condition: Condition) -> tuple[str, str]:
     if condition.type == ConditionType.COMPLETE:
         return "", ""
     if condition.type == ConditionType.RENDEZVOUS_UNAVAILABLE:
@@ -61,31 +61,31 @@ def _of_condition(condition: Condition) -> tuple[str, str]:
     return condition.reason, condition.message
 
 
-def _of_waiting(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str]:
+def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple[str, str]:
     """No round runs: a pod's trouble before what opened the round."""
-    if (trouble := first_trouble(seen)) is not None:
-        return trouble.reason, trouble.message
-    world, running = seen.view.world, by_type.get(ConditionType.RUNNING)
+    if (pending := first_pending_reason(snapshot)) is not None:
+        return pending.reason, pending.message
+    world, running = snapshot.view.world, by_type.get(ConditionType.RUNNING)
     message = running.message if running else ""
     if running is not None and running.status == "Unknown":
         return running.reason, message
     if world is None or world.cause in STARTING:
         return "", message
-    if below := _below_min(seen):
+    if below := _below_min(snapshot):
         return FailedReason.BELOW_MIN, f"{below}; {message}" if message else below
     return world.cause.value, message
 
 
-def _below_min(seen: Observed) -> str:
+def _below_min(snapshot: JobSnapshot) -> str:
     """A job that has run waits for nodes: for as long as its deadlines allow."""
-    lowest, here = seen.job.spec.lowest, len(seen.joined())
-    return f"{here} of at least {nodes(lowest)} are here" if here < lowest else ""
+    lowest, here = snapshot.job.spec.lowest, len(snapshot.joined_slots())
+    return f"{here} of at least {node_count_text(lowest)} are here" if here < lowest else ""
 
 
-def _of_degraded(seen: Observed, by_type: dict[str, Condition]) -> tuple[str, str]:
-    if not _holds(by_type, ConditionType.DEGRADED):
+def _from_degraded(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple[str, str]:
+    if not _is_true(by_type, ConditionType.DEGRADED):
         return "", ""
-    if (trouble := first_trouble(seen)) is not None:
-        return trouble.reason, trouble.message
+    if (pending := first_pending_reason(snapshot)) is not None:
+        return pending.reason, pending.message
     degraded = by_type[ConditionType.DEGRADED]
     return degraded.reason, degraded.message

@@ -11,32 +11,32 @@ from dataclasses import replace
 
 from elasticjob_api.rendezvous_state import Member, World, from_run_lengths
 from elasticjob_api.status import RoundStatus
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 
-KEPT = 32
+MAX_ROUNDS = 32
 """Rounds; with the limits of text below at most 64 KiB in the object, and 4 KiB in most."""
 MESSAGE_LIMIT = 256
 SLOTS_LIMIT = 1024
 _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
-def noted(before: tuple[RoundStatus, ...], view: View, now_s: float) -> tuple[RoundStatus, ...]:
+def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: float) -> tuple[RoundStatus, ...]:
     """The rounds, with what is seen now; the same tuple's value when it is nothing new."""
-    active = view.active
+    active = view.is_active
     if active is not None and before and before[-1].round == active.round and not before[-1].end_time:
         return before
     if view.world is None:
         return before  # a store that was wiped has nothing about the round that runs
     ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
     if active is None:
-        return (*ended, *_passed(ended, view, view.world, to_rfc3339_ms(now_s)))[-KEPT:]
+        return (*ended, *_passed(ended, view, view.world, to_rfc3339_ms(now_s)))[-MAX_ROUNDS:]
     if any(each.round == active.round for each in before):
         return ended
-    return (*ended, _begun(active, now_s))[-KEPT:]
+    return (*ended, _started_round(active, now_s))[-MAX_ROUNDS:]
 
 
-def _passed(known: tuple[RoundStatus, ...], view: View, world: World, now: str) -> Iterator[RoundStatus]:
+def _passed(known: tuple[RoundStatus, ...], view: RendezvousView, world: World, now: str) -> Iterator[RoundStatus]:
     """Yield the last round that was active, if it began and ended since the last look."""
     last = view.membership
     if last is None or (known and last.round <= known[-1].round):
@@ -52,7 +52,7 @@ def _passed(known: tuple[RoundStatus, ...], view: View, world: World, now: str) 
     )
 
 
-def _begun(world: World, now_s: float) -> RoundStatus:
+def _started_round(world: World, now_s: float) -> RoundStatus:
     return RoundStatus(
         round=world.round,
         start_time=to_rfc3339_ms(now_s),

@@ -4,18 +4,18 @@ Each agent suspects its own workers only. One slow node is no hang: the others w
 every node of the active round that has not finished reports it. Nothing is restarted for it; it is a condition.
 """
 
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
 
 _NS = 1e9
 
 
-def stalled_since(seen: Observed) -> str:
+def stalled_since(snapshot: JobSnapshot) -> str:
     """Since when all nodes are suspected to hang; empty while any is not."""
-    active = seen.view.active
-    if active is None or not seen.job.spec.progress_deadline_s:
+    active = snapshot.view.is_active
+    if active is None or not snapshot.job.spec.progress_deadline_s:
         return ""
-    working = [member for member in active.members if not seen.view.is_done(active.round, member)]
-    reports = [seen.view.reports.get(member) for member in working]
+    working = [member for member in active.members if not snapshot.view.has_completed(active.round, member)]
+    reports = [snapshot.view.reports.get(member) for member in working]
     since_ns = [r.stalled_since_ns if r is not None and r.round == active.round else 0 for r in reports]
     return to_rfc3339(max(since_ns) / _NS) if since_ns and all(since_ns) else ""

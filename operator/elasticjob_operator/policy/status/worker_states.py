@@ -44,20 +44,20 @@ def _letter(worker: WorkerReport) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def alike(letter: str, workers: int) -> str:
+def same_letters(letter: str, workers: int) -> str:
     """So many workers of one letter; the same text for each node that has them."""
     return letter * workers
 
 
 @functools.lru_cache(maxsize=1024)
-def settled(ranks: str, *, succeeded: bool) -> str:
+def final_letters(ranks: str, *, succeeded: bool) -> str:
     """What the letters come to once the job has ended: nothing runs any more."""
     if succeeded:
         return "C" * len(ranks)
     return "".join(letter if letter in "CF" else "T" for letter in ranks)
 
 
-def count(nodes: Iterable[NodeStatus]) -> WorkerStates:
+def count_letters(nodes: Iterable[NodeStatus]) -> WorkerStates:
     """How many workers are in which state. Most nodes have the same letters, which are counted once."""
     counts: Counter[str] = Counter()
     for ranks, alike_nodes in Counter([node.ranks for node in nodes]).items():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elasticjob_operator.cluster.api_errors import refusal
+from elasticjob_operator.cluster.api_errors import error_from_response
 from elasticjob_operator.errors import (
     ClusterError,
     ClusterUnavailable,
@@ -21,7 +21,7 @@ QUOTA = 'pods "j-0-a" is forbidden: exceeded quota: q, requested: pods=1, used: 
 
 def answer(status: int, reason: str, message: str, retry_after: str = "") -> ClusterError:
     body = json.dumps({"kind": "Status", "status": "Failure", "reason": reason, "message": message}).encode()
-    return refusal(status, "POST pods", body, {"Retry-After": retry_after} if retry_after else {})
+    return error_from_response(status, "POST pods", body, {"Retry-After": retry_after} if retry_after else {})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_any_other_failure_of_the_server_leaves_the_outcome_open(status: int, re
 
 @pytest.mark.parametrize("body", [b"<html>failed calling webhook</html>", b"", b"[]", b'"text"', b"null"])
 def test_an_answer_of_a_proxy_proves_nothing(body: bytes) -> None:
-    assert type(refusal(500, "POST pods", body)) is ClusterUnavailable
+    assert type(error_from_response(500, "POST pods", body)) is ClusterUnavailable
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ class Crowd:
     """Tasks of several groups at one semaphore; each holds its place until it is released."""
 
     def __init__(self, places: int, most_each: int) -> None:
-        self.semaphore = FairSemaphore(places, most_each=most_each)
+        self.semaphore = FairSemaphore(places, max_per_group=most_each)
         self.inside: list[tuple[str, asyncio.Event]] = []
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -24,7 +24,7 @@ class Crowd:
         await rest()
 
     async def _hold(self, group: str) -> None:
-        async with self.semaphore.of(group):
+        async with self.semaphore.slot(group):
             mine = (group, asyncio.Event())
             self.inside.append(mine)
             try:
@@ -84,7 +84,7 @@ async def test_who_is_cancelled_while_it_waits_takes_no_place() -> None:
 
 async def test_a_place_that_was_granted_to_a_task_that_is_cancelled_is_free_again() -> None:
     crowd = Crowd(1, most_each=1)
-    async with crowd.semaphore.of("a"):
+    async with crowd.semaphore.slot("a"):
         await crowd.come("a")
     crowd.tasks[0].cancel()  # it has been granted the place, and has not run since
     await rest()

@@ -9,7 +9,7 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.clocks.fake_clock import Clock
 from testing.waiting import aeventually
@@ -69,7 +69,7 @@ async def cluster(server: Server, clock: Clock) -> AsyncIterator[KubeCluster]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     settings = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    made = KubeCluster(client.ApiClient(settings), Feed(), (), clock=clock)
+    made = KubeCluster(client.ApiClient(settings), EventBus(), (), clock=clock)
     yield made
     await made.close()
     await runner.cleanup()
@@ -115,19 +115,19 @@ async def test_a_job_is_read_while_statuses_take_all_their_room(cluster: KubeClu
 async def test_in_a_crowd_a_status_is_told_now_and_then_and_after_it_at_once(
     cluster: KubeCluster, server: Server, clock: Clock
 ) -> None:
-    assert not cluster.crowded()
+    assert not cluster.is_saturated()
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):
             tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
         await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
-        assert not cluster.crowded(), "nothing was told yet"
+        assert not cluster.is_saturated(), "nothing was told yet"
         await cluster.patch_status(Resource.JOB, "ns", "j", {})
-        assert cluster.crowded()
+        assert cluster.is_saturated()
         clock.now_s += 0.5
-        assert not cluster.crowded(), "the next one may be told"
+        assert not cluster.is_saturated(), "the next one may be told"
         await cluster.patch_status(Resource.JOB, "ns", "j", {})
         server.go.set()
-    assert cluster.crowded(), "there was no room a moment ago"
+    assert cluster.is_saturated(), "there was no room a moment ago"
     clock.now_s += 0.5
     await cluster.patch_status(Resource.JOB, "ns", "j", {})
-    assert not cluster.crowded()
+    assert not cluster.is_saturated()

@@ -2,21 +2,21 @@
 
 import pytest
 
-from elasticjob_operator.cluster.log_limit import LINES, PERIOD_S, LogLimit, printable
+from elasticjob_operator.cluster.log_limit import MAX_LINES, PERIOD_S, LogRateLimiter, printable
 from testing.clocks.fake_clock import Clock
 
 
 def test_a_key_has_one_line_a_minute() -> None:
     clock = Clock(100.0)
-    limit = LogLimit(clock)
-    assert [limit.passes("a"), limit.passes("a"), limit.passes("b")] == [True, False, True]
+    limit = LogRateLimiter(clock)
+    assert [limit.allow("a"), limit.allow("a"), limit.allow("b")] == [True, False, True]
     clock.now_s += PERIOD_S
-    assert limit.passes("a")
+    assert limit.allow("a")
 
 
 def test_of_many_keys_the_first_have_a_line() -> None:
-    limit = LogLimit(Clock(100.0))
-    assert sum(limit.passes(str(number)) for number in range(10 * LINES)) == LINES
+    limit = LogRateLimiter(Clock(100.0))
+    assert sum(limit.allow(str(number)) for number in range(10 * MAX_LINES)) == MAX_LINES
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from elasticjob_operator.cluster import kube
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.informers import reflector
-from elasticjob_operator.informers.event_bus import Feed
-from elasticjob_operator.informers.reflector import ObjectWatch
+from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
 from testing.clocks.fake_clock import Clock
 
@@ -77,7 +77,7 @@ class Place:
 
     server: Server
     cluster: KubeCluster
-    feed: Feed
+    feed: EventBus
     clock: Clock
 
     async def lists(self, count: int, resource: Resource = Resource.POD) -> AsyncIterator[tuple[list[str], set[str]]]:
@@ -96,14 +96,14 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    server, feed, clock = Server(), Feed(settle_s=0.0), Clock()
+    server, feed, clock = Server(), EventBus(relist_delay_s=0.0), Clock()
     app = web.Application()
     app.router.add_get("/{path:.*}", server.answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, runner.addresses[0][1])))
-    cluster = await KubeCluster.connect(feed, NAMESPACES, page=1, clock=clock)
+    cluster = await KubeCluster.connect(feed, NAMESPACES, page_size=1, clock=clock)
     yield Place(server, cluster, feed, clock)
     server.end.set()
     await cluster.close()
@@ -129,7 +129,7 @@ async def test_a_namespace_that_refuses_is_left_out_and_the_others_are_listed(
     place.server.objects, place.server.refused = in_each(), {"b"}
     async for shown in place.lists(1):
         assert shown == (["a-p", "c-p"], {"b"})
-    assert await place.feed.begun(Resource.POD) == {"a": "7", "c": "7"}
+    assert await place.feed.has_started(Resource.POD) == {"a": "7", "c": "7"}
     assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
         "cannot list pods of b, which is left as it is"
     ]
@@ -148,15 +148,15 @@ async def test_a_namespace_is_known_once_its_jobs_and_its_pods_were_listed(place
     for resource in (Resource.JOB, Resource.POD):
         async for _ in place.lists(1, resource):
             pass
-    assert [place.cluster.is_known(name) for name in (*NAMESPACES, "other")] == [True, False, True, False]
+    assert [place.cluster.is_listed(name) for name in (*NAMESPACES, "other")] == [True, False, True, False]
     place.server.refused = set()
     async for _ in place.lists(1):
         pass
-    assert place.cluster.is_known("b")
+    assert place.cluster.is_listed("b")
     place.server.refused = {"b"}
     async for _ in place.lists(1):
         pass
-    assert place.cluster.is_known("b"), "as while an API server is away"
+    assert place.cluster.is_listed("b"), "as while an API server is away"
 
 
 async def test_what_is_listed_again_after_a_refusal_is_no_sign_of_a_dead_watch(place: Place) -> None:
@@ -165,13 +165,13 @@ async def test_what_is_listed_again_after_a_refusal_is_no_sign_of_a_dead_watch(p
     async for _, unlisted in place.lists(6):
         place.server.refused = next(refusals, unlisted)
         place.clock.now_s += 1_000.0
-        place.feed.listed(Resource.POD)
+        place.feed.mark_listed(Resource.POD)
 
 
 async def test_what_was_deleted_while_the_first_list_was_interrupted_is_not_in_the_list_that_soon_follows(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube, "SETTLE_S", 0.0)
+    monkeypatch.setattr(kube, "RELIST_DELAY_S", 0.0)
     place.server.objects = {"a": [pod("a", name) for name in "xyz"]}
     place.server.fails_second_page = 1
     shown = [found async for found, _ in place.lists(2)]
@@ -181,9 +181,9 @@ async def test_what_was_deleted_while_the_first_list_was_interrupted_is_not_in_t
 async def test_a_namespace_that_was_refused_is_watched_from_its_beginning_once_it_may_and_listed_then(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reflector, "_REFUSED_PAUSES_S", (0.0,))
+    monkeypatch.setattr(reflector, "_FORBIDDEN_RETRY_DELAYS_S", (0.0,))
     place.server.refused = {"b"}
-    watching = asyncio.create_task(ObjectWatch(place.cluster, place.feed, Resource.POD).run())
+    watching = asyncio.create_task(Reflector(place.cluster, place.feed, Resource.POD).run())
     caplog.set_level(logging.WARNING, reflector.__name__)
     left_out = list[set[str]]()
     async for _, unlisted in place.lists(2):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.cluster import pager
-from elasticjob_operator.cluster.pager import items_of, pages
+from elasticjob_operator.cluster.pager import items_of, list_pages
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, RetryLater, TimedOut
 
 LISTS = [
@@ -59,7 +59,9 @@ class Server:
 
     async def numbers(self) -> list[int]:
         """Of all objects, as they come."""
-        listing = pages(self.ask, page=self.page, what="cannot list", on_interrupted=self._interrupt, pause_s=0.0)
+        listing = list_pages(
+            self.ask, page_size=self.page, what="cannot list", on_interrupted=self._interrupt, retry_s=0.0
+        )
         return [item["n"] async for items, _ in listing for item in items]
 
     def _interrupt(self) -> None:
@@ -67,14 +69,14 @@ class Server:
 
 
 async def test_pages_that_are_too_long_are_asked_for_with_fewer_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pager, "MOST_BYTES", 3_000)
+    monkeypatch.setattr(pager, "MAX_BYTES", 3_000)
     server = Server(*[10] * 16, *[1_000] * 5, 5_000)
     assert await server.numbers() == list(range(22))
     assert server.asked == [16, 16, 4, 1, 2, 4, 1, 2, 1, 2, 1]
 
 
 async def test_after_large_objects_pages_grow_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pager, "MOST_BYTES", 3_000)
+    monkeypatch.setattr(pager, "MAX_BYTES", 3_000)
     server = Server(*[1_000] * 3, *[10] * 60)
     assert await server.numbers() == list(range(63))
     assert server.asked == [16, 4, 1, 2, 4, 8, 16, 16, 16]

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.retained_jobs import KeptJobs
-from elasticjob_operator.controller.job_parser import accept
-from elasticjob_operator.informers.transform import memory_of_status, slim
+from elasticjob_operator.cluster.retained_jobs import RetainedJobs
+from elasticjob_operator.controller.job_parser import parse
+from elasticjob_operator.informers.transform import status_memory, strip
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.finished_job import has_ended
-from elasticjob_operator.policy.etcd.quota import allowance
+from elasticjob_operator.policy.etcd.quota import quota
 from elasticjob_operator.policy.lifecycle.ttl import expires_at_s
 from elasticjob_operator.policy.status.build import is_finished
 
@@ -35,15 +35,15 @@ def job(name: str, status: dict[str, Any], *, text: int = 10_000, **spec: Any) -
     }
 
 
-def keep(kept: KeptJobs, of: Object) -> Object:
-    return kept.keep(slim(Resource.JOB, of))
+def keep(kept: RetainedJobs, of: Object) -> Object:
+    return kept.retain(strip(Resource.JOB, of))
 
 
 def test_jobs_that_have_ended_leave_a_namespace_all_its_room() -> None:
-    kept = KeptJobs(MIB)
+    kept = RetainedJobs(MIB)
     for number in range(500):
-        assert not objects.unkept(keep(kept, job(f"ended-{number}", ENDED)))
-    assert not objects.unkept(keep(kept, job("new", {})))
+        assert not objects.not_retained_reason(keep(kept, job(f"ended-{number}", ENDED)))
+    assert not objects.not_retained_reason(keep(kept, job("new", {})))
 
 
 @pytest.mark.parametrize("text", [10_000, 300_000], ids=["usual", "larger than a job may be"])
@@ -54,12 +54,12 @@ def test_of_a_job_that_has_ended_all_is_kept_that_says_when_what_is_deleted(text
         "gracefulShutdown": {"seconds": 7.0},
     }
     whole = job("j", ENDED, **wants)
-    found = accept(keep(KeptJobs(0), job("j", ENDED, text=text, **wants)))
+    found = parse(keep(RetainedJobs(0), job("j", ENDED, text=text, **wants)))
     assert is_finished(found.status)
-    assert expires_at_s(found, found.status) == expires_at_s(accept(whole), found.status)
+    assert expires_at_s(found, found.status) == expires_at_s(parse(whole), found.status)
     assert (found.spec.clean_pod_policy, found.spec.graceful_shutdown.seconds) == ("All", 7.0)
-    assert allowance(found.spec, nodes=3) == allowance(accept(whole).spec, nodes=3)
-    assert "volumes" not in str(keep(KeptJobs(0), whole))
+    assert quota(found.spec, nodes=3) == quota(parse(whole).spec, nodes=3)
+    assert "volumes" not in str(keep(RetainedJobs(0), whole))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_of_a_job_that_has_ended_all_is_kept_that_says_when_what_is_deleted(text
     ],
 )
 def test_whatever_a_job_that_has_ended_holds_little_of_it_is_kept(hole: dict[str, Any]) -> None:
-    assert len(str(keep(KeptJobs(0), job("j", ENDED, **hole)))) < 2_000
+    assert len(str(keep(RetainedJobs(0), job("j", ENDED, **hole)))) < 2_000
 
 
 @pytest.mark.parametrize(
@@ -95,30 +95,30 @@ def test_whatever_a_job_that_has_ended_holds_little_of_it_is_kept(hole: dict[str
 )
 def test_a_job_has_ended_exactly_if_the_operator_reads_its_status_so(status: Any, ended: bool) -> None:  # noqa: FBT001
     of = job("j", status)
-    assert (has_ended(of), is_finished(accept(of).status)) == (ended, ended)
+    assert (has_ended(of), is_finished(parse(of).status)) == (ended, ended)
 
 
 def test_a_status_beyond_what_an_operator_writes_counts() -> None:
-    kept = KeptJobs(8 * MIB)
+    kept = RetainedJobs(8 * MIB)
     large = {**BEGUN, "nodes": [{"rank": number} for number in range(20_000)]}
     found = [keep(kept, job(str(number), large)) for number in range(10)]
-    assert 1 < sum(not objects.unkept(each) for each in found) < 6
-    assert max(memory_of_status(each) for each in found if objects.unkept(each)) < 10_000
+    assert 1 < sum(not objects.not_retained_reason(each) for each in found) < 6
+    assert max(status_memory(each) for each in found if objects.not_retained_reason(each)) < 10_000
 
 
 def test_of_jobs_that_have_ended_such_a_status_is_kept_as_long_as_there_is_room() -> None:
-    kept = KeptJobs(8 * MIB)
+    kept = RetainedJobs(8 * MIB)
     filler = [{"type": "Other", "status": "True"}] * 99
     large = {"conditions": [*filler, COMPLETE], "nodes": [{"rank": number} for number in range(20_000)]}
     found = [keep(kept, job(str(number), large)) for number in range(10)]
-    assert sum(memory_of_status(each) > MIB for each in found) < 6
-    assert all(has_ended(each) and not objects.unkept(each) for each in found)
+    assert sum(status_memory(each) > MIB for each in found) < 6
+    assert all(has_ended(each) and not objects.not_retained_reason(each) for each in found)
 
 
 def test_a_job_of_absolute_size_is_told_from_one_without_room() -> None:
-    large, refused = keep(KeptJobs(), job("j", BEGUN, text=300_000)), keep(KeptJobs(0), job("j", {}))
-    assert [objects.is_too_large(large), bool(objects.unkept(large))] == [True, True]
-    assert [objects.is_too_large(refused), bool(objects.unkept(refused))] == [False, True]
+    large, refused = keep(RetainedJobs(), job("j", BEGUN, text=300_000)), keep(RetainedJobs(0), job("j", {}))
+    assert [objects.is_too_large(large), bool(objects.not_retained_reason(large))] == [True, True]
+    assert [objects.is_too_large(refused), bool(objects.not_retained_reason(refused))] == [False, True]
 
 
 SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended"}
@@ -130,7 +130,7 @@ SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended"}
     ids=["it runs", "it is suspended", "its pods are about to stop"],
 )
 def test_of_a_job_that_has_no_room_enough_is_kept_to_suspend_it(status: dict[str, Any]) -> None:
-    found = accept(kept := keep(KeptJobs(0), job("j", status, suspend=True, replicas=3)))
+    found = parse(kept := keep(RetainedJobs(0), job("j", status, suspend=True, replicas=3)))
     assert (found.spec.suspend, found.spec.replicas) == (True, 3)
     assert len(str(kept)) < 2_000
 
@@ -142,11 +142,11 @@ def test_a_job_without_room_that_is_to_run_or_was_never_taken_up_is_refused(
     status: dict[str, Any],
     suspend: bool,  # noqa: FBT001
 ) -> None:
-    assert objects.unkept(keep(KeptJobs(0), job("j", status, suspend=suspend)))
+    assert objects.not_retained_reason(keep(RetainedJobs(0), job("j", status, suspend=suspend)))
 
 
 @pytest.mark.parametrize("status", [BEGUN, ENDED], ids=["suspended", "ended"])
 def test_no_long_annotation_is_kept_of_a_job_of_which_little_is_kept(status: dict[str, Any]) -> None:
     of = job("j", status, suspend=True)
     of["metadata"]["annotations"] = {"elasticjob.io/restart": "x" * 200_000}
-    assert len(str(keep(KeptJobs(0), of))) < 2_000
+    assert len(str(keep(RetainedJobs(0), of))) < 2_000

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from elasticjob_operator.cluster.retry import until_it_works
+from elasticjob_operator.cluster.retry import retry_until_success
 from elasticjob_operator.errors import ClusterError, OperatorError
 
 
@@ -21,14 +21,16 @@ class Attempts:
 
 
 async def test_the_first_result_is_returned(caplog: pytest.LogCaptureFixture) -> None:
-    assert await until_it_works(Attempts(), what="cannot list", pause_s=0.0) == "result"
+    assert await retry_until_success(Attempts(), description="cannot list", retry_s=0.0) == "result"
     assert caplog.messages == []
 
 
 async def test_each_new_reason_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     assert (
-        await until_it_works(Attempts("away", "away", "forbidden", "forbidden"), what="cannot list", pause_s=0.0)
+        await retry_until_success(
+            Attempts("away", "away", "forbidden", "forbidden"), description="cannot list", retry_s=0.0
+        )
         == "result"
     )
     assert caplog.messages == [
@@ -39,7 +41,7 @@ async def test_each_new_reason_is_said_once(caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_the_same_reason_is_said_again_in_its_time(caplog: pytest.LogCaptureFixture) -> None:
-    await until_it_works(Attempts("away", "away"), what="cannot list", pause_s=0.0, say_again_s=0.0)
+    await retry_until_success(Attempts("away", "away"), description="cannot list", retry_s=0.0, log_again_s=0.0)
     assert caplog.messages == ["cannot list: away; trying again"] * 2
 
 
@@ -48,4 +50,4 @@ async def test_any_other_error_is_raised() -> None:
         raise OperatorError("ours")
 
     with pytest.raises(OperatorError, match="ours"):
-        await until_it_works(fails, what="cannot list", pause_s=0.0)
+        await retry_until_success(fails, description="cannot list", retry_s=0.0)

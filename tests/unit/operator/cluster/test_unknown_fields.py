@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elasticjob_operator.cluster.unknown_fields import Undeclared
+from elasticjob_operator.cluster.unknown_fields import UnknownFields
 
 PREFIX = "failed to create typed patch object (team/j; elasticjob.io/v1alpha1, Kind=ElasticJob): "
 STATUS: dict[str, Any] = {
@@ -19,9 +19,9 @@ def complaint(*paths: str) -> str:
 
 
 def left_out(*paths: str) -> dict[str, Any]:
-    undeclared = Undeclared()
+    undeclared = UnknownFields()
     undeclared.learn(complaint(*paths))
-    return dict(undeclared.left_out(STATUS))
+    return dict(undeclared.without_unknown(STATUS))
 
 
 def test_a_field_of_the_status_goes() -> None:
@@ -42,27 +42,27 @@ def test_an_item_may_be_named_with_a_dot() -> None:
 
 
 def test_several_complaints_are_learned_at_once() -> None:
-    undeclared = Undeclared()
+    undeclared = UnknownFields()
     said = undeclared.learn(complaint(".status.message", ".status.lastFailure.stderrTail"))
     assert said == ["lastFailure.stderrTail", "message"]
-    assert undeclared.left_out(STATUS) == {"lastFailure": {"exitCode": 1}, "nodes": STATUS["nodes"]}
+    assert undeclared.without_unknown(STATUS) == {"lastFailure": {"exitCode": 1}, "nodes": STATUS["nodes"]}
 
 
 def test_the_same_complaint_is_no_news() -> None:
-    undeclared = Undeclared()
+    undeclared = UnknownFields()
     undeclared.learn(complaint(".status.message"))
     assert undeclared.learn(complaint(".status.message")) == []
 
 
 def test_another_complaint_says_nothing() -> None:
-    assert Undeclared().learn("PATCH /apis: etcdserver: request timed out (500 InternalError)") == []
+    assert UnknownFields().learn("PATCH /apis: etcdserver: request timed out (500 InternalError)") == []
 
 
 def test_what_was_forgotten_is_said_again() -> None:
-    undeclared = Undeclared()
+    undeclared = UnknownFields()
     undeclared.learn(complaint(".status.message"))
     undeclared.forget()
-    assert undeclared.left_out(STATUS) == STATUS
+    assert undeclared.without_unknown(STATUS) == STATUS
     assert undeclared.learn(complaint(".status.message")) == ["message"]
 
 

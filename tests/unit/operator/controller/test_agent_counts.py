@@ -12,27 +12,27 @@ def key(name: str) -> JobKey:
 
 def test_the_share_is_of_all_agents_of_all_jobs() -> None:
     counts = AgentCounts()
-    counts.note(key("a"), 4, [Silence(100.0, "a1"), Silence(101.0, "a2")])
-    counts.note(key("b"), 6, [Silence(102.0, "b1"), Silence(900.0, "b2")])
+    counts.record(key("a"), 4, [Silence(100.0, "a1"), Silence(101.0, "a2")])
+    counts.record(key("b"), 6, [Silence(102.0, "b1"), Silence(900.0, "b2")])
     assert counts.share_silent(95.0, 105.0) == 0.3
     assert counts.share_silent(95.0, 101.0) == 0.2
 
 
 def test_one_silence_is_no_share_of_anything() -> None:
     counts = AgentCounts()
-    counts.note(key("a"), 1, [Silence(100.0, "a1")])
+    counts.record(key("a"), 1, [Silence(100.0, "a1")])
     assert counts.share_silent(0.0, 200.0) == 0.0
-    counts.note(key("b"), 1, [Silence(100.0, "node n1")])
-    counts.note(key("c"), 1, [Silence(100.0, "node n1")])
+    counts.record(key("b"), 1, [Silence(100.0, "node n1")])
+    counts.record(key("c"), 1, [Silence(100.0, "node n1")])
     assert counts.share_silent(0.0, 200.0) == 2 / 3
 
 
 def test_a_job_that_is_noted_again_or_forgotten_counts_once_or_not_at_all() -> None:
     counts = AgentCounts()
-    counts.note(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
-    counts.note(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
+    counts.record(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
+    counts.record(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
     assert counts.share_silent(0.0, 200.0) == 0.2
-    counts.note(key("b"), 10, [])
+    counts.record(key("b"), 10, [])
     assert counts.share_silent(0.0, 200.0) == 0.1
     counts.forget(key("a"))
     assert counts.share_silent(0.0, 200.0) == 0.0
@@ -46,6 +46,6 @@ def test_a_leader_that_leads_again_counts_none_of_the_agents_of_its_earlier_lead
     model.quiesce()
     reconciler = model.process.reconciler
     assert reconciler._agents != AgentCounts()
-    reconciler.begin_anew()
+    reconciler.reset()
     assert reconciler._agents == AgentCounts()
     model.close()

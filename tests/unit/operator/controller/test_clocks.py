@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_operator.model.objects import name_of
-from elasticjob_operator.policy.slots.replacement_backoff import FREE
+from elasticjob_operator.policy.slots.replacement_backoff import FREE_REPLACEMENTS
 from tests.unit.operator.cluster_model import Model, is_bound, is_live
 
 HOUR_S = 3600.0
@@ -60,7 +60,7 @@ def test_a_pod_whose_agent_is_missing_just_then_is_not_lost_and_later_it_is(mode
 
 @pytest.mark.parametrize("step_s", [-HOUR_S, HOUR_S])
 def test_a_slot_that_waits_for_its_next_pod_waits_as_long_as_without_the_step(model: Model, step_s: float) -> None:
-    for _ in range(FREE + 2):
+    for _ in range(FREE_REPLACEMENTS + 2):
         start_all(model)
         model.delete_pod(next(pod for pod in model.pods() if is_live(pod)))
         rest(model)

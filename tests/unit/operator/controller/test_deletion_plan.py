@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_operator.controller.deletion_plan import expulsion, plan_deletion
-from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Disown, WriteSpec
-from elasticjob_operator.policy.lifecycle.spec_record import emptied
+from elasticjob_operator.controller.deletion_plan import plan_deletion, plan_quota_violation
+from elasticjob_operator.model.actions import DeletePods, DeletePrefix, RemoveEtcdUser, WriteSpec
+from elasticjob_operator.policy.lifecycle.spec_record import without_slots
 from testing.builders import NOW_S, SETTINGS, by_name, pod, record, running, view, world
 
 TLS = replace(SETTINGS, etcd_tls=True)
@@ -18,12 +18,12 @@ def test_pods_are_told_to_go_and_slots_are_emptied_while_the_keys_stay() -> None
     made = plan_deletion(at, by_name(pod(0), pod(1, terminating=True)), SETTINGS, now_s=NOW_S)
     assert made.actions == (
         DeletePods({"j-0-a": "uid-j-0-a"}, None, {"j-0-a": ""}),
-        WriteSpec(record=emptied(at.spec), spec_revision=5, world_revision=6),
+        WriteSpec(record=without_slots(at.spec), spec_revision=5, world_revision=6),
     )
 
 
 def test_an_emptied_map_owns_no_slot_and_is_written_once() -> None:
-    empty = emptied(record(0, 1))
+    empty = without_slots(record(0, 1))
     assert empty.slots == {}
     assert plan_deletion(running(spec=empty), by_name(pod(0, terminating=True)), SETTINGS, now_s=NOW_S).actions == ()
 
@@ -50,28 +50,28 @@ def test_keys_that_no_operator_has_written_are_left() -> None:
 
 def test_with_certificates_a_pod_is_waited_for_as_long_as_its_grace_lasts() -> None:
     """A finalizer may keep it for ever, and whoever has a copy of its certificate would keep access as long."""
-    at, kept = running(spec=emptied(record(0))), by_name(pod(0, terminating=True, grace_ends_s=NOW_S))
+    at, kept = running(spec=without_slots(record(0))), by_name(pod(0, terminating=True, grace_ends_s=NOW_S))
     made = plan_deletion(at, kept, TLS, now_s=NOW_S)
     assert made.actions == ()
     assert made.requeue_in_s == 10.0
-    assert plan_deletion(at, kept, TLS, now_s=NOW_S + 10).actions == (Disown(), DeletePrefix())
+    assert plan_deletion(at, kept, TLS, now_s=NOW_S + 10).actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(at, kept, SETTINGS, now_s=NOW_S + 10).actions == ()
     ended = by_name(pod(0, terminating=True, phase="Failed", grace_ends_s=NOW_S + 1000))
-    assert plan_deletion(at, ended, TLS, now_s=NOW_S).actions == (Disown(), DeletePrefix())
+    assert plan_deletion(at, ended, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(at, by_name(pod(0, terminating=True)), TLS, now_s=NOW_S).actions == ()
 
 
 def test_a_deleted_job_that_misuses_its_certificate_loses_it_while_its_pods_are_there() -> None:
-    too_much = replace(running(spec=emptied(record(0))), excess="it holds too much")
+    too_much = replace(running(spec=without_slots(record(0))), quota_violation="it holds too much")
     grace = by_name(pod(0, terminating=True, grace_ends_s=NOW_S + 1000))
-    assert plan_deletion(too_much, grace, TLS, now_s=NOW_S).actions == (Disown(), DeletePrefix())
+    assert plan_deletion(too_much, grace, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(replace(too_much, empty=True), grace, TLS, now_s=NOW_S).actions == ()
-    assert expulsion(too_much, TLS) == (Disown(), DeletePrefix())
-    assert expulsion(too_much, SETTINGS) == (DeletePrefix(),)
-    assert expulsion(running(0), TLS) == expulsion(replace(too_much, empty=True), TLS) == ()
+    assert plan_quota_violation(too_much, TLS) == (RemoveEtcdUser(), DeletePrefix())
+    assert plan_quota_violation(too_much, SETTINGS) == (DeletePrefix(),)
+    assert plan_quota_violation(running(0), TLS) == plan_quota_violation(replace(too_much, empty=True), TLS) == ()
 
 
 def test_a_claimed_job_is_ours_although_it_has_spoilt_its_map() -> None:
     spoilt = view(spec=None, world=world())
-    assert plan_deletion(spoilt, {}, TLS, now_s=NOW_S, claimed=True).actions == (Disown(), DeletePrefix())
+    assert plan_deletion(spoilt, {}, TLS, now_s=NOW_S, claimed=True).actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(replace(spoilt, empty=True), {}, TLS, now_s=NOW_S, claimed=True).actions == ()

@@ -12,13 +12,13 @@ from elasticjob_api.job import Metadata
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from elasticjob_operator.cluster.in_memory import MemoryCluster, counted_ids
-from elasticjob_operator.controller.executor import Actor, Turn
+from elasticjob_operator.cluster.in_memory import InMemoryCluster, sequential_ids
+from elasticjob_operator.controller.executor import ActionExecutor, ReconcileContext
 from elasticjob_operator.errors import ClusterUnavailable, Forbidden, InvalidObject, RetryLater
-from elasticjob_operator.model.actions import CreatePod, DeletePods, ForceDelete, LookPod, Remove
+from elasticjob_operator.model.actions import CreatePod, DeletePods, ForceDelete, GetPod, Remove
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import Ledger, NameState
+from elasticjob_operator.model.job_state import JobState, NameState
 from elasticjob_operator.model.objects import name_of, uid_of
 from elasticjob_operator.render.pod_source import PodSource
 from testing import builders
@@ -28,7 +28,7 @@ NOW_S = 1000.0
 KEY = JobKey("default", "j", "u1")
 
 
-class RefusingCluster(MemoryCluster):
+class RefusingCluster(InMemoryCluster):
     """Answers the creation of `refused` with `error`."""
 
     def __init__(self, error: Exception, refused: str = "j-0-a") -> None:
@@ -42,10 +42,10 @@ class RefusingCluster(MemoryCluster):
         return await super().create(resource, body)
 
 
-def turn(job: str = "j", namespace: str = "default") -> Turn:
-    ledger = Ledger()
-    ledger.propose(f"{job}-0-a")
-    return Turn(JobKey(namespace, job, "u1"), Keys("/p"), ledger, 0)
+def turn(job: str = "j", namespace: str = "default") -> ReconcileContext:
+    job_state = JobState()
+    job_state.expect(f"{job}-0-a")
+    return ReconcileContext(JobKey(namespace, job, "u1"), Keys("/p"), job_state, 0)
 
 
 def creation(slot: int, job: str = "j", namespace: str = "default") -> CreatePod:
@@ -53,8 +53,8 @@ def creation(slot: int, job: str = "j", namespace: str = "default") -> CreatePod
     return CreatePod(f"{job}-{slot}-a", slot, PodSource(made, builders.SETTINGS))
 
 
-def actor(cluster: MemoryCluster, store: InMemoryStore | None = None) -> Actor:
-    return Actor(cluster=cluster, etcd=InMemoryEtcd(store or InMemoryStore()), clock=lambda: NOW_S)
+def actor(cluster: InMemoryCluster, store: InMemoryStore | None = None) -> ActionExecutor:
+    return ActionExecutor(cluster=cluster, etcd=InMemoryEtcd(store or InMemoryStore()), clock=lambda: NOW_S)
 
 
 def body(name: str, uid: str = "u1") -> Object:
@@ -64,9 +64,9 @@ def body(name: str, uid: str = "u1") -> Object:
     return {"metadata": metadata, "spec": {}}
 
 
-async def with_jobs() -> MemoryCluster:
+async def with_jobs() -> InMemoryCluster:
     """A cluster that has the jobs `u1` and `u2`."""
-    cluster = MemoryCluster(ids=itertools.chain(("u1", "u2"), counted_ids()))
+    cluster = InMemoryCluster(ids=itertools.chain(("u1", "u2"), sequential_ids()))
     for name in ("j", "k"):
         await cluster.create(Resource.JOB, {"metadata": {"name": name, "namespace": "default"}})
     return cluster
@@ -77,7 +77,7 @@ async def test_pods_are_not_deleted_when_the_spec_has_changed_since() -> None:
     pod = await cluster.create(Resource.POD, body("j-0-a"))
     seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
     store.txn(Txn((), (Put("/p/c/spec", b"2"),)))
-    await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
+    await actor(cluster, store).execute(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
     assert cluster.objects(Resource.POD)
 
 
@@ -85,39 +85,39 @@ async def test_pods_are_deleted_when_the_spec_is_still_the_one_planned_from() ->
     cluster, store = await with_jobs(), InMemoryStore()
     pod = await cluster.create(Resource.POD, body("j-0-a"))
     seen = store.txn(Txn((), (Put("/p/c/spec", b"1"),))).revision
-    await actor(cluster, store).perform(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
+    await actor(cluster, store).execute(turn(), [DeletePods({"j-0-a": uid_of(pod)}, seen)])
     assert not cluster.objects(Resource.POD)
 
 
 async def test_a_pod_of_another_uid_is_not_deleted() -> None:
     cluster = await with_jobs()
     await cluster.create(Resource.POD, body("j-0-a"))
-    await actor(cluster).perform(turn(), [DeletePods({"j-0-a": "another"}, None)])
+    await actor(cluster).execute(turn(), [DeletePods({"j-0-a": "another"}, None)])
     assert cluster.objects(Resource.POD)
 
 
 async def test_a_created_pod_is_awaited() -> None:
     now = turn()
-    await actor(MemoryCluster()).perform(now, [creation(0)])
-    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.COMING
+    await actor(InMemoryCluster()).execute(now, [creation(0)])
+    assert now.job_state.state_of("j-0-a", NOW_S) is NameState.CREATED
 
 
 @pytest.mark.parametrize(
     ("error", "state"),
     [
-        pytest.param(Forbidden("quota"), NameState.OURS, id="refused: it may be tried again"),
-        pytest.param(RetryLater("webhook"), NameState.OURS, id="refused for now: it may be tried again"),
-        pytest.param(ClusterUnavailable("no answer"), NameState.DOUBTFUL, id="no answer: look first"),
+        pytest.param(Forbidden("quota"), NameState.EXPECTED, id="refused: it may be tried again"),
+        pytest.param(RetryLater("webhook"), NameState.EXPECTED, id="refused for now: it may be tried again"),
+        pytest.param(ClusterUnavailable("no answer"), NameState.UNKNOWN, id="no answer: look first"),
     ],
 )
 async def test_what_a_failed_creation_means_for_the_name(error: Exception, state: NameState) -> None:
     now = turn()
     with pytest.raises(type(error)):
-        await actor(RefusingCluster(error)).perform(now, [creation(0)])
-    assert now.ledger.state_of("j-0-a", NOW_S) is state
+        await actor(RefusingCluster(error)).execute(now, [creation(0)])
+    assert now.job_state.state_of("j-0-a", NOW_S) is state
 
 
-class Quota(MemoryCluster):
+class Quota(InMemoryCluster):
     """Has room for so many pods."""
 
     def __init__(self, room: int) -> None:
@@ -144,13 +144,13 @@ class Quota(MemoryCluster):
 async def test_refused_creations_end_with_their_batch(room: int, asked: int) -> None:
     cluster, at = Quota(room), turn()
     with pytest.raises(Forbidden):
-        await actor(cluster).perform(at, [creation(n) for n in range(500)])
+        await actor(cluster).execute(at, [creation(n) for n in range(500)])
     assert (cluster.asked, cluster.made) == (asked, room)
-    assert at.ledger.failed_creation is not None
-    assert "exceeded quota" in at.ledger.failed_creation.message
+    assert at.job_state.failed_creation is not None
+    assert "exceeded quota" in at.job_state.failed_creation.message
 
 
-class Hanging(MemoryCluster):
+class Hanging(InMemoryCluster):
     """Pods of one namespace are never answered, as by an admission webhook that hangs."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Hanging(MemoryCluster):
         return await super().create(resource, body)
 
 
-class WithoutTheRight(MemoryCluster):
+class WithoutTheRight(InMemoryCluster):
     """The role of before an upgrade may remove no budget."""
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
@@ -173,20 +173,20 @@ class WithoutTheRight(MemoryCluster):
 
 async def test_a_budget_that_may_not_be_removed_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
     cluster, at = WithoutTheRight(), turn()
-    await actor(cluster).perform(at, [Remove(Resource.DISRUPTION_BUDGET), creation(0)])
+    await actor(cluster).execute(at, [Remove(Resource.DISRUPTION_BUDGET), creation(0)])
     assert "no deletecollection" in caplog.text
-    assert at.ledger.applied == {Resource.DISRUPTION_BUDGET: {}}
-    assert at.ledger.state_of("j-0-a", NOW_S) is NameState.COMING
+    assert at.job_state.applied == {Resource.DISRUPTION_BUDGET: {}}
+    assert at.job_state.state_of("j-0-a", NOW_S) is NameState.CREATED
 
 
 async def test_creations_that_hang_in_one_namespace_leave_places_to_the_others() -> None:
     cluster = Hanging()
     hands = actor(cluster)
     turns = [(turn(f"j{n}", "hangs"), creation(0, f"j{n}", "hangs")) for n in range(100)]
-    hanging = [asyncio.create_task(hands.perform(at, [wanted])) for at, wanted in turns]
+    hanging = [asyncio.create_task(hands.execute(at, [wanted])) for at, wanted in turns]
     await aeventually(lambda: cluster.asked > 0, what="creations hang")
     async with asyncio.timeout(20.0):
-        await hands.perform(turn(), [creation(0)])
+        await hands.execute(turn(), [creation(0)])
     assert cluster.asked < 24
     for task in hanging:
         task.cancel()
@@ -198,22 +198,22 @@ async def test_the_pause_grows_with_each_refusal_and_ends_with_a_success() -> No
     pauses = []
     for _ in range(8):
         with pytest.raises(Forbidden):
-            await actor(cluster).perform(at, [creation(0)])
-        assert at.ledger.failed_creation is not None
-        pauses.append(at.ledger.failed_creation.again_at_s - NOW_S)
+            await actor(cluster).execute(at, [creation(0)])
+        assert at.job_state.failed_creation is not None
+        pauses.append(at.job_state.failed_creation.retry_at_s - NOW_S)
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     cluster.room = 1
-    await actor(cluster).perform(at, [creation(0)])
-    assert at.ledger.failed_creation is None
+    await actor(cluster).execute(at, [creation(0)])
+    assert at.job_state.failed_creation is None
 
 
 @pytest.mark.parametrize("strict", [True, False])
 async def test_only_a_strict_creation_is_a_verdict_on_the_template(*, strict: bool) -> None:
     at = turn()
     with pytest.raises(InvalidObject):
-        await actor(RefusingCluster(InvalidObject("unknown field"))).perform(at, [replace(creation(0), strict=strict)])
-    assert at.ledger.failed_creation is not None
-    assert at.ledger.failed_creation.invalid is strict
+        await actor(RefusingCluster(InvalidObject("unknown field"))).execute(at, [replace(creation(0), strict=strict)])
+    assert at.job_state.failed_creation is not None
+    assert at.job_state.failed_creation.invalid is strict
 
 
 async def test_some_that_are_created_are_progress_and_the_pause_begins_anew() -> None:
@@ -221,9 +221,9 @@ async def test_some_that_are_created_are_progress_and_the_pause_begins_anew() ->
     for room in (0, 0, 2):
         cluster.room = room
         with pytest.raises(Forbidden):
-            await actor(cluster).perform(at, [creation(n) for n in range(3)])
-    assert at.ledger.failed_creation is not None
-    assert at.ledger.failed_creation.attempts == 1
+            await actor(cluster).execute(at, [creation(n) for n in range(3)])
+    assert at.job_state.failed_creation is not None
+    assert at.job_state.failed_creation.attempts == 1
 
 
 async def test_a_pause_that_the_api_server_asks_for_is_kept() -> None:
@@ -231,54 +231,54 @@ async def test_a_pause_that_the_api_server_asks_for_is_kept() -> None:
     busy.retry_after_s = 7.0
     at = turn()
     with pytest.raises(RetryLater):
-        await actor(RefusingCluster(busy)).perform(at, [creation(0)])
-    assert at.ledger.failed_creation is not None
-    assert at.ledger.failed_creation.again_at_s == NOW_S + 7.0
+        await actor(RefusingCluster(busy)).execute(at, [creation(0)])
+    assert at.job_state.failed_creation is not None
+    assert at.job_state.failed_creation.retry_at_s == NOW_S + 7.0
 
 
 async def test_a_pod_whose_creation_had_no_answer_and_that_is_not_there_was_never_created() -> None:
     cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
     with pytest.raises(ClusterUnavailable):
-        await actor(cluster).perform(now, [creation(0)])
-    await actor(cluster).perform(now, [LookPod("j-0-a")])
-    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.NEVER_CREATED
+        await actor(cluster).execute(now, [creation(0)])
+    await actor(cluster).execute(now, [GetPod("j-0-a")])
+    assert now.job_state.state_of("j-0-a", NOW_S) is NameState.NEVER_CREATED
 
 
 @pytest.mark.parametrize("proof", ["the watch told its deletion", "an agent wrote from it"])
 async def test_a_pod_whose_creation_had_no_answer_and_that_was_seen_did_exist(proof: str) -> None:
     cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
     with pytest.raises(ClusterUnavailable):
-        await actor(cluster).perform(now, [creation(0)])
+        await actor(cluster).execute(now, [creation(0)])
     if proof == "the watch told its deletion":
-        now.ledger.missing("j-0-a", "uid-1")
-    await actor(cluster).perform(now, [LookPod("j-0-a", frozenset({"uid-1"}))])
-    assert now.ledger.state_of("j-0-a", NOW_S) is NameState.VANISHED
+        now.job_state.observed_absent("j-0-a", "uid-1")
+    await actor(cluster).execute(now, [GetPod("j-0-a", frozenset({"uid-1"}))])
+    assert now.job_state.state_of("j-0-a", NOW_S) is NameState.ABSENT
 
 
 @pytest.mark.parametrize(
     ("there", "state"),
     [
-        pytest.param(None, NameState.VANISHED, id="nothing"),
-        pytest.param("u1", NameState.COMING, id="ours"),
-        pytest.param("u2", NameState.VANISHED, id="another job's"),
+        pytest.param(None, NameState.ABSENT, id="nothing"),
+        pytest.param("u1", NameState.CREATED, id="ours"),
+        pytest.param("u2", NameState.ABSENT, id="another job's"),
     ],
 )
 async def test_looking_settles_a_doubtful_name(there: str | None, state: NameState) -> None:
     cluster, now = await with_jobs(), turn()
     if there:
         await cluster.create(Resource.POD, body("j-0-a", there))
-    await actor(cluster).perform(now, [LookPod("j-0-a")])
-    assert now.ledger.state_of("j-0-a", NOW_S) is state
+    await actor(cluster).execute(now, [GetPod("j-0-a")])
+    assert now.job_state.state_of("j-0-a", NOW_S) is state
 
 
 async def test_looking_at_a_name_that_another_pod_has_proves_the_claimed_uid_gone() -> None:
     cluster, now = await with_jobs(), turn()
     pod = await cluster.create(Resource.POD, body("j-0-a"))
-    await actor(cluster).perform(now, [LookPod("j-0-a", frozenset({"old", uid_of(pod)}))])
-    assert now.ledger.gone_uids == {"old"}
+    await actor(cluster).execute(now, [GetPod("j-0-a", frozenset({"old", uid_of(pod)}))])
+    assert now.job_state.deleted_uids == {"old"}
 
 
-class Nodes(MemoryCluster):
+class Nodes(InMemoryCluster):
     """With one node, or with no permission to look at it."""
 
     def __init__(self, ready: str, error: Exception | None = None) -> None:
@@ -294,16 +294,16 @@ class Nodes(MemoryCluster):
         return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": self.ready}]}}
 
 
-async def forced(cluster: MemoryCluster) -> tuple[bool, list[str]]:
+async def forced(cluster: InMemoryCluster) -> tuple[bool, list[str]]:
     """Whether a pod that is stuck on node n is gone now, and what was said of it."""
     owner = await cluster.create(Resource.JOB, {"metadata": {"name": "j", "namespace": "default"}})
     made = await cluster.create(Resource.POD, body("j-0-a", uid_of(owner)))
     await cluster.bind_pod("default", "j-0-a", uid_of(made), "n")
     await cluster.delete(Resource.POD, "default", "j-0-a")
     at = turn()
-    await actor(cluster).perform(at, [ForceDelete("j-0-a", uid_of(made), "n")])
-    assert at.ledger.node_looked_s == {uid_of(made): NOW_S}
-    return not cluster.objects(Resource.POD), [event.message for event in at.news]
+    await actor(cluster).execute(at, [ForceDelete("j-0-a", uid_of(made), "n")])
+    assert at.job_state.node_checked_s == {uid_of(made): NOW_S}
+    return not cluster.objects(Resource.POD), [event.message for event in at.events]
 
 
 async def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force_and_told() -> None:
@@ -321,7 +321,7 @@ async def test_an_operator_that_may_not_look_at_nodes_deletes_nothing_by_force()
     assert await forced(Nodes("Unknown", Forbidden("nodes n is forbidden"))) == (False, [])
 
 
-class Crowd(MemoryCluster):
+class Crowd(InMemoryCluster):
     """Answers a request when no other can come, and counts those that wait together."""
 
     def __init__(self) -> None:
@@ -340,7 +340,7 @@ class Crowd(MemoryCluster):
 
 async def test_the_pods_of_a_large_job_are_created_side_by_side() -> None:
     cluster, at = Crowd(), turn()
-    await actor(cluster).perform(at, [creation(n) for n in range(256)])
+    await actor(cluster).execute(at, [creation(n) for n in range(256)])
     assert (cluster.made, cluster.most) == (256, 18)
 
 
@@ -350,5 +350,5 @@ async def test_the_backlog_of_many_jobs_is_in_memory_a_few_pods_at_a_time() -> N
     hands = actor(cluster)
     turns = [turn(f"j{job}", f"ns{job % 4}") for job in range(100)]
     pods = {at.key: [creation(n, at.key.name, at.key.namespace) for n in range(10)] for at in turns}
-    await asyncio.gather(*(hands.perform(at, pods[at.key]) for at in turns))
+    await asyncio.gather(*(hands.execute(at, pods[at.key]) for at in turns))
     assert (cluster.made, cluster.most) == (1000, 24)

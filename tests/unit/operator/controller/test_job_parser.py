@@ -9,7 +9,7 @@ import pytest
 from elasticjob_api.constants import Phase
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.job_parser import Acceptor, accept, unknown_in_status
+from elasticjob_operator.controller.job_parser import CachingJobParser, parse, unknown_in_status
 from elasticjob_operator.policy.status.build import is_finished
 
 JOB: dict[str, Any] = {
@@ -30,16 +30,16 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 def test_another_status_or_version_is_the_same_job() -> None:
-    acceptor = Acceptor()
-    first = acceptor.accept(JOB, None)
-    assert acceptor.accept(changed(("metadata", "resourceVersion"), "2"), None).spec is first.spec
-    again = acceptor.accept(changed(("status", "phase"), "Running"), None)
+    acceptor = CachingJobParser()
+    first = acceptor.parse(JOB, None)
+    assert acceptor.parse(changed(("metadata", "resourceVersion"), "2"), None).spec is first.spec
+    again = acceptor.parse(changed(("status", "phase"), "Running"), None)
     assert (again.spec is first.spec, again.status.phase) == (True, "Running")
 
 
 def test_the_status_that_is_known_already_is_not_read() -> None:
     said = JobStatus(phase=Phase.SUSPENDED)
-    assert Acceptor().accept(changed(("status", "phase"), "Running"), said).status is said
+    assert CachingJobParser().parse(changed(("status", "phase"), "Running"), said).status is said
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,17 @@ def test_the_status_that_is_known_already_is_not_read() -> None:
     ],
 )
 def test_whatever_the_user_changes_is_read_anew(path: tuple[str, ...], value: Any) -> None:
-    acceptor = Acceptor()
-    acceptor.accept(JOB, None)
-    assert acceptor.accept(changed(path, value), None) == accept(changed(path, value))
+    acceptor = CachingJobParser()
+    acceptor.parse(JOB, None)
+    assert acceptor.parse(changed(path, value), None) == parse(changed(path, value))
 
 
 def test_a_refused_version_is_refused_again_and_its_correction_taken() -> None:
-    acceptor, broken = Acceptor(), changed(("spec", "replicas"), -1)
+    acceptor, broken = CachingJobParser(), changed(("spec", "replicas"), -1)
     for _ in range(2):
         with pytest.raises(InvalidSpec):
-            acceptor.accept(broken, None)
-    assert acceptor.accept(JOB, None) == accept(JOB)
+            acceptor.parse(broken, None)
+    assert acceptor.parse(JOB, None) == parse(JOB)
 
 
 RUNNING = {"type": "Running", "status": "True", "reason": "R"}
@@ -85,7 +85,7 @@ AROUND: list[Any] = [
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("end", ENDS)
 def test_a_job_that_has_ended_is_finished_whatever_else_can_be_read(end: Any, around: Any) -> None:
-    found = accept({**JOB, "status": {**around, **end}}).status
+    found = parse({**JOB, "status": {**around, **end}}).status
     assert is_finished(found)
     for condition in found.conditions:
         assert {condition.type, condition.status, condition.reason}.isdisjoint({""})
@@ -97,16 +97,16 @@ def test_a_job_that_has_ended_is_finished_whatever_else_can_be_read(end: Any, ar
     [{}, {"conditions": [RUNNING]}, {"conditions": [{"type": "Complete", "status": "False"}]}, {"completionTime": ""}],
 )
 def test_a_job_that_has_not_ended_is_not_finished(status: Any, around: Any) -> None:
-    assert not is_finished(accept({**JOB, "status": {**around, **status}}).status)
+    assert not is_finished(parse({**JOB, "status": {**around, **status}}).status)
 
 
 def test_the_end_of_a_predecessor_of_the_same_name_is_none() -> None:
     status = {"completionTime": "2026-01-01T00:00:00Z", "selector": "elasticjob.io/job-uid=another"}
-    assert accept({**JOB, "status": status}).status == JobStatus()
+    assert parse({**JOB, "status": status}).status == JobStatus()
     assert unknown_in_status({**JOB, "status": {**status, "futureField": 1}}) == []
 
 
 def test_a_field_that_is_not_known_is_named_and_no_fault() -> None:
-    job = accept(changed(("spec", "newThing"), "x"))
+    job = parse(changed(("spec", "newThing"), "x"))
     assert job.unknown_fields == ("spec.newThing",)
-    assert replace(job, unknown_fields=()) == accept(JOB)
+    assert replace(job, unknown_fields=()) == parse(JOB)

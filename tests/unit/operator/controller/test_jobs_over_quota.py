@@ -7,11 +7,11 @@ from kubernetes.aio import client
 
 from elasticjob_api.constants import ConditionType
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.informers.transform import head
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.model.finished_job import remains
+from elasticjob_operator.model.finished_job import minimal_job
 from tests.unit.operator.cluster_model import Model
 
 DELETED = (
@@ -61,7 +61,7 @@ def test_a_job_that_somebody_says_has_ended_goes_on_from_its_whole_spec(model: M
     assert said is not None
     ended = {"type": ConditionType.COMPLETE, "status": "True"}
     for _ in range(4):
-        show(model, remains({**said, "status": {**said["status"], "conditions": [ended]}}))
+        show(model, minimal_job({**said, "status": {**said["status"], "conditions": [ended]}}))
     pods = model.pods()
     assert len(pods) == 3
     assert all(container["command"] != ["-"] for pod in pods for container in pod["spec"]["containers"])
@@ -74,7 +74,7 @@ def test_a_job_that_has_no_room_any_more_is_suspended_and_resumed_with_its_own_c
         model.process.deliver(Resource.POD)
     assert len(model.pods()) == 2
     for _ in range(3):
-        show(model, remains({**model.job, "spec": {**model.job["spec"], "suspend": True}}))
+        show(model, minimal_job({**model.job, "spec": {**model.job["spec"], "suspend": True}}))
         model.process.deliver(Resource.POD)
     assert (model.pods(), model.status()["phase"]) == ([], "Suspended")
     for _ in range(3):
@@ -87,7 +87,7 @@ def test_a_job_that_has_no_room_any_more_is_suspended_and_resumed_with_its_own_c
 
 
 async def test_of_a_job_that_was_deleted_nothing_but_its_identity_waits_to_be_told() -> None:
-    cluster = KubeCluster(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")), Feed(), ())
+    cluster = KubeCluster(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")), EventBus(), ())
     kind, told = cluster._read(Resource.JOB, "/", DELETED)
     await cluster.close()
     assert (kind, told["metadata"]["uid"], told.get("spec")) == ("DELETED", "u", None)

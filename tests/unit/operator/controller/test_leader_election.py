@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from elasticjob_operator import main
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.cluster.lease_lock import LeaseLock
 from elasticjob_operator.controller.leader_election import LeaderElector, elector_from
 from elasticjob_operator.errors import ClusterUnavailable, OperatorError
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.policy.leader_election import Terms
+from elasticjob_operator.policy.leader_election import ElectionTiming
 from testing.waiting import aeventually
 
-TERMS = Terms(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
+TERMS = ElectionTiming(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
 
 
 class Line:
     """A way to the API server that a test cuts."""
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: InMemoryCluster) -> None:
         self.cluster = cluster
         self.is_cut = False
         self.failures = 0
@@ -49,10 +49,10 @@ class Line:
 class Replica:
     """One candidate; it counts how often it began to lead."""
 
-    def __init__(self, cluster: MemoryCluster, identity: str) -> None:
+    def __init__(self, cluster: InMemoryCluster, identity: str) -> None:
         self.line = Line(cluster)
         lock = LeaseLock(self.line, namespace="system", name="operator", identity=identity, clock=time.time)
-        self.elector = LeaderElector(lock, terms=TERMS)
+        self.elector = LeaderElector(lock, timing=TERMS)
         self.leads = False
         self.times = 0
         self.fault: Exception | None = None
@@ -74,12 +74,12 @@ class Replica:
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
+def cluster() -> InMemoryCluster:
+    return InMemoryCluster()
 
 
 @pytest.fixture
-async def two(cluster: MemoryCluster) -> AsyncIterator[tuple[Replica, Replica]]:
+async def two(cluster: InMemoryCluster) -> AsyncIterator[tuple[Replica, Replica]]:
     """The first leads."""
     first = Replica(cluster, "first")
     await aeventually(lambda: first.leads, what="a leader")
@@ -90,14 +90,14 @@ async def two(cluster: MemoryCluster) -> AsyncIterator[tuple[Replica, Replica]]:
     await second.stop()
 
 
-def lease(cluster: MemoryCluster) -> dict[str, Any]:
+def lease(cluster: InMemoryCluster) -> dict[str, Any]:
     (found,) = cluster.objects(Resource.LEASE)
     spec: dict[str, Any] = found["spec"]
     return spec
 
 
 async def test_the_lease_says_who_leads_in_the_words_of_kubernetes(
-    cluster: MemoryCluster, two: tuple[Replica, Replica]
+    cluster: InMemoryCluster, two: tuple[Replica, Replica]
 ) -> None:
     spec = lease(cluster)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("first", 1, 0)
@@ -106,7 +106,7 @@ async def test_the_lease_says_who_leads_in_the_words_of_kubernetes(
 
 
 async def test_the_end_of_the_leader_releases_the_lease_and_the_other_leads(
-    cluster: MemoryCluster, two: tuple[Replica, Replica]
+    cluster: InMemoryCluster, two: tuple[Replica, Replica]
 ) -> None:
     first, second = two
     await first.stop()
@@ -115,7 +115,7 @@ async def test_the_end_of_the_leader_releases_the_lease_and_the_other_leads(
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("second", 1)
 
 
-async def test_the_last_one_leaves_a_lease_that_is_free(cluster: MemoryCluster) -> None:
+async def test_the_last_one_leaves_a_lease_that_is_free(cluster: InMemoryCluster) -> None:
     only = Replica(cluster, "only")
     await aeventually(lambda: only.leads, what="a leader")
     await only.stop()
@@ -162,14 +162,14 @@ async def test_an_api_server_that_is_away_is_logged_once_for_each_way_of_failing
 
 
 async def test_a_leader_whose_lease_another_holds_stops_at_once(
-    cluster: MemoryCluster, two: tuple[Replica, Replica]
+    cluster: InMemoryCluster, two: tuple[Replica, Replica]
 ) -> None:
     first, _ = two
     await cluster.patch_spec(Resource.LEASE, "system", "operator", {"holderIdentity": "by hand"})
     await aeventually(lambda: not first.leads, what="the first to lead no more")
 
 
-async def test_a_fault_of_the_leaders_work_ends_its_run_and_frees_the_lease(cluster: MemoryCluster) -> None:
+async def test_a_fault_of_the_leaders_work_ends_its_run_and_frees_the_lease(cluster: InMemoryCluster) -> None:
     broken = Replica(cluster, "broken")
     broken.fault = OperatorError("etcd refuses us")
     with pytest.raises(OperatorError, match="etcd refuses us"):
@@ -177,7 +177,7 @@ async def test_a_fault_of_the_leaders_work_ends_its_run_and_frees_the_lease(clus
     assert lease(cluster)["holderIdentity"] == ""
 
 
-def test_outside_a_pod_the_namespace_of_the_lease_must_be_given(cluster: MemoryCluster) -> None:
+def test_outside_a_pod_the_namespace_of_the_lease_must_be_given(cluster: InMemoryCluster) -> None:
     parse = main._parser().parse_args
     assert elector_from(parse(["--etcd-endpoints=h:1"]), cluster) is None
     with pytest.raises(OperatorError, match="set --lease-namespace"):

@@ -23,19 +23,19 @@ from elasticjob_operator.model.actions import (
     DeletePods,
     Evict,
     ForceDelete,
-    LookPod,
+    GetPod,
     Plan,
     WriteExpected,
     WriteSpec,
 )
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.failed_creation import FailedCreation
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.model.slot_history import Course
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.model.slot_history import SlotHistory
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
-from elasticjob_operator.render.disruption_budget import render_budget
+from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.service import render_service
 from testing.builders import (
     NOW_S,
@@ -64,12 +64,17 @@ def ids() -> Ids:
 
 
 def planned(
-    at: View, *pods: Pod, ledger: Ledger | None = None, status: JobStatus = STARTED, applied: bool = True, **spec: Any
+    at: RendezvousView,
+    *pods: Pod,
+    job_state: JobState | None = None,
+    status: JobStatus = STARTED,
+    applied: bool = True,
+    **spec: Any,
 ) -> Plan:
-    of, known = job(status=status, **spec), ledger or Ledger()
+    of, known = job(status=status, **spec), job_state or JobState()
     if applied:
-        known.applied = {Resource.SERVICE: render_service(of), Resource.DISRUPTION_BUDGET: render_budget(of)}
-    return plan(seen(of, at, *pods, ledger=known), ids())
+        known.applied = {Resource.SERVICE: render_service(of), Resource.DISRUPTION_BUDGET: render_disruption_budget(of)}
+    return plan(seen(of, at, *pods, job_state=known), ids())
 
 
 def body_of(creation: CreatePod) -> dict[str, Any]:
@@ -85,7 +90,7 @@ def written(*slots: int, before: Slots | None = None, suspended: bool = False, *
     return spec_record(job(**spec), before or record(), names(slots), suspended=suspended)
 
 
-def settled(*slots: int, **fields: Any) -> View:
+def settled(*slots: int, **fields: Any) -> RendezvousView:
     """A job of two nodes whose record is right and whose round runs."""
     given = {"spec": written(0, 1, replicas=2), "world": active(*slots), "membership": membership(*slots), **fields}
     return view(*slots, **given)
@@ -104,30 +109,30 @@ def the_write(made: Plan) -> WriteSpec:
 
 
 def test_a_new_job_gets_its_map_before_any_pod() -> None:
-    made = planned(View(), replicas=2)
+    made = planned(RendezvousView(), replicas=2)
     assert [type(action) for action in made.actions] == [WriteSpec]
     write = the_write(made)
     assert pods_of(write.record) == {"0000": "j-0-new0", "0001": "j-1-new1"}
     assert (write.spec_revision, write.world_revision, write.world) == (0, 0, None)
-    assert write.proposed == {"j-0-new0", "j-1-new1"}
+    assert write.expected_pods == {"j-0-new0", "j-1-new1"}
 
 
 def test_the_write_that_first_fills_slots_expects_all_of_them() -> None:
-    assert the_write(planned(View(), pod(0), replicas=2)).expected == frozenset({0, 1})
+    assert the_write(planned(RendezvousView(), pod(0), replicas=2)).expected == frozenset({0, 1})
 
 
 def test_after_a_wipe_pods_are_adopted_and_rounds_go_on_far_beyond_the_known() -> None:
     status = JobStatus(start_time=ago(100), rendezvous_round=7, restarts=2, pod_replacements=1)
-    write = the_write(planned(View(), pod(0), pod(1), status=status, replicas=2))
+    write = the_write(planned(RendezvousView(), pod(0), pod(1), status=status, replicas=2))
     assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a"}
     assert (write.record.first_round, write.record.first_restarts, write.record.replacements) == (1007, 2, 1)
-    assert write.proposed == frozenset()
+    assert write.expected_pods == frozenset()
 
 
 def test_pods_are_created_from_a_map_that_came_back() -> None:
-    ledger = Ledger(ours={"j-0-a", "j-1-a"})
+    job_state = JobState(expected_pods={"j-0-a", "j-1-a"})
     made = planned(
-        view(spec=written(0, 1, replicas=2), expected=frozenset({0, 1})), ledger=ledger, applied=False, replicas=2
+        view(spec=written(0, 1, replicas=2), expected=frozenset({0, 1})), job_state=job_state, applied=False, replicas=2
     )
     assert [type(action) for action in made.actions] == [Apply, CreatePod, CreatePod, Apply]
     assert [action.name for action in of(made, CreatePod)] == ["j-0-a", "j-1-a"]
@@ -136,7 +141,7 @@ def test_pods_are_created_from_a_map_that_came_back() -> None:
 
 def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() -> None:
     spec = written(0)
-    made = planned(view(spec=spec, spec_revision=48213), ledger=Ledger(ours={"j-0-a"}))
+    made = planned(view(spec=spec, spec_revision=48213), job_state=JobState(expected_pods={"j-0-a"}))
     (creation,) = of(made, CreatePod)
     (trainer,) = body_of(creation)["spec"]["containers"]
     (told,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
@@ -145,51 +150,55 @@ def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() 
 
 def test_no_pod_is_rendered_before_it_is_created() -> None:
     """The plan of ten thousand pods holds one source, and no body."""
-    slots, ledger = range(50), Ledger(ours={f"j-{n}-a" for n in range(50)})
-    creations = of(planned(view(spec=written(*slots, replicas=50)), ledger=ledger, replicas=50), CreatePod)
+    slots, job_state = range(50), JobState(expected_pods={f"j-{n}-a" for n in range(50)})
+    creations = of(planned(view(spec=written(*slots, replicas=50)), job_state=job_state, replicas=50), CreatePod)
     assert len(creations) == 50
     assert len({id(creation.source) for creation in creations}) == 1
     assert {field.name for field in fields(CreatePod)} == {"name", "slot", "source", "strict"}
 
 
 def test_the_first_pod_of_a_life_is_created_strictly_and_no_other() -> None:
-    ledger = Ledger(ours={f"j-{n}-a" for n in range(3)})
-    first = of(planned(view(spec=written(0, 1, 2, replicas=3)), ledger=ledger, replicas=3), CreatePod)
+    job_state = JobState(expected_pods={f"j-{n}-a" for n in range(3)})
+    first = of(planned(view(spec=written(0, 1, 2, replicas=3)), job_state=job_state, replicas=3), CreatePod)
     assert [creation.strict for creation in first] == [True, False, False]
-    later = of(planned(view(spec=written(0, 1, 2, replicas=3)), pod(0), ledger=ledger, replicas=3), CreatePod)
+    later = of(planned(view(spec=written(0, 1, 2, replicas=3)), pod(0), job_state=job_state, replicas=3), CreatePod)
     assert [creation.strict for creation in later] == [False, False]
 
 
 def test_after_a_failed_creation_no_pod_is_created_before_its_pause_is_over() -> None:
-    ledger = Ledger(ours={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S + 2.0))
-    made = planned(view(spec=written(0), expected=frozenset({0})), ledger=ledger)
+    job_state = JobState(expected_pods={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S + 2.0))
+    made = planned(view(spec=written(0), expected=frozenset({0})), job_state=job_state)
     assert (of(made, CreatePod), made.requeue_in_s) == ([], 2.0)
     assert made.status is not None
     assert (made.status.reason, made.status.message) == ("PodsNotCreated", "exceeded quota")
-    due = Ledger(ours={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S))
-    assert len(of(planned(view(spec=written(0)), ledger=due), CreatePod)) == 1
+    due = JobState(expected_pods={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S))
+    assert len(of(planned(view(spec=written(0)), job_state=due), CreatePod)) == 1
 
 
 def test_a_pod_that_was_never_created_gets_a_new_name_without_an_event_and_without_a_wait() -> None:
-    ledger = Ledger(vanished={"j-0-a"}, unanswered={"j-0-a"}, courses={0: Course(pod="j-0-a", brief=9)})
-    write = the_write(planned(view(spec=written(0)), ledger=ledger))
-    assert (pods_of(write.record), write.news) == ({"0000": "j-0-new0"}, ())
+    job_state = JobState(
+        absent_pods={"j-0-a"},
+        unanswered_creations={"j-0-a"},
+        slot_histories={0: SlotHistory(pod="j-0-a", short_lived=9)},
+    )
+    write = the_write(planned(view(spec=written(0)), job_state=job_state))
+    assert (pods_of(write.record), write.events) == ({"0000": "j-0-new0"}, ())
 
 
 def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:
-    made = planned(view(spec=written(0)), ledger=Ledger())
+    made = planned(view(spec=written(0)), job_state=JobState())
     assert of(made, CreatePod) == []
-    assert [action.name for action in of(made, LookPod)] == ["j-0-a"]
+    assert [action.name for action in of(made, GetPod)] == ["j-0-a"]
 
 
 def test_a_created_pod_that_the_watch_will_show_is_waited_for() -> None:
-    ledger = Ledger(coming_since_s={"j-0-a": NOW_S - 1.0})
-    made = planned(view(spec=written(0), expected=frozenset({0})), ledger=ledger)
+    job_state = JobState(created_at_s={"j-0-a": NOW_S - 1.0})
+    made = planned(view(spec=written(0), expected=frozenset({0})), job_state=job_state)
     assert (made.actions, made.requeue_in_s) == ((), 4.0)
 
 
 def test_a_name_that_the_api_server_does_not_have_is_given_up_for_a_new_one() -> None:
-    made = planned(view(spec=written(0)), ledger=Ledger(vanished={"j-0-a"}))
+    made = planned(view(spec=written(0)), job_state=JobState(absent_pods={"j-0-a"}))
     assert pods_of(the_write(made).record) == {"0000": "j-0-new0"}
     assert of(made, CreatePod) == []
 
@@ -205,7 +214,7 @@ def test_a_job_that_is_as_it_should_be_needs_nothing() -> None:
     "fields", [{"etcd_trouble": "no answer"}, {"at": view(spec=None, spec_revision=3)}], ids=["trouble", "unreadable"]
 )
 def test_nothing_is_done_from_half_of_the_truth(fields: dict[str, Any]) -> None:
-    at = fields.pop("at", View())
+    at = fields.pop("at", RendezvousView())
     made = plan(seen(job(), at, pod(0, phase="Failed"), **fields), ids())
     assert made.actions == ()
     assert made.status is not None
@@ -219,7 +228,11 @@ def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None
     assert [type(action) for action in made.actions] == [Evict, WriteSpec]
     write = the_write(made)
     assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-new0"}
-    assert (write.record.replacements, write.expected, write.proposed) == (1, frozenset({1}), frozenset({"j-1-new0"}))
+    assert (write.record.replacements, write.expected, write.expected_pods) == (
+        1,
+        frozenset({1}),
+        frozenset({"j-1-new0"}),
+    )
     assert (write.spec_revision, write.world_revision, write.world) == (5, 6, None)
 
 
@@ -231,20 +244,20 @@ def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> 
 
 
 def test_a_finished_members_pod_is_not_replaced_while_its_round_stands() -> None:
-    at = settled(0, 1, dones={(1, 1): Done(member(1).incarnation)})
+    at = settled(0, 1, completions={(1, 1): Done(member(1).incarnation)})
     assert of(planned(at, pod(0), pod(1, phase="Succeeded"), replicas=2), WriteSpec) == []
 
 
 def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
-    at = settled(0, 1, dones={(1, 1): Done(member(1).incarnation)})
+    at = settled(0, 1, completions={(1, 1): Done(member(1).incarnation)})
     made = planned(at, pod(0), pod(1), replicas=1, min_replicas=1, max_replicas=2)
     assert len(the_write(made).record.slots) == 2
 
 
 def test_a_running_pod_without_its_agent_is_replaced_after_its_time() -> None:
     at = settled(0, 1, nodes=nodes(0))
-    ledger = Ledger(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0})
-    assert pods_of(the_write(planned(at, pod(0), pod(1), ledger=ledger, replicas=2)).record)["0001"] == "j-1-new0"
+    job_state = JobState(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0})
+    assert pods_of(the_write(planned(at, pod(0), pod(1), job_state=job_state, replicas=2)).record)["0001"] == "j-1-new0"
 
 
 def test_a_pod_that_the_map_does_not_name_is_deleted_behind_a_newer_read_of_the_spec() -> None:
@@ -254,8 +267,8 @@ def test_a_pod_that_the_map_does_not_name_is_deleted_behind_a_newer_read_of_the_
 
 
 def test_a_plan_that_writes_the_map_neither_creates_nor_deletes() -> None:
-    late, ledger = pod(1, name="j-1-late"), Ledger(ours={"j-1-a"})
-    made = planned(settled(0, spec=written(0, 1, replicas=2)), pod(0), late, ledger=ledger, replicas=3)
+    late, job_state = pod(1, name="j-1-late"), JobState(expected_pods={"j-1-a"})
+    made = planned(settled(0, spec=written(0, 1, replicas=2)), pod(0), late, job_state=job_state, replicas=3)
     assert [type(action) for action in made.actions] == [WriteSpec]
 
 
@@ -303,10 +316,10 @@ def test_an_absent_world_stays_absent_when_a_job_is_suspended() -> None:
 
 
 def test_a_job_that_is_created_suspended_gets_no_keys_and_no_pods() -> None:
-    assert planned(View(), status=JobStatus(), suspend=True).actions == ()
+    assert planned(RendezvousView(), status=JobStatus(), suspend=True).actions == ()
 
 
-def suspended_view(**fields: Any) -> View:
+def suspended_view(**fields: Any) -> RendezvousView:
     spec = written(replicas=2, suspended=True)
     return view(**{"spec": spec, "world": world(State.SUSPENDED), "membership": membership(0, 1), **fields})
 
@@ -326,7 +339,7 @@ def test_resuming_takes_new_names_only_and_opens_the_next_round() -> None:
 
 def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
     dones = {(1, slot): Done(member(slot).incarnation) for slot in (0, 1)}
-    write = the_write(planned(suspended_view(dones=dones), replicas=2, suspend=True))
+    write = the_write(planned(suspended_view(completions=dones), replicas=2, suspend=True))
     assert write.world is not None
     assert write.world.state is State.SUCCEEDED
 
@@ -376,7 +389,7 @@ ENDED = JobStatus(start_time=ago(200), completion_time=ago(50), conditions=(cond
     [(CleanPodPolicy.RUNNING, {"j-0-a"}), (CleanPodPolicy.ALL, {"j-0-a", "j-1-a"}), (CleanPodPolicy.NONE, set())],
 )
 def test_pods_of_an_ended_job_are_cleaned_up_by_policy(policy: CleanPodPolicy, deleted: set[str]) -> None:
-    made = planned(View(), pod(0), pod(1, phase="Succeeded"), status=ENDED, clean_pod_policy=policy)
+    made = planned(RendezvousView(), pod(0), pod(1, phase="Succeeded"), status=ENDED, clean_pod_policy=policy)
     assert _names(of(made, DeletePods)) == deleted
 
 
@@ -386,17 +399,19 @@ def _names(deletions: Iterable[DeletePods]) -> set[str]:
 
 def test_running_pods_of_a_job_that_has_just_ended_get_time_to_end() -> None:
     just = JobStatus(completion_time=ago(1), conditions=(condition("Complete"),))
-    made = planned(View(), pod(0), status=just)
+    made = planned(RendezvousView(), pod(0), status=just)
     assert (made.actions, made.requeue_in_s) == ((), 39.0)
 
 
 def test_an_ended_job_is_deleted_when_its_time_is_over() -> None:
-    assert planned(View(), pod(0), status=ENDED, ttl_seconds_after_finished=50).actions == (DeleteJob("job-uid"),)
-    assert planned(View(), status=ENDED, ttl_seconds_after_finished=51).requeue_in_s == 1.0
+    assert planned(RendezvousView(), pod(0), status=ENDED, ttl_seconds_after_finished=50).actions == (
+        DeleteJob("job-uid"),
+    )
+    assert planned(RendezvousView(), status=ENDED, ttl_seconds_after_finished=51).requeue_in_s == 1.0
 
 
-@pytest.mark.parametrize("at", [View(), settled(0, 1), suspended_view()])
-def test_nothing_of_an_ended_job_is_ever_created_or_written(at: View) -> None:
+@pytest.mark.parametrize("at", [RendezvousView(), settled(0, 1), suspended_view()])
+def test_nothing_of_an_ended_job_is_ever_created_or_written(at: RendezvousView) -> None:
     made = planned(at, status=ENDED, replicas=2)
     assert made.actions == ()
 
@@ -436,38 +451,41 @@ def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -
 
 
 def test_a_disruption_budget_follows_the_job_when_its_minimum_changes() -> None:
-    ledger, at = Ledger(), settled(0, 1)
-    assert not of(planned(at, pod(0), pod(1), ledger=ledger, replicas=2), Apply)
+    job_state, at = JobState(), settled(0, 1)
+    assert not of(planned(at, pod(0), pod(1), job_state=job_state, replicas=2), Apply)
     smaller = settled(0, 1, spec=written(0, 1, replicas=2, min_replicas=1))
-    made = planned(smaller, pod(0), pod(1), ledger=ledger, applied=False, replicas=2, min_replicas=1)
+    made = planned(smaller, pod(0), pod(1), job_state=job_state, applied=False, replicas=2, min_replicas=1)
     (applied,) = of(made, Apply)
     assert (applied.resource, applied.body["spec"]["minAvailable"]) == (Resource.DISRUPTION_BUDGET, 1)
 
 
 def test_what_a_predecessor_has_applied_is_applied_again_in_its_time() -> None:
-    ledger, at = Ledger(upkeep_from_s=NOW_S + 3), settled(0, 1)
-    early = planned(at, pod(0), pod(1), ledger=ledger, applied=False, replicas=2)
+    job_state, at = JobState(resync_at_s=NOW_S + 3), settled(0, 1)
+    early = planned(at, pod(0), pod(1), job_state=job_state, applied=False, replicas=2)
     assert (of(early, Apply), early.requeue_in_s) == ([], 3)
-    ledger.upkeep_from_s = NOW_S
-    due = planned(at, pod(0), pod(1), ledger=ledger, applied=False, replicas=2)
+    job_state.resync_at_s = NOW_S
+    due = planned(at, pod(0), pod(1), job_state=job_state, applied=False, replicas=2)
     assert [action.resource for action in of(due, Apply)] == [Resource.SERVICE, Resource.DISRUPTION_BUDGET]
 
 
 def test_a_pod_that_is_created_does_not_wait_for_its_service() -> None:
-    ledger, at = Ledger(ours={"j-1-a"}, upkeep_from_s=NOW_S + 3), settled(0, 1)
-    made = planned(at, pod(0), ledger=ledger, applied=False, replicas=2)
-    assert [type(action) for action in made.actions if not isinstance(action, LookPod)] == [Apply, CreatePod]
+    job_state, at = JobState(expected_pods={"j-1-a"}, resync_at_s=NOW_S + 3), settled(0, 1)
+    made = planned(at, pod(0), job_state=job_state, applied=False, replicas=2)
+    assert [type(action) for action in made.actions if not isinstance(action, GetPod)] == [Apply, CreatePod]
 
 
 def test_the_first_pods_of_a_job_have_service_and_budget_at_once() -> None:
-    ledger, at = Ledger(ours={"j-0-a", "j-1-a"}, upkeep_from_s=NOW_S + 3), view(spec=written(0, 1, replicas=2))
-    made = planned(at, ledger=ledger, applied=False, replicas=2)
+    job_state, at = (
+        JobState(expected_pods={"j-0-a", "j-1-a"}, resync_at_s=NOW_S + 3),
+        view(spec=written(0, 1, replicas=2)),
+    )
+    made = planned(at, job_state=job_state, applied=False, replicas=2)
     assert [action.resource for action in of(made, Apply)] == [Resource.SERVICE, Resource.DISRUPTION_BUDGET]
 
 
 def test_a_replacement_would_rather_not_go_to_a_node_that_lost_a_pod_lately() -> None:
-    ledger = Ledger(ours={"j-0-a"}, avoided_until_s={"node-9": NOW_S + 1, "node-8": NOW_S - 1})
-    (creation,) = of(planned(view(spec=written(0)), ledger=ledger), CreatePod)
+    job_state = JobState(expected_pods={"j-0-a"}, avoided_until_s={"node-9": NOW_S + 1, "node-8": NOW_S - 1})
+    (creation,) = of(planned(view(spec=written(0)), job_state=job_state), CreatePod)
     (wish,) = body_of(creation)["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert wish["preference"]["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["node-9"]}]
 
@@ -477,9 +495,9 @@ def test_thirty_pods_that_go_at_once_are_replaced_by_one_write_and_then_all_at_o
     lost = {f"j-{slot}-a" for slot in range(30)}
     at = settled(*slots, spec=written(*slots, replicas=256), nodes=nodes(*slots[30:]))
     left = [pod(slot) for slot in slots[30:]]
-    made = planned(at, *left, ledger=Ledger(vanished=set(lost)), replicas=256)
+    made = planned(at, *left, job_state=JobState(absent_pods=set(lost)), replicas=256)
     write = the_write(made)
-    assert len(write.proposed) == 30
+    assert len(write.expected_pods) == 30
     after = view(*slots[30:], spec=write.record, expected=write.expected or frozenset())
-    again = planned(after, *left, ledger=Ledger(ours=set(write.proposed)), replicas=256)
-    assert {creation.name for creation in of(again, CreatePod)} == write.proposed
+    again = planned(after, *left, job_state=JobState(expected_pods=set(write.expected_pods)), replicas=256)
+    assert {creation.name for creation in of(again, CreatePod)} == write.expected_pods

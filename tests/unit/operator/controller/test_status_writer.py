@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from elasticjob_api.constants import EventReason
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.clocks import Clocks
-from elasticjob_operator.controller.status_writer import CROWDED_S, Speaker
-from elasticjob_operator.metrics.recorder import Meter
+from elasticjob_operator.controller.status_writer import SATURATED_DELAY_S, StatusWriter
+from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from testing.builders import NOW_S, SETTINGS
 from testing.clocks.fake_clock import Clock
 
@@ -20,80 +20,98 @@ KEY = JobKey("ns", "j", "u")
 CLOCKS = Clocks(wall=lambda: NOW_S, monotonic=lambda: NOW_S)
 
 
-def speaker(cluster: MemoryCluster) -> Speaker:
-    return Speaker(cluster=cluster, settings=SETTINGS, clocks=CLOCKS, meter=Meter())
+def speaker(cluster: InMemoryCluster) -> StatusWriter:
+    return StatusWriter(cluster=cluster, settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder())
 
 
 async def test_an_event_that_happens_again_is_counted_and_not_doubled() -> None:
-    cluster, ledger = MemoryCluster(), Ledger()
+    cluster, job_state = InMemoryCluster(), JobState()
     for _ in range(3):
-        await speaker(cluster).tell(KEY, JOB, ledger, [Event(EventReason.STALLED, "words")])
+        await speaker(cluster).record(KEY, JOB, job_state, [Event(EventReason.STALLED, "words")])
     (event,) = cluster.objects(Resource.EVENT)
     assert (event["count"], event["message"]) == (3, "words")
 
 
 async def test_a_job_of_many_events_remembers_the_last_ones() -> None:
-    cluster, ledger = MemoryCluster(), Ledger()
+    cluster, job_state = InMemoryCluster(), JobState()
     told = [Event(EventReason.RENDEZVOUS_COMPLETED, f"round {n}") for n in range(300)]
-    await speaker(cluster).tell(KEY, JOB, ledger, told)
-    assert list(ledger.told) == told[-100:]
+    await speaker(cluster).record(KEY, JOB, job_state, told)
+    assert list(job_state.recorded_events) == told[-100:]
     assert len(cluster.objects(Resource.EVENT)) == 300
 
 
 async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> None:
     node = NodeStatus(name="j-0", pod_name="j-0-a", cpu_percent=10)
-    ledger = Ledger(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
+    job_state = JobState(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
     used = replace(node, cpu_percent=90, rank_cpu_percent=(40, 50), rank_memory_bytes=(1, 2))
     soft = JobStatus(nodes=(used,), progress=ProgressStatus(step=1))
-    wait_s = await speaker(MemoryCluster()).say(KEY, JOB, ledger, soft)
-    assert wait_s == SETTINGS.soft_status_period_s - 2 * SETTINGS.status_period_s
+    wait_s = await speaker(InMemoryCluster()).write(KEY, JOB, job_state, soft)
+    assert wait_s == SETTINGS.progress_period_s - 2 * SETTINGS.status_period_s
 
 
 async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_turns() -> None:
-    clock, cluster, ledger = Clock(NOW_S), MemoryCluster(), Ledger()
-    new = Speaker(
-        cluster=cluster, settings=SETTINGS, clocks=Clocks(wall=clock, monotonic=clock), meter=Meter(), jobs=lambda: 1000
+    clock, cluster, job_state = Clock(NOW_S), InMemoryCluster(), JobState()
+    new = StatusWriter(
+        cluster=cluster,
+        settings=SETTINGS,
+        clocks=Clocks(wall=clock, monotonic=clock),
+        metrics=MetricsRecorder(),
+        jobs=lambda: 1000,
     )
-    wait_s = await new.say(KEY, JOB, ledger, JobStatus(progress=ProgressStatus(step=1)))
+    wait_s = await new.write(KEY, JOB, job_state, JobStatus(progress=ProgressStatus(step=1)))
     assert wait_s is not None
-    assert 0.0 < wait_s < 1000 / SETTINGS.soft_writes_per_s
+    assert 0.0 < wait_s < 1000 / SETTINGS.progress_writes_per_s
     clock.now_s += wait_s
-    assert await new.say(KEY, JOB, ledger, JobStatus(progress=ProgressStatus(step=1))) is None
-    assert ledger.said_softly
+    assert await new.write(KEY, JOB, job_state, JobStatus(progress=ProgressStatus(step=1))) is None
+    assert job_state.last_write_was_progress_only
 
 
 async def test_a_new_process_tells_everything_else_at_once() -> None:
-    ledger, said = Ledger(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
-    new = Speaker(cluster=MemoryCluster(), settings=SETTINGS, clocks=CLOCKS, meter=Meter(), jobs=lambda: 1000)
-    assert (await new.say(KEY, JOB, ledger, said), ledger.status) == (None, said)
+    job_state, said = JobState(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
+    new = StatusWriter(
+        cluster=InMemoryCluster(), settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder(), jobs=lambda: 1000
+    )
+    assert (await new.write(KEY, JOB, job_state, said), job_state.status) == (None, said)
 
 
 async def test_it_is_known_whether_the_last_write_told_of_progress_alone() -> None:
-    cluster, ledger, said = MemoryCluster(), Ledger(), JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
-    await speaker(cluster).say(KEY, JOB, ledger, said)
-    assert not ledger.said_softly
-    ledger.status_written_s = float("-inf")
-    await speaker(cluster).say(KEY, JOB, ledger, replace(said, progress=ProgressStatus(step=1)))
-    assert ledger.said_softly
+    cluster, job_state, said = InMemoryCluster(), JobState(), JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
+    await speaker(cluster).write(KEY, JOB, job_state, said)
+    assert not job_state.last_write_was_progress_only
+    job_state.status_written_s = float("-inf")
+    await speaker(cluster).write(KEY, JOB, job_state, replace(said, progress=ProgressStatus(step=1)))
+    assert job_state.last_write_was_progress_only
 
 
 async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_can_do() -> None:
-    cluster, ledger, crowd = MemoryCluster(), Ledger(), [True]
-    busy = Speaker(cluster=cluster, settings=SETTINGS, clocks=CLOCKS, meter=Meter(), crowded=lambda: bool(crowd))
+    cluster, job_state, crowd = InMemoryCluster(), JobState(), [True]
+    busy = StatusWriter(
+        cluster=cluster, settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder(), is_saturated=lambda: bool(crowd)
+    )
     said = JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
-    assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (CROWDED_S, None)
+    assert (await busy.write(KEY, JOB, job_state, said), job_state.status) == (SATURATED_DELAY_S, None)
     crowd.clear()
-    assert (await busy.say(KEY, JOB, ledger, said), ledger.status) == (None, said)
+    assert (await busy.write(KEY, JOB, job_state, said), job_state.status) == (None, said)
 
 
 async def test_who_is_not_heard_asks_less_and_less_often_and_begins_anew_once_he_was() -> None:
-    ledger, crowd = Ledger(), [True]
-    busy = Speaker(
-        cluster=MemoryCluster(), settings=SETTINGS, clocks=CLOCKS, meter=Meter(), crowded=lambda: bool(crowd)
+    job_state, crowd = JobState(), [True]
+    busy = StatusWriter(
+        cluster=InMemoryCluster(),
+        settings=SETTINGS,
+        clocks=CLOCKS,
+        metrics=MetricsRecorder(),
+        is_saturated=lambda: bool(crowd),
     )
-    assert [await busy.say(KEY, JOB, ledger, JobStatus(restarts=1)) for _ in range(5)] == [2.0, 4.0, 8.0, 16.0, 16.0]
+    assert [await busy.write(KEY, JOB, job_state, JobStatus(restarts=1)) for _ in range(5)] == [
+        2.0,
+        4.0,
+        8.0,
+        16.0,
+        16.0,
+    ]
     crowd.clear()
-    await busy.say(KEY, JOB, ledger, JobStatus(restarts=1))
+    await busy.write(KEY, JOB, job_state, JobStatus(restarts=1))
     crowd.append(True)
-    ledger.status_written_s = float("-inf")
-    assert await busy.say(KEY, JOB, ledger, JobStatus(restarts=2)) == CROWDED_S
+    job_state.status_written_s = float("-inf")
+    assert await busy.write(KEY, JOB, job_state, JobStatus(restarts=2)) == SATURATED_DELAY_S

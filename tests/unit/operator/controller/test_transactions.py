@@ -50,14 +50,14 @@ def test_expectations_are_not_written_for_a_spec_that_has_changed_or_gone() -> N
 
 def test_proof_of_an_end_is_written_only_if_there_is_none() -> None:
     key, gone = KEYS.gone(3, member(3).incarnation), Gone(GoneReason.POD_DELETED, "why")
-    txn = transactions.prove_gone(KEYS, Eviction(member(3), 7, gone))
+    txn = transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone))
     assert txn.compares == (absent(key),)
     assert {name: decode(Gone, value) for name, value in puts(txn).items()} == {key: gone}
 
 
 def test_proof_that_says_more_overwrites() -> None:
     gone = Gone(GoneReason.POD_FAILED)
-    assert transactions.prove_gone(KEYS, Eviction(member(3), 7, gone, overwrite=True)).compares == ()
+    assert transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone, overwrite=True)).compares == ()
 
 
 def test_a_deleted_job_leaves_no_key_and_a_job_of_a_longer_uid_is_not_touched() -> None:

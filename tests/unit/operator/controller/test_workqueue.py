@@ -11,7 +11,13 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_operator.controller.workqueue import COALESCE_S, MOST_TURNS, MOST_TURNS_EACH, WorkQueue, coalesce_s
+from elasticjob_operator.controller.workqueue import (
+    COALESCE_S,
+    MAX_WORKERS,
+    MAX_WORKERS_PER_GROUP,
+    WorkQueue,
+    coalesce_s,
+)
 from elasticjob_operator.errors import ClusterError, RetryLater
 from testing.waiting import aeventually
 
@@ -29,7 +35,7 @@ class Work:
         self.delays_s: dict[str, list[float]] = {}
         self.rests_s: dict[str, float] = {}
         self.queue: WorkQueue[str] = WorkQueue(
-            self.handle, rest_s=lambda key: self.rests_s.get(key, 0.0), group=lambda key: key.partition("/")[0]
+            self.handle, min_interval_s=lambda key: self.rests_s.get(key, 0.0), group=lambda key: key.partition("/")[0]
         )
 
     async def handle(self, key: str) -> float | None:
@@ -166,14 +172,14 @@ async def test_a_pause_that_the_api_server_asks_for_is_kept(work: Work, caplog: 
 
 
 async def test_of_many_keys_so_many_are_handled_at_once_and_the_others_in_their_turn(work: Work) -> None:
-    keys = [str(n) for n in range(MOST_TURNS + 50)]
+    keys = [str(n) for n in range(MAX_WORKERS + 50)]
     gates = {key: work.hold(key) for key in keys}
     for key in keys:
         work.queue.add(key)
-    await work.until(lambda: len(work.begun) == MOST_TURNS)
+    await work.until(lambda: len(work.begun) == MAX_WORKERS)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert set(work.begun) == set(keys[:MOST_TURNS])
+    assert set(work.begun) == set(keys[:MAX_WORKERS])
     work.queue.add(keys[-1])  # it waits: this is the same turn
     for gate in gates.values():
         gate.set()
@@ -182,14 +188,14 @@ async def test_of_many_keys_so_many_are_handled_at_once_and_the_others_in_their_
 
 
 async def test_turns_of_one_group_that_hang_leave_turns_to_the_others(work: Work) -> None:
-    keys = [f"a/{n}" for n in range(2 * MOST_TURNS)]
+    keys = [f"a/{n}" for n in range(2 * MAX_WORKERS)]
     gates = [work.hold(key) for key in keys]
     for key in keys:
         work.queue.add(key)
-    await work.until(lambda: len(work.begun) >= MOST_TURNS_EACH)
+    await work.until(lambda: len(work.begun) >= MAX_WORKERS_PER_GROUP)
     work.queue.add("b/1")
     await work.until(lambda: work.ended["b/1"] == 1)
-    assert len(work.begun) == MOST_TURNS_EACH + 1
+    assert len(work.begun) == MAX_WORKERS_PER_GROUP + 1
     for gate in gates:
         gate.set()
     await work.until(lambda: len(work.ended) == len(keys) + 1)

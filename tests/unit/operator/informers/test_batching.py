@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from elasticjob_operator.informers.batching import CALM_S, MANY_A_SECOND, WINDOW_S, Gathering
+from elasticjob_operator.informers.batching import BUSY_PER_SECOND, QUIET_PERIOD_S, WINDOW_S, WatchBatcher
 from testing.clocks.fake_clock import Clock
 
 LONG_S = 3600.0
@@ -16,54 +16,56 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def gathering(clock: Clock) -> Gathering:
-    return Gathering(clock, pause_s=LONG_S)
+def gathering(clock: Clock) -> WatchBatcher:
+    return WatchBatcher(clock, batch_delay_s=LONG_S)
 
 
-def reports_come(gathering: Gathering, clock: Clock, *, a_second: float = MANY_A_SECOND, for_s: float = CALM_S) -> None:
+def reports_come(
+    gathering: WatchBatcher, clock: Clock, *, a_second: float = BUSY_PER_SECOND, for_s: float = QUIET_PERIOD_S
+) -> None:
     clock.now_s += for_s
-    gathering.soft(round(a_second * for_s))
+    gathering.count(round(a_second * for_s))
 
 
-def test_a_watch_is_not_left_before_many_have_come(gathering: Gathering, clock: Clock) -> None:
-    assert gathering.pause is None
-    reports_come(gathering, clock, a_second=MANY_A_SECOND - 1)
-    assert gathering.pause is None
+def test_a_watch_is_not_left_before_many_have_come(gathering: WatchBatcher, clock: Clock) -> None:
+    assert gathering.batch_delay is None
+    reports_come(gathering, clock, a_second=BUSY_PER_SECOND - 1)
+    assert gathering.batch_delay is None
 
 
-def test_many_reports_are_gathered(gathering: Gathering, clock: Clock) -> None:
+def test_many_reports_are_gathered(gathering: WatchBatcher, clock: Clock) -> None:
     reports_come(gathering, clock)
-    assert gathering.pause is not None
+    assert gathering.batch_delay is not None
 
 
-def test_when_they_get_few_the_watch_is_not_left_any_more(gathering: Gathering, clock: Clock) -> None:
+def test_when_they_get_few_the_watch_is_not_left_any_more(gathering: WatchBatcher, clock: Clock) -> None:
     reports_come(gathering, clock)
-    reports_come(gathering, clock, a_second=MANY_A_SECOND - 1, for_s=WINDOW_S)
-    assert gathering.pause is None
+    reports_come(gathering, clock, a_second=BUSY_PER_SECOND - 1, for_s=WINDOW_S)
+    assert gathering.batch_delay is None
 
 
-def test_after_other_news_the_watch_is_not_left_until_it_is_calm_again(gathering: Gathering, clock: Clock) -> None:
+def test_after_other_news_the_watch_is_not_left_until_it_is_calm_again(gathering: WatchBatcher, clock: Clock) -> None:
     reports_come(gathering, clock)
-    gathering.hurry()
-    assert gathering.pause is None
-    reports_come(gathering, clock, for_s=CALM_S)
-    assert gathering.pause is not None
+    gathering.flush()
+    assert gathering.batch_delay is None
+    reports_come(gathering, clock, for_s=QUIET_PERIOD_S)
+    assert gathering.batch_delay is not None
 
 
-async def test_a_hurry_ends_the_pause(gathering: Gathering, clock: Clock) -> None:
+async def test_a_hurry_ends_the_pause(gathering: WatchBatcher, clock: Clock) -> None:
     reports_come(gathering, clock)
-    assert gathering.pause is not None
-    waiting = asyncio.ensure_future(gathering.pause())
+    assert gathering.batch_delay is not None
+    waiting = asyncio.ensure_future(gathering.batch_delay())
     await asyncio.sleep(0)
     assert not waiting.done()
-    gathering.hurry()
+    gathering.flush()
     async with asyncio.timeout(30):
         await waiting
 
 
 async def test_a_pause_ends_by_itself(clock: Clock) -> None:
-    gathering = Gathering(clock, pause_s=0.0)
+    gathering = WatchBatcher(clock, batch_delay_s=0.0)
     reports_come(gathering, clock)
-    assert gathering.pause is not None
+    assert gathering.batch_delay is not None
     async with asyncio.timeout(30):
-        await gathering.pause()
+        await gathering.batch_delay()

@@ -72,7 +72,7 @@ def test_a_deletion_is_a_change_whatever_was_said() -> None:
 
 def test_what_does_not_change_of_a_job_is_held_once() -> None:
     written: Object = {"phase": "Running", "nodes": [1]}
-    cache = JobCache(lambda _key: None, written=lambda _key: written)
+    cache = JobCache(lambda _key: None, written_version=lambda _key: written)
     shown = job(spec={"template": {"a": 1}}, status=written)
     shown["metadata"]["labels"] = {"team": "a"}
     first, last = [_taken(cache, versioned(copy.deepcopy(shown), version)) for version in (1, 2)]

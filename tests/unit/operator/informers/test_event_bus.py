@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from elasticjob_operator.informers.event_bus import Feed
+from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Change, ObjectEvent, Resource
 
 FAR = 25_000
@@ -14,32 +14,32 @@ def event(name: str, change: Change = Change.MODIFIED) -> ObjectEvent:
 
 
 async def test_a_follower_gets_changes_in_order() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.POD) as changes:
+    feed = EventBus()
+    with feed.subscribe(Resource.POD) as changes:
         for name in ("a", "b", "c"):
-            feed.put(Resource.POD, event(name))
+            feed.publish(Resource.POD, event(name))
         assert [await changes.get() for _ in range(3)] == [event("a"), event("b"), event("c")]
-        feed.put(Resource.POD, event("a"))
+        feed.publish(Resource.POD, event("a"))
         assert await changes.get() == event("a")
 
 
 async def test_of_an_object_that_changes_while_nobody_takes_it_the_newest_version_alone_waits() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.JOB) as changes:
-        feed.put(Resource.JOB, event("flooded"))
-        feed.put(Resource.JOB, event("other"))
+    feed = EventBus()
+    with feed.subscribe(Resource.JOB) as changes:
+        feed.publish(Resource.JOB, event("flooded"))
+        feed.publish(Resource.JOB, event("other"))
         for _ in range(1000):
-            feed.put(Resource.JOB, event("flooded"))
-        feed.put(Resource.JOB, event("flooded", Change.DELETED))
+            feed.publish(Resource.JOB, event("flooded"))
+        feed.publish(Resource.JOB, event("flooded", Change.DELETED))
         assert len(changes._waiting) == 2
         assert [await changes.get() for _ in range(2)] == [event("flooded", Change.DELETED), event("other")]
 
 
 async def test_a_follower_that_is_far_behind_takes_each_change_in_the_same_time() -> None:
-    feed, began = Feed(), dict[int, float]()
-    with feed.subscribed(Resource.POD) as changes:
+    feed, began = EventBus(), dict[int, float]()
+    with feed.subscribe(Resource.POD) as changes:
         for number in range(4 * FAR):
-            feed.put(Resource.POD, event(str(number)))
+            feed.publish(Resource.POD, event(str(number)))
         for part in range(4):
             begin_s = time.process_time()
             for _ in range(FAR):
@@ -49,74 +49,74 @@ async def test_a_follower_that_is_far_behind_takes_each_change_in_the_same_time(
 
 
 async def test_each_follower_gets_every_change() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.POD) as one, feed.subscribed(Resource.POD) as other:
-        feed.put(Resource.POD, event("a"))
+    feed = EventBus()
+    with feed.subscribe(Resource.POD) as one, feed.subscribe(Resource.POD) as other:
+        feed.publish(Resource.POD, event("a"))
         assert await one.get() == await other.get() == event("a")
 
 
 async def test_a_follower_of_one_kind_gets_no_other() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.POD) as pods, feed.subscribed(Resource.JOB):
-        feed.put(Resource.JOB, event("job"))
-        feed.put(Resource.POD, event("pod"))
+    feed = EventBus()
+    with feed.subscribe(Resource.POD) as pods, feed.subscribe(Resource.JOB):
+        feed.publish(Resource.JOB, event("job"))
+        feed.publish(Resource.POD, event("pod"))
         assert await pods.get() == event("pod")
 
 
 async def test_what_comes_before_anybody_follows_is_dropped() -> None:
-    feed = Feed()
-    feed.put(Resource.POD, event("early"))
-    with feed.subscribed(Resource.POD) as changes:
-        feed.put(Resource.POD, event("late"))
+    feed = EventBus()
+    feed.publish(Resource.POD, event("early"))
+    with feed.subscribe(Resource.POD) as changes:
+        feed.publish(Resource.POD, event("late"))
         assert await changes.get() == event("late")
 
 
 async def test_nothing_is_kept_for_a_follower_that_has_left() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.POD) as changes:
-        changes.list_again_in(0.0)
-    feed.put(Resource.POD, event("a"))
+    feed = EventBus()
+    with feed.subscribe(Resource.POD) as changes:
+        changes.relist_in(0.0)
+    feed.publish(Resource.POD, event("a"))
     await asyncio.sleep(0)
     assert not changes._waiting
 
 
 async def test_after_a_watch_began_anew_a_follower_is_asked_to_list_once() -> None:
-    feed = Feed(settle_s=0.0)
-    with feed.subscribed(Resource.POD) as changes:
+    feed = EventBus(relist_delay_s=0.0)
+    with feed.subscribe(Resource.POD) as changes:
         for name in ("a", "b"):
-            feed.put(Resource.POD, event(name))
-            feed.listed(Resource.POD)
+            feed.publish(Resource.POD, event(name))
+            feed.mark_listed(Resource.POD)
         assert [await changes.get() for _ in range(3)] == [event("a"), event("b"), None]
-        feed.put(Resource.POD, event("c"))
+        feed.publish(Resource.POD, event("c"))
         assert await changes.get() == event("c")
 
 
 async def test_of_several_wishes_for_a_list_the_earliest_counts() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.POD) as changes:
-        changes.list_again_in(3600.0)
-        changes.list_again_in(0.0)
-        changes.list_again_in(3600.0)
+    feed = EventBus()
+    with feed.subscribe(Resource.POD) as changes:
+        changes.relist_in(3600.0)
+        changes.relist_in(0.0)
+        changes.relist_in(3600.0)
         assert await asyncio.wait_for(changes.get(), 10) is None
 
 
 async def test_whoever_doubts_is_asked_to_list() -> None:
-    feed = Feed()
-    with feed.subscribed(Resource.POD) as changes:
-        changes.list_again_in(3600.0)
-        changes.doubt_in(0.0, lambda: True)
+    feed = EventBus()
+    with feed.subscribe(Resource.POD) as changes:
+        changes.relist_in(3600.0)
+        changes.relist_if_in(0.0, lambda: True)
         assert await asyncio.wait_for(changes.get(), 10) is None
 
 
 async def test_whoever_does_not_doubt_is_asked_nothing() -> None:
-    feed, asked = Feed(), asyncio.Event()
+    feed, asked = EventBus(), asyncio.Event()
 
     def doubt() -> bool:
         asked.set()
         return False
 
-    with feed.subscribed(Resource.POD) as changes:
-        changes.doubt_in(0.0, doubt)
+    with feed.subscribe(Resource.POD) as changes:
+        changes.relist_if_in(0.0, doubt)
         await asked.wait()
-        feed.put(Resource.POD, event("a"))
+        feed.publish(Resource.POD, event("a"))
         assert await changes.get() == event("a")

@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import Progress, SlotOwner
-from elasticjob_operator.informers.record_validation import require_plausible, require_size
+from elasticjob_operator.informers.record_validation import require_size, validate
 from testing import builders
 
 IMPLAUSIBLE = [
@@ -35,7 +35,7 @@ IMPLAUSIBLE = [
 @pytest.mark.parametrize(("record", "why"), IMPLAUSIBLE)
 def test_refused(record: Any, why: str) -> None:
     with pytest.raises(RecordError, match=re.escape(why)):
-        require_plausible(record, job="j")
+        validate(record, job="j")
 
 
 @pytest.mark.parametrize(("kind", "most"), [("report", 1 << 16), ("node", 1 << 16), ("world", 1 << 20)])
@@ -47,4 +47,4 @@ def test_a_record_of_too_many_bytes_is_refused_unread(kind: str, most: int) -> N
 
 @pytest.mark.parametrize("lease", [8649059720856813070, 2**63 - 1])
 def test_a_lease_may_have_63_bits(lease: int) -> None:
-    require_plausible(builders.node(lease=lease).record, job="j")
+    validate(builders.node(lease=lease).record, job="j")

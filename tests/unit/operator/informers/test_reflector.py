@@ -9,8 +9,8 @@ import pytest
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.informers import reflector
-from elasticjob_operator.informers.event_bus import Feed
-from elasticjob_operator.informers.reflector import ObjectWatch
+from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.model.cluster_interface import Resource
 
 ATTEMPTS = 30
@@ -38,10 +38,10 @@ class Away:
 async def test_an_api_server_that_is_away_is_logged_once_for_each_way_of_failing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reflector, "_PAUSES_S", (0.0,))
-    feed, away = Feed(), Away()
-    feed.begin(Resource.POD, {"": "1"})
-    watching = asyncio.create_task(ObjectWatch(cast("KubeCluster", away), feed, Resource.POD).run())
+    monkeypatch.setattr(reflector, "_RETRY_DELAYS_S", (0.0,))
+    feed, away = EventBus(), Away()
+    feed.start(Resource.POD, {"": "1"})
+    watching = asyncio.create_task(Reflector(cast("KubeCluster", away), feed, Resource.POD).run())
     await away.enough.wait()
     watching.cancel()
     await asyncio.wait({watching})

@@ -9,8 +9,8 @@ import pytest
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import Progress, Recovery, Report, WorkerReport, WorkerState, encode
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.cluster.log_limit import LINES
-from elasticjob_operator.informers.rendezvous_store import JobRecords, News
+from elasticjob_operator.cluster.log_limit import MAX_LINES
+from elasticjob_operator.informers.rendezvous_store import ChangeKind, JobStore
 from testing import builders
 
 REVISIONS = itertools.count(1000)
@@ -19,26 +19,26 @@ WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0,
 REPORT = Report(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,), progress=Progress(step=1), time_ns=1)
 
 
-def put(records: JobRecords, report: Report) -> News:
+def put(records: JobStore, report: Report) -> ChangeKind:
     kv = KeyValue(KEYS.report(0, "00000001"), encode(report), 1, mod_revision=next(REVISIONS), version=1)
     return records.put(kv)
 
 
 @pytest.fixture
-def told() -> JobRecords:
-    records = JobRecords(KEYS)
-    assert put(records, REPORT) is News.STATE, "the first report of an agent"
+def told() -> JobStore:
+    records = JobStore(KEYS)
+    assert put(records, REPORT) is ChangeKind.STATE, "the first report of an agent"
     return records
 
 
-def test_samples_and_time_alone_are_less_than_a_change_of_state(told: JobRecords) -> None:
+def test_samples_and_time_alone_are_less_than_a_change_of_state(told: JobStore) -> None:
     later = replace(REPORT, time_ns=2, workers=(replace(WORKER, cpu_percent=99.0, memory_bytes=10**9),))
-    assert put(told, later) is News.SOFT
+    assert put(told, later) is ChangeKind.PROGRESS
     assert list(told.view(3).reports.values()) == [later], "it is known all the same"
 
 
-def test_progress_is_less_than_a_change_of_state(told: JobRecords) -> None:
-    assert put(told, replace(REPORT, progress=Progress(step=2))) is News.SOFT
+def test_progress_is_less_than_a_change_of_state(told: JobStore) -> None:
+    assert put(told, replace(REPORT, progress=Progress(step=2))) is ChangeKind.PROGRESS
 
 
 @pytest.mark.parametrize(
@@ -52,36 +52,36 @@ def test_progress_is_less_than_a_change_of_state(told: JobRecords) -> None:
         replace(REPORT, recovery=Recovery(stop_s=1.0)),
     ],
 )
-def test_anything_else_of_a_report_is_a_change_of_state(told: JobRecords, changed: Report) -> None:
-    assert put(told, replace(changed, progress=Progress(step=2))) is News.STATE
+def test_anything_else_of_a_report_is_a_change_of_state(told: JobStore, changed: Report) -> None:
+    assert put(told, replace(changed, progress=Progress(step=2))) is ChangeKind.STATE
 
 
-def test_a_report_that_cannot_be_read_is_a_change_of_state(told: JobRecords) -> None:
+def test_a_report_that_cannot_be_read_is_a_change_of_state(told: JobStore) -> None:
     key = KEYS.report(0, "00000001")
-    assert told.put(KeyValue(key, b"{", create_revision=1, mod_revision=3, version=2)) is News.STATE
+    assert told.put(KeyValue(key, b"{", create_revision=1, mod_revision=3, version=2)) is ChangeKind.STATE
 
 
-def test_any_other_key_is_a_change_of_state(told: JobRecords) -> None:
-    assert told.put(KeyValue(KEYS.spec, b"{}", create_revision=1, mod_revision=3, version=1)) is News.STATE
+def test_any_other_key_is_a_change_of_state(told: JobStore) -> None:
+    assert told.put(KeyValue(KEYS.spec, b"{}", create_revision=1, mod_revision=3, version=1)) is ChangeKind.STATE
 
 
 def test_a_report_with_new_samples_is_read_when_it_is_looked_at_in_its_newest_version(
-    told: JobRecords,
+    told: JobStore,
 ) -> None:
     for memory in (2, 3, 4):
-        assert put(told, replace(REPORT, workers=(replace(WORKER, memory_bytes=memory),))) is News.SOFT
+        assert put(told, replace(REPORT, workers=(replace(WORKER, memory_bytes=memory),))) is ChangeKind.PROGRESS
     assert [report.workers[0].memory_bytes for report in told.view(3).reports.values()] == [4]
 
 
-def test_after_reports_that_nobody_looked_at_a_change_of_state_is_seen(told: JobRecords) -> None:
+def test_after_reports_that_nobody_looked_at_a_change_of_state_is_seen(told: JobStore) -> None:
     put(told, replace(REPORT, time_ns=2))
-    assert put(told, replace(REPORT, time_ns=3, round=2)) is News.STATE
+    assert put(told, replace(REPORT, time_ns=3, round=2)) is ChangeKind.STATE
     assert [report.round for report in told.view(3).reports.values()] == [2]
 
 
 def test_every_report_is_counted_once_whether_it_is_read_or_not() -> None:
     counted: list[bool] = []
-    records = JobRecords(KEYS, lambda *, readable: counted.append(readable))
+    records = JobStore(KEYS, lambda *, readable: counted.append(readable))
     for report in (REPORT, replace(REPORT, time_ns=2), replace(REPORT, time_ns=3, round=2)):
         put(records, report)
     records.put(KeyValue(KEYS.report(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
@@ -97,17 +97,17 @@ def test_every_report_is_counted_once_whether_it_is_read_or_not() -> None:
     ],
 )
 def test_what_decides_and_cannot_be_read_makes_the_view_unclear(key: str, value: bytes) -> None:
-    records = JobRecords(KEYS)
-    assert not records.view(1).unclear
+    records = JobStore(KEYS)
+    assert not records.view(1).is_unreadable
     records.put(KeyValue(key, value, create_revision=1, mod_revision=3, version=1))
     view = records.view(3)
-    assert (view.unclear, len(view.unreadable)) == (True, 1)
+    assert (view.is_unreadable, len(view.unreadable)) == (True, 1)
 
 
-def test_a_list_that_tells_a_record_again_changes_nothing_though_its_bytes_were_dropped(told: JobRecords) -> None:
+def test_a_list_that_tells_a_record_again_changes_nothing_though_its_bytes_were_dropped(told: JobStore) -> None:
     node = KeyValue(KEYS.node(0, "00000001"), encode(builders.node(0).record), 1, mod_revision=7, version=1, lease=9)
     told.put(node)
-    assert told.put(replace(node, value=b"")) is News.SOFT
+    assert told.put(replace(node, value=b"")) is ChangeKind.PROGRESS
     assert [live.lease for live in told.view(9).nodes.values()] == [9]
 
 
@@ -119,7 +119,7 @@ def test_a_list_that_tells_a_record_again_changes_nothing_though_its_bytes_were_
     ],
 )
 def test_a_report_of_more_than_a_node_can_have_is_not_read(workers: int, metrics: dict[str, str], why: str) -> None:
-    records = JobRecords(KEYS)
+    records = JobStore(KEYS)
     records.most_workers = 64
     put(records, replace(REPORT, workers=(WORKER,) * workers, progress=Progress(step=1, metrics=metrics)))
     (said,) = records.view(3).unreadable
@@ -128,7 +128,7 @@ def test_a_report_of_more_than_a_node_can_have_is_not_read(workers: int, metrics
 
 
 def test_what_a_stranger_writes_cannot_forge_a_line_of_the_log(
-    told: JobRecords, caplog: pytest.LogCaptureFixture
+    told: JobStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     forged = b'{"v":1,"pod":"p","podUid":"u","round":"x\\n2026 INFO team-b/other: FORGED \\u001b[2J"}'
     field = b'{"v":1,"pod":"p","podUid":"u","round":0,"progress":{"metrics":{"x\\nFORGED\\u001b":7}}}'
@@ -140,19 +140,19 @@ def test_what_a_stranger_writes_cannot_forge_a_line_of_the_log(
 
 
 def test_a_flood_of_what_cannot_be_read_is_a_few_lines_and_a_short_status(
-    told: JobRecords, caplog: pytest.LogCaptureFixture
+    told: JobStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for number in range(500):
             key = KEYS.report(number % 250, "0000000a")
             told.put(KeyValue(key, b"x", 1, mod_revision=next(REVISIONS), version=1))
-    assert len(caplog.records) == LINES
+    assert len(caplog.records) == MAX_LINES
     assert len(told.view(3).unreadable) == 9
     assert told.view(3).unreadable[-1] == "and 242 more"
 
 
 def test_a_text_that_looks_like_a_worker_is_none() -> None:
-    records = JobRecords(KEYS)
+    records = JobStore(KEYS)
     records.most_workers = 1
     put(records, replace(REPORT, progress=Progress(step=1, metrics={"text": '"rank":1'})))
     assert len(records.view(3).reports) == 1

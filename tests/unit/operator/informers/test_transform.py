@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.retained_jobs import KeptJobs
-from elasticjob_operator.informers.transform import slim
+from elasticjob_operator.cluster.retained_jobs import RetainedJobs
+from elasticjob_operator.informers.transform import strip
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.pod import parse_pod
@@ -51,16 +51,16 @@ STATUSES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
 def test_a_pod_cut_down_is_read_as_the_whole_one(status: dict[str, Any]) -> None:
-    assert parse_pod(slim(Resource.POD, pod(**status))) == parse_pod(pod(**status))
+    assert parse_pod(strip(Resource.POD, pod(**status))) == parse_pod(pod(**status))
 
 
 @pytest.mark.parametrize("odd", [{}, {"metadata": None, "spec": None, "status": None}, {"spec": {"containers": None}}])
 def test_a_pod_that_lacks_everything_is_cut_down_too(odd: dict[str, Any]) -> None:
-    assert parse_pod(slim(Resource.POD, odd)) == parse_pod(odd)
+    assert parse_pod(strip(Resource.POD, odd)) == parse_pod(odd)
 
 
 def test_what_nobody_reads_of_a_pod_is_dropped() -> None:
-    kept = slim(Resource.POD, pod())
+    kept = strip(Resource.POD, pod())
     assert "managedFields" not in kept["metadata"]
     assert kept["spec"] == {
         "nodeName": "n1",
@@ -76,7 +76,7 @@ def test_what_tells_the_image_of_the_agent_is_kept(annotations: dict[str, str]) 
         {"name": "fetch", "image": "f"},
         {"name": "elasticjob-inject", "image": "agent:1"},
     ]
-    kept = slim(Resource.POD, whole)
+    kept = strip(Resource.POD, whole)
     assert parse_pod(kept) == parse_pod(whole)
     assert "other" not in str(kept)
     assert parse_pod(kept).agent_image == annotations.get("elasticjob.io/agent-image", "agent:1")
@@ -100,7 +100,7 @@ def test_a_job_keeps_all_but_what_nobody_reads_of_its_metadata() -> None:
     whole = job(x=1)
     whole["metadata"] |= {"annotations": {**RESTART, "kubectl.kubernetes.io/last-applied-configuration": "{}"}}
     whole["metadata"] |= {"managedFields": [{}], "labels": {"a": "b"}, "finalizers": ["a", "orphan"]}
-    kept = slim(Resource.JOB, whole)
+    kept = strip(Resource.JOB, whole)
     of_metadata = {**job()["metadata"], "annotations": RESTART, "finalizers": ["orphan"]}
     assert kept == {**job(x=1), "metadata": of_metadata}
     assert "managedFields" in whole["metadata"], "itself unchanged"
@@ -109,8 +109,8 @@ def test_a_job_keeps_all_but_what_nobody_reads_of_its_metadata() -> None:
 def test_of_a_job_that_is_too_large_its_head_is_kept() -> None:
     whole = job(template={"hole": [{}] * 10_001}, managedBy="us", nprocPerNode=8)
     whole["metadata"]["annotations"] = RESTART
-    kept = slim(Resource.JOB, whole)
-    assert kept.pop(objects.UNKEPT).startswith("has more than 10000 fields and items; keep scripts")
+    kept = strip(Resource.JOB, whole)
+    assert kept.pop(objects.NOT_RETAINED).startswith("has more than 10000 fields and items; keep scripts")
     assert kept.pop(objects.TOO_LARGE)
     assert kept == job(managedBy="us", nprocPerNode=8), "whose it is, and what was said of it"
 
@@ -119,7 +119,7 @@ def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
     whole = job()
     ended = {"type": "Complete", "status": "True"}
     whole["status"] |= {"conditions": [ended] * 100, "nodes": [{}] * 250_000}
-    kept = KeptJobs().keep(slim(Resource.JOB, whole))
+    kept = RetainedJobs().retain(strip(Resource.JOB, whole))
     assert kept["status"] == {
         "phase": "Running",
         "startTime": NOW,
@@ -131,4 +131,4 @@ def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
 def test_the_status_of_a_job_of_many_workers_is_kept_whole() -> None:
     whole = job()
     whole["status"]["nodes"] = [{"rank": rank, "rankCpuPercent": [300 + rank] * 8} for rank in range(1_000)]
-    assert KeptJobs().keep(slim(Resource.JOB, whole)) == whole
+    assert RetainedJobs().retain(strip(Resource.JOB, whole)) == whole

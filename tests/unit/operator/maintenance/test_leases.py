@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_operator.maintenance.leases import EtcdLeases
+from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
 from testing.waiting import aeventually
 
 
@@ -35,7 +35,7 @@ class Leases:
 
 async def test_a_lease_that_could_not_be_ended_is_ended_at_the_next_look() -> None:
     etcd, revoked = Leases(*range(100)), list[int]()
-    task = asyncio.create_task(EtcdLeases(etcd.connect, revoked.append, look_s=0.001).run())
+    task = asyncio.create_task(EtcdLeaseSweeper(etcd.connect, revoked.append, check_s=0.001).run())
     await aeventually(lambda: not etcd.there and sum(revoked) >= 1, what="the end of all leases, counted")
     assert not task.done()
     task.cancel()

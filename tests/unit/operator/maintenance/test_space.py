@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.members import Member, MemberStatus
-from elasticjob_operator.maintenance.space import EtcdSpace
+from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from testing.waiting import aeventually
 
 QUOTA = 1000
@@ -54,7 +54,7 @@ class FullEtcd:
 
 @contextlib.asynccontextmanager
 async def looked_after(etcd: FullEtcd) -> AsyncIterator[None]:
-    task = asyncio.create_task(EtcdSpace(etcd.connect, quota=QUOTA, look_when_full_s=0.001).run())
+    task = asyncio.create_task(EtcdSpaceKeeper(etcd.connect, quota=QUOTA, check_when_full_s=0.001).run())
     try:
         yield
     finally:

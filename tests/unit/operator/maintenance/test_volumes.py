@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.errors import Forbidden
-from elasticjob_operator.maintenance.volumes import EtcdVolumes, claim_of
+from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer, claim_of
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from testing.clocks.fake_clock import Clock
 
 CLAIM, POD, NODE = Resource.PERSISTENT_VOLUME_CLAIM, Resource.POD, Resource.NODE
 
 
-class Forgetful(MemoryCluster):
+class Forgetful(InMemoryCluster):
     """A cluster that refuses to show nodes for as long as it is told to."""
 
     refuses = False
@@ -52,22 +52,22 @@ def node(ready: str, since: str = "t1") -> Object:
 
 
 @pytest.fixture
-def volumes(cluster: Forgetful, clock: Clock) -> EtcdVolumes:
-    return EtcdVolumes(cluster, "s", replace_after_s=600.0, clock=clock)
+def volumes(cluster: Forgetful, clock: Clock) -> EtcdVolumeReplacer:
+    return EtcdVolumeReplacer(cluster, "s", replace_after_s=600.0, clock=clock)
 
 
-def there(cluster: MemoryCluster) -> tuple[int, int]:
+def there(cluster: InMemoryCluster) -> tuple[int, int]:
     """How many claims and pods there are."""
     return len(cluster.objects(CLAIM)), len(cluster.objects(POD))
 
 
-async def look(volumes: EtcdVolumes, clock: Clock, pod: str | None = "p", *, after_s: float = 0.0) -> None:
+async def look(volumes: EtcdVolumeReplacer, clock: Clock, pod: str | None = "p", *, after_s: float = 0.0) -> None:
     clock.now_s += after_s
-    await volumes.look(pod)
+    await volumes.check(pod)
 
 
 async def test_the_claim_and_the_pod_go_when_the_node_was_not_ready_for_the_whole_time(
-    volumes: EtcdVolumes, cluster: Forgetful, clock: Clock
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock
 ) -> None:
     await look(volumes, clock)
     await look(volumes, clock, after_s=599.0)
@@ -78,7 +78,7 @@ async def test_the_claim_and_the_pod_go_when_the_node_was_not_ready_for_the_whol
 
 @pytest.mark.parametrize("between", ["the node was ready", "another member was away", "nothing could be known"])
 async def test_whatever_comes_between_begins_the_time_anew(
-    volumes: EtcdVolumes, cluster: Forgetful, clock: Clock, between: str
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock, between: str
 ) -> None:
     await look(volumes, clock)
     if between == "the node was ready":
@@ -93,7 +93,7 @@ async def test_whatever_comes_between_begins_the_time_anew(
 
 
 async def test_a_member_that_restarts_on_its_node_is_never_touched(
-    volumes: EtcdVolumes, cluster: Forgetful, clock: Clock
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock
 ) -> None:
     await cluster.replace(POD, {"metadata": {"name": "p", "namespace": "s"}, "spec": {"nodeName": "n"}})
     for _ in range(3):
@@ -102,7 +102,7 @@ async def test_a_member_that_restarts_on_its_node_is_never_touched(
 
 
 async def test_what_may_not_be_seen_is_no_evidence_and_is_logged_once(
-    volumes: EtcdVolumes, cluster: Forgetful, clock: Clock, caplog: pytest.LogCaptureFixture
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.refuses = True
     with caplog.at_level(logging.WARNING):

@@ -7,11 +7,11 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.metrics.job_health import AgentHealth, Spent, Standing
-from elasticjob_operator.metrics.prometheus import PrometheusMeter
+from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, TimeBucket
+from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.recovery import Recovered
+from elasticjob_operator.model.recovery import RecoverySample
 from testing.builders import NOW, condition
 
 KEY = JobKey("team", "digits", "u")
@@ -19,7 +19,7 @@ TAKEN_UP = JobStatus(desired_replicas=2, conditions=(condition("Accepted"),))
 
 
 def after(*steps: tuple[JobStatus, JobStatus], age_s: float | None = 3.0) -> str:
-    meter = PrometheusMeter()
+    meter = PrometheusRecorder()
     for before, now in steps:
         meter.status_written(KEY, before, now, age_s=age_s)
     return meter.text().decode()
@@ -57,14 +57,14 @@ def test_what_does_not_change_is_not_counted_and_no_label_names_a_job() -> None:
 
 @pytest.mark.parametrize("leads", [True, False])
 def test_it_is_told_whether_this_replica_leads(*, leads: bool) -> None:
-    meter = PrometheusMeter()
-    meter.show(dict, lambda: 0, lambda: leads)
+    meter = PrometheusRecorder()
+    meter.serve_state(dict, lambda: 0, lambda: leads)
     assert f"elasticjob_leader {float(leads)}" in meter.text().decode()
 
 
 def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
-    meter, phases = PrometheusMeter(), {("team", "Running"): 2, ("team", ""): 1}
-    meter.show(lambda: phases, lambda: 7)
+    meter, phases = PrometheusRecorder(), {("team", "Running"): 2, ("team", ""): 1}
+    meter.serve_state(lambda: phases, lambda: 7)
     assert 'elasticjob_phase{namespace="team",phase="Running"} 2.0' in meter.text().decode()
     assert 'elasticjob_phase{namespace="team",phase="Pending"} 1.0' in meter.text().decode()
     assert "elasticjob_queue_depth 7.0" in meter.text().decode()
@@ -73,8 +73,8 @@ def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
 
 
 def test_jobs_that_are_left_alone_are_counted_by_reason_when_somebody_asks() -> None:
-    meter, left_alone = PrometheusMeter(), {("team", "OwnedByAnother"): 2}
-    meter.show(dict, lambda: 0, left_alone=lambda: left_alone)
+    meter, left_alone = PrometheusRecorder(), {("team", "OwnedByAnother"): 2}
+    meter.serve_state(dict, lambda: 0, left_alone=lambda: left_alone)
     assert 'elasticjob_left_alone{namespace="team",reason="OwnedByAnother"} 2.0' in meter.text().decode()
     left_alone.clear()
     assert "elasticjob_left_alone{" not in meter.text().decode()
@@ -82,18 +82,18 @@ def test_jobs_that_are_left_alone_are_counted_by_reason_when_somebody_asks() -> 
 
 def test_the_age_of_a_watch_begins_anew_when_it_is_heard_of() -> None:
     now_s = 10.0
-    meter = PrometheusMeter(clock=lambda: now_s)
-    meter.show(dict, lambda: 0)
-    meter.heard(Resource.POD)
+    meter = PrometheusRecorder(clock=lambda: now_s)
+    meter.serve_state(dict, lambda: 0)
+    meter.watch_event(Resource.POD)
     now_s = 12.0
     assert 'elasticjob_watch_age_seconds{resource="pods"} 2.0' in meter.text().decode()
 
 
 def test_reports_and_turns_are_measured() -> None:
-    meter = PrometheusMeter()
+    meter = PrometheusRecorder()
     meter.report(readable=True)
     meter.report(readable=False)
-    meter.turned(took_s=0.01, failed=True)
+    meter.reconciled(took_s=0.01, failed=True)
     meter.etcd_auth_corrected()
     meter.etcd_leases_revoked(3)
     lines = meter.text().decode().splitlines()
@@ -107,9 +107,9 @@ STEPS = {"detect": 0.004, "stop": 0.2, "agree": 0.01, "start": 0.05}
 
 
 def measured(cause: Cause) -> list[str]:
-    meter = PrometheusMeter()
+    meter = PrometheusRecorder()
     meter.round_active(KEY, cause)
-    meter.recovered(Recovered(2, cause, STEPS))
+    meter.recovered(RecoverySample(2, cause, STEPS))
     return meter.text().decode().splitlines()
 
 
@@ -135,11 +135,11 @@ def test_the_first_round_of_a_life_is_counted_and_recovers_from_nothing() -> Non
 
 def test_time_is_told_by_what_it_is_spent_on_and_agents_by_their_health() -> None:
     now_s = 0.0
-    meter = PrometheusMeter(clock=lambda: now_s)
-    meter.show(dict, lambda: 0)
-    meter.stands(KEY, Standing(Spent.FORMING, {AgentHealth.IDLE: 2}))
+    meter = PrometheusRecorder(clock=lambda: now_s)
+    meter.serve_state(dict, lambda: 0)
+    meter.job_health(KEY, JobHealth(TimeBucket.FORMING, {AgentHealth.IDLE: 2}))
     now_s = 3.0
-    meter.stands(KEY, Standing(Spent.ACTIVE, {AgentHealth.WORKING: 2}))
+    meter.job_health(KEY, JobHealth(TimeBucket.ACTIVE, {AgentHealth.WORKING: 2}))
     now_s = 10.0
     lines = meter.text().decode().splitlines()
     assert 'elasticjob_job_seconds_total{namespace="team",state="forming"} 3.0' in lines

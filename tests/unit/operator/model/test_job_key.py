@@ -17,11 +17,11 @@ def obj(**metadata: Any) -> dict[str, Any]:
 
 
 def test_a_job_is_known_by_namespace_name_and_uid() -> None:
-    assert job_key.of_job(obj(name="j", uid="u")) == KEY
+    assert job_key.key_of_job(obj(name="j", uid="u")) == KEY
 
 
 def test_a_job_that_was_created_again_is_another_one() -> None:
-    assert job_key.of_job(obj(name="j", uid="u2")) != KEY
+    assert job_key.key_of_job(obj(name="j", uid="u2")) != KEY
 
 
 def owned_by(*uids: str) -> list[dict[str, Any]]:
@@ -29,30 +29,30 @@ def owned_by(*uids: str) -> list[dict[str, Any]]:
 
 
 def test_a_pod_belongs_to_the_job_of_its_labels_that_owns_it() -> None:
-    assert job_key.of_pod(obj(name="p", labels=LABELS, ownerReferences=owned_by("other", "u"))) == KEY
+    assert job_key.key_of_pod(obj(name="p", labels=LABELS, ownerReferences=owned_by("other", "u"))) == KEY
 
 
 @pytest.mark.parametrize("owners", [None, [], owned_by("the-uid-of-a-replica-set")])
 def test_a_pod_that_has_only_copied_our_labels_belongs_to_nobody(owners: list[dict[str, Any]] | None) -> None:
     stranger = obj(name="p", labels=LABELS, ownerReferences=owners)
-    assert job_key.of_pod(stranger) is None
-    assert job_key.labelled(stranger) == KEY
+    assert job_key.key_of_pod(stranger) is None
+    assert job_key.key_of_labels(stranger) == KEY
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"app": "x"}, *({name: value} for name, value in LABELS.items())])
 def test_a_pod_without_our_labels_belongs_to_nobody(labels: dict[str, str] | None) -> None:
-    assert job_key.of_pod(obj(name="p", labels=labels, ownerReferences=owned_by("u"))) is None
+    assert job_key.key_of_pod(obj(name="p", labels=labels, ownerReferences=owned_by("u"))) is None
 
 
 def test_every_key_of_a_job_leads_back_to_it() -> None:
     keys: Keys = KEY.keys("c")
     for key in (keys.spec, keys.world, keys.node(3, "00000001"), keys.report(3, "00000001")):
-        assert job_key.of_etcd_key(key) == KEY
+        assert job_key.key_of_etcd_key(key) == KEY
 
 
 @pytest.mark.parametrize("key", ["", "/", "/other/c/ns/j/u/c/spec", "/elasticjob/c/ns/j", "/elasticjob/c/ns/j/u"])
 def test_any_other_key_leads_to_no_job(key: str) -> None:
-    assert job_key.of_etcd_key(key) is None
+    assert job_key.key_of_etcd_key(key) is None
 
 
 def test_people_read_namespace_and_name() -> None:

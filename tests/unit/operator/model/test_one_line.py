@@ -5,7 +5,7 @@ import json
 import pytest
 
 from elasticjob_api.constants import EventReason
-from elasticjob_operator.cluster.api_errors import refusal
+from elasticjob_operator.cluster.api_errors import error_from_response
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.pod import parse_pod
@@ -43,8 +43,8 @@ def test_a_pod_says_no_more_than_a_kubelet_keeps() -> None:
 
 def test_what_the_api_server_quotes() -> None:
     said = json.dumps({"reason": "Forbidden", "message": f"no PriorityClass with name {HOSTILE} was found"})
-    assert str(refusal(403, "POST /pods", said.encode())).isprintable()
-    assert str(refusal(500, "POST /pods", HOSTILE.encode())).isprintable()
+    assert str(error_from_response(403, "POST /pods", said.encode())).isprintable()
+    assert str(error_from_response(500, "POST /pods", HOSTILE.encode())).isprintable()
 
 
 def test_what_an_event_tells_of_a_record() -> None:

@@ -53,12 +53,12 @@ def test_a_slot_that_is_no_number_is_not_known(slot: str) -> None:
 )
 def test_a_pod_lives_until_all_its_containers_have_ended(phase: str, *, ended: bool, live: bool) -> None:
     pod = parse_pod(obj({"phase": phase}))
-    assert (pod.ended, pod.live) == (ended, live)
+    assert (pod.ended, pod.is_live) == (ended, live)
 
 
 def test_a_pod_whose_deletion_was_asked_for_is_not_live() -> None:
     pod = parse_pod(obj({"phase": "Running"}, deletionTimestamp=NOW))
-    assert (pod.terminating, pod.live, pod.ended) == (True, False, False)
+    assert (pod.terminating, pod.is_live, pod.ended) == (True, False, False)
 
 
 def test_the_exit_code_is_that_of_the_trainer() -> None:
@@ -94,13 +94,13 @@ def test_an_oom_kill_is_read_from_the_trainer() -> None:
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])
 def test_a_container_that_cannot_start_says_why(reason: str) -> None:
     pod = with_state(waiting(reason), phase="Pending")
-    assert (pod.reason, pod.message, pod.troubled) == (reason, "words", True)
+    assert (pod.reason, pod.message, pod.is_blocked) == (reason, "words", True)
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
 def test_a_container_that_is_about_to_start_is_no_trouble(reason: str) -> None:
     pod = with_state(waiting(reason), phase="Pending")
-    assert (pod.reason, pod.troubled) == ("", False)
+    assert (pod.reason, pod.is_blocked) == ("", False)
 
 
 def test_an_init_container_that_cannot_start_says_why() -> None:
@@ -111,11 +111,11 @@ def test_an_init_container_that_cannot_start_says_why() -> None:
 def test_a_pod_that_finds_no_node_says_why() -> None:
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     pod = parse_pod(obj({"phase": "Pending", "conditions": [unscheduled]}))
-    assert (pod.reason, pod.message, pod.troubled) == ("Unschedulable", "0/3 nodes", True)
+    assert (pod.reason, pod.message, pod.is_blocked) == ("Unschedulable", "0/3 nodes", True)
 
 
 def test_a_pod_that_runs_is_not_troubled() -> None:
-    assert not with_state(waiting("CrashLoopBackOff"), phase="Running").troubled
+    assert not with_state(waiting("CrashLoopBackOff"), phase="Running").is_blocked
 
 
 # Whose doing.
@@ -125,12 +125,12 @@ def test_a_pod_that_runs_is_not_troubled() -> None:
 def test_conditions_are_read_by_type(status: str) -> None:
     pod = parse_pod(obj({"conditions": [{"type": "DisruptionTarget", "status": status}]}))
     assert pod.conditions == {"DisruptionTarget": status}
-    assert pod.disrupted is (status == "True")
+    assert pod.is_disrupted is (status == "True")
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"])
 def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(reason: str) -> None:
-    assert parse_pod(obj({"phase": "Failed", "reason": reason})).disrupted
+    assert parse_pod(obj({"phase": "Failed", "reason": reason})).is_disrupted
 
 
 @pytest.mark.parametrize(
@@ -145,28 +145,30 @@ def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(rea
     ],
 )
 def test_a_pod_that_a_kubelet_did_not_admit_is_known_by_its_reason_or_message(reason: str, message: str) -> None:
-    assert parse_pod(obj({"phase": "Failed", "reason": reason, "message": message})).refused
-    assert not parse_pod(obj({"phase": "Pending", "reason": reason, "message": message})).refused
+    assert parse_pod(obj({"phase": "Failed", "reason": reason, "message": message})).is_rejected
+    assert not parse_pod(obj({"phase": "Pending", "reason": reason, "message": message})).is_rejected
 
 
 def test_a_pod_that_ran_was_admitted_whatever_its_container_says() -> None:
-    assert not with_state({"terminated": {"reason": "OutOfcpu", "message": "Pod was rejected", "exitCode": 1}}).refused
-    assert not parse_pod(obj({"phase": "Failed", "reason": "DeadlineExceeded"})).refused
+    assert not with_state(
+        {"terminated": {"reason": "OutOfcpu", "message": "Pod was rejected", "exitCode": 1}}
+    ).is_rejected
+    assert not parse_pod(obj({"phase": "Failed", "reason": "DeadlineExceeded"})).is_rejected
 
 
 def test_what_a_container_says_of_itself_is_no_disruption() -> None:
-    assert not with_state({"terminated": {"reason": "Evicted", "exitCode": 1}}).disrupted
+    assert not with_state({"terminated": {"reason": "Evicted", "exitCode": 1}}).is_disrupted
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
 def test_a_pod_whose_trainer_has_ended_has_ended_whatever_its_sidecars_do(code: int, phase: str) -> None:
     pod = with_state({"terminated": {"exitCode": code}}, phase="Running")
-    assert (pod.phase, pod.ended, pod.lingers) == (phase, True, True)
+    assert (pod.phase, pod.ended, pod.has_running_sidecar) == (phase, True, True)
 
 
 def test_a_sidecar_that_has_ended_ends_no_pod() -> None:
     pod = with_state({"terminated": {"exitCode": 1}}, phase="Running", name="side")
-    assert (pod.phase, pod.lingers) == ("Running", False)
+    assert (pod.phase, pod.has_running_sidecar) == ("Running", False)
 
 
 def test_an_init_container_that_failed_is_why_the_pod_did() -> None:

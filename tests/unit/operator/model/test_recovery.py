@@ -7,8 +7,8 @@ import pytest
 
 from elasticjob_api.records import Recovery, WorkerState
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_operator.model.recovery import Pace, Recovered, steps
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.recovery import RecoverySample, RecoveryTracker, step_durations
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from testing.builders import active, member, report, view, world
 
 FORMING = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED))
@@ -16,7 +16,7 @@ ACTIVE = active(0, 1, round=2, cause=Cause.WORKER_FAILED)
 QUICK, SLOW = Recovery(stop_s=0.1, agree_s=0.4, start_s=0.01), Recovery(detect_s=0.02, stop_s=0.4, agree_s=0.1)
 
 
-def reported(*told: Recovery | None, round_: int = 2) -> View:
+def reported(*told: Recovery | None, round_: int = 2) -> RendezvousView:
     reports = {
         member(slot): replace(report(slot, WorkerState.HEALTHY), round=round_, recovery=recovery)
         for slot, recovery in enumerate(told)
@@ -24,49 +24,49 @@ def reported(*told: Recovery | None, round_: int = 2) -> View:
     return view(0, 1, world=ACTIVE, reports=reports)
 
 
-def begun() -> Pace:
-    pace = Pace()
-    pace.note(FORMING, in_status=1)
-    return pace
+def begun() -> RecoveryTracker:
+    recovery = RecoveryTracker()
+    recovery.record(FORMING, in_status=1)
+    return recovery
 
 
 def test_a_round_that_becomes_active_is_told_once() -> None:
-    pace = begun()
-    assert pace.note(reported(), in_status=1) == (ACTIVE, None)
-    assert pace.note(reported(), in_status=1) == (None, None)
+    recovery = begun()
+    assert recovery.record(reported(), in_status=1) == (ACTIVE, None)
+    assert recovery.record(reported(), in_status=1) == (None, None)
 
 
 def test_it_is_measured_once_when_all_its_members_have_told() -> None:
-    pace = begun()
-    assert pace.note(reported(SLOW), in_status=1)[1] is None
-    assert pace.note(reported(SLOW, None), in_status=1)[1] is None
-    whole = Recovered(2, Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
-    assert pace.note(reported(SLOW, QUICK), in_status=1)[1] == whole
-    assert pace.note(reported(SLOW, QUICK), in_status=1)[1] is None
+    recovery = begun()
+    assert recovery.record(reported(SLOW), in_status=1)[1] is None
+    assert recovery.record(reported(SLOW, None), in_status=1)[1] is None
+    whole = RecoverySample(2, Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
+    assert recovery.record(reported(SLOW, QUICK), in_status=1)[1] == whole
+    assert recovery.record(reported(SLOW, QUICK), in_status=1)[1] is None
     assert abs(whole.total_s - 0.53) < 1e-9
 
 
 def test_reports_of_the_round_before_measure_nothing() -> None:
-    assert begun().note(reported(SLOW, QUICK, round_=1), in_status=1) == (ACTIVE, None)
+    assert begun().record(reported(SLOW, QUICK, round_=1), in_status=1) == (ACTIVE, None)
 
 
 def test_a_round_that_the_status_has_at_the_first_look_is_its_predecessors() -> None:
-    pace = Pace()
-    assert pace.note(reported(SLOW, QUICK), in_status=2) == (None, None)
-    assert pace.note(reported(SLOW, QUICK), in_status=2) == (None, None)
+    recovery = RecoveryTracker()
+    assert recovery.record(reported(SLOW, QUICK), in_status=2) == (None, None)
+    assert recovery.record(reported(SLOW, QUICK), in_status=2) == (None, None)
 
 
 def test_a_round_that_became_active_before_the_first_look_is_measured_unless_the_status_has_it() -> None:
-    begun, measured = Pace().note(reported(SLOW, QUICK), in_status=1)
+    begun, measured = RecoveryTracker().record(reported(SLOW, QUICK), in_status=1)
     assert begun == ACTIVE
     assert measured is not None
     assert measured.round == 2
 
 
 def test_a_step_that_nobody_took_has_no_length() -> None:
-    assert steps([Recovery(start_s=0.5), Recovery()]) == {"start": 0.5}
+    assert step_durations([Recovery(start_s=0.5), Recovery()]) == {"start": 0.5}
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e9])
 def test_a_length_that_can_be_none_is_left_out_of_the_sums(wrong: float) -> None:
-    assert steps([Recovery(stop_s=wrong, start_s=0.5), Recovery(stop_s=0.1)]) == {"stop": 0.1, "start": 0.5}
+    assert step_durations([Recovery(stop_s=wrong, start_s=0.5), Recovery(stop_s=0.1)]) == {"stop": 0.1, "start": 0.5}

@@ -10,22 +10,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from elasticjob_operator.policy.leader_election import (
     Candidate,
+    ElectionTiming,
     Lease,
     Step,
-    Terms,
-    begin_turn,
+    after_no_answer,
     expires_s,
     is_leader,
-    is_unbroken,
+    is_uninterrupted,
     next_step,
-    pause_s,
-    seen,
-    unanswered,
-    written,
+    retry_in_s,
+    start_attempt,
+    with_observed_lease,
+    with_written_lease,
 )
 
-TERMS = Terms()
-ME = Candidate(identity="me", terms=TERMS)
+TERMS = ElectionTiming()
+ME = Candidate(identity="me", timing=TERMS)
 
 
 def lease(holder: str, version: str = "1", duration_s: float = 4.0) -> Lease:
@@ -41,57 +41,57 @@ def test_nothing_is_written_before_the_lease_was_read() -> None:
     [(None, Step.CREATE), (lease(""), Step.ACQUIRE), (lease("me"), Step.RENEW), (lease("other"), Step.WAIT)],
 )
 def test_what_was_read_decides_what_is_done(found: Lease | None, step: Step) -> None:
-    assert next_step(seen(ME, found, 10.0), 10.0) is step
+    assert next_step(with_observed_lease(ME, found, 10.0), 10.0) is step
 
 
 def test_a_lease_expires_when_this_candidate_has_seen_no_change_for_its_duration() -> None:
-    first = seen(ME, lease("other"), 10.0)
-    again = seen(begin_turn(first, 13.9), lease("other"), 13.9)
+    first = with_observed_lease(ME, lease("other"), 10.0)
+    again = with_observed_lease(start_attempt(first, 13.9), lease("other"), 13.9)
     assert next_step(again, 13.9) is Step.WAIT
     assert next_step(again, 14.0) is Step.ACQUIRE
-    renewed = seen(begin_turn(first, 13.9), lease("other", version="2"), 13.9)
+    renewed = with_observed_lease(start_attempt(first, 13.9), lease("other", version="2"), 13.9)
     assert next_step(renewed, 14.0) is Step.WAIT
     assert expires_s(renewed) == 17.9
 
 
 def test_the_duration_is_the_holders_own() -> None:
-    assert expires_s(seen(ME, lease("other", duration_s=15.0), 0.0)) == 15.0
-    assert expires_s(seen(ME, lease("other", duration_s=0.0), 0.0)) == TERMS.lease_duration_s
+    assert expires_s(with_observed_lease(ME, lease("other", duration_s=15.0), 0.0)) == 15.0
+    assert expires_s(with_observed_lease(ME, lease("other", duration_s=0.0), 0.0)) == TERMS.lease_duration_s
 
 
 def test_a_leader_counts_from_when_it_sent_the_renewal_and_not_from_the_answer() -> None:
-    leader = written(ME, lease("me"), sent_s=10.0, now_s=12.0)
+    leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=12.0)
     assert is_leader(leader, 12.9)
     assert not is_leader(leader, 13.0)
 
 
 def test_a_lease_that_names_this_candidate_is_no_leadership_before_a_renewal_is_confirmed() -> None:
-    assert not is_leader(seen(ME, lease("me"), 10.0), 10.0)
+    assert not is_leader(with_observed_lease(ME, lease("me"), 10.0), 10.0)
 
 
 def test_a_leader_that_sees_another_holder_leads_no_more() -> None:
-    leader = written(ME, lease("me"), sent_s=10.0, now_s=10.0)
-    assert not is_leader(seen(leader, lease("other", version="2"), 10.5), 10.5)
+    leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=10.0)
+    assert not is_leader(with_observed_lease(leader, lease("other", version="2"), 10.5), 10.5)
 
 
 def test_leadership_that_lapsed_and_came_back_is_not_the_same_one() -> None:
-    leader = written(ME, lease("me"), sent_s=10.0, now_s=10.0)
-    assert is_unbroken(leader, written(leader, lease("me", "2"), sent_s=12.9, now_s=12.9))
-    assert not is_unbroken(leader, written(leader, lease("me", "2"), sent_s=13.0, now_s=13.0))
+    leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=10.0)
+    assert is_uninterrupted(leader, with_written_lease(leader, lease("me", "2"), sent_s=12.9, now_s=12.9))
+    assert not is_uninterrupted(leader, with_written_lease(leader, lease("me", "2"), sent_s=13.0, now_s=13.0))
 
 
 def test_a_leader_renews_each_period_and_after_a_failure_sooner_but_never_at_once() -> None:
-    leader = written(ME, lease("me"), sent_s=10.0, now_s=10.0)
-    assert pause_s(leader, 10.0) == TERMS.retry_period_s
-    assert pause_s(unanswered(leader), 11.5) == TERMS.retry_period_s / 4
-    assert pause_s(unanswered(leader), 12.9) == pytest.approx(0.1)  # then it leads no more
+    leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=10.0)
+    assert retry_in_s(leader, 10.0) == TERMS.retry_period_s
+    assert retry_in_s(after_no_answer(leader), 11.5) == TERMS.retry_period_s / 4
+    assert retry_in_s(after_no_answer(leader), 12.9) == pytest.approx(0.1)  # then it leads no more
 
 
 def test_one_that_stands_by_looks_each_period_and_just_when_the_lease_expires() -> None:
-    other = seen(ME, lease("other"), 10.0)
-    assert pause_s(other, 10.0) == TERMS.retry_period_s
-    assert pause_s(other, 13.7) == pytest.approx(0.3)
-    assert pause_s(other, 14.0) == TERMS.retry_period_s
+    other = with_observed_lease(ME, lease("other"), 10.0)
+    assert retry_in_s(other, 10.0) == TERMS.retry_period_s
+    assert retry_in_s(other, 13.7) == pytest.approx(0.3)
+    assert retry_in_s(other, 14.0) == TERMS.retry_period_s
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Election(RuleBasedStateMachine):
         """Requests under way whose answers nobody waits for, with the identity that they are of."""
         rates = [0.9, 1.0, 1.1]
         self.processes = [
-            Process(Candidate(identity=f"c{n}", terms=TERMS), offset_s=-500.0 * n, rate=rate)
+            Process(Candidate(identity=f"c{n}", timing=TERMS), offset_s=-500.0 * n, rate=rate)
             for n, rate in enumerate(rates)
         ]
 
@@ -168,19 +168,21 @@ class Election(RuleBasedStateMachine):
     def _answer(self, process: Process) -> None:
         request, now_s = process.requests.pop(), process.clock(self.now_s)
         if request.conflict or (request.step is not Step.READ and request.answer is None):
-            process.candidate = unanswered(process.candidate)
+            process.candidate = after_no_answer(process.candidate)
         elif request.step is Step.READ:
-            process.candidate = seen(process.candidate, request.answer, now_s)
+            process.candidate = with_observed_lease(process.candidate, request.answer, now_s)
             self._ask(process)
         else:
             assert request.answer is not None
-            process.candidate = written(process.candidate, request.answer, sent_s=request.sent_s, now_s=now_s)
+            process.candidate = with_written_lease(
+                process.candidate, request.answer, sent_s=request.sent_s, now_s=now_s
+            )
 
     @rule(n=st.integers(0, 2))
     def a_candidate_has_its_turn(self, n: int) -> None:
         process = self.processes[n]
         if not process.requests or process.requests[-1].landed:
-            process.candidate = begin_turn(process.candidate, process.clock(self.now_s))
+            process.candidate = start_attempt(process.candidate, process.clock(self.now_s))
             process.requests.clear()
             self._ask(process)
 
@@ -209,7 +211,7 @@ class Election(RuleBasedStateMachine):
     @rule(n=st.integers(0, 2))
     def it_waits_no_longer_and_the_request_may_land_yet(self, n: int) -> None:
         process = self.processes[n]
-        process.candidate = unanswered(process.candidate)
+        process.candidate = after_no_answer(process.candidate)
         self.late += [(process.candidate.identity, request) for request in process.requests]
         process.requests = []
 
@@ -232,7 +234,7 @@ class Election(RuleBasedStateMachine):
 
     def _replace(self, process: Process) -> None:
         self.late += [(process.candidate.identity, request) for request in process.requests]
-        process.candidate = Candidate(identity=f"restarted-{next(self.versions)}", terms=TERMS)
+        process.candidate = Candidate(identity=f"restarted-{next(self.versions)}", timing=TERMS)
         process.requests = []
 
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 2.5, 3.1, 4.1, 10.0]))
@@ -245,7 +247,7 @@ class Election(RuleBasedStateMachine):
         """When requests are answered at once, there is a leader before long; and another one when that is killed."""
         first = self._settle()
         killed = next(p for p in self.processes if p.candidate.identity == first)
-        killed.candidate = Candidate(identity="last", terms=TERMS)
+        killed.candidate = Candidate(identity="last", timing=TERMS)
         assert self._settle() != first
 
     def _settle(self) -> str:

@@ -7,13 +7,13 @@ import pytest
 from elasticjob_api.bootstrap import brief_of
 from elasticjob_api.records import Slots
 from elasticjob_api.spec import Agent, Rendezvous
-from elasticjob_operator.render.env import environment
+from elasticjob_operator.render.env import agent_env
 from testing.builders import SETTINGS, job, template
 
 
 def listed(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> list[dict[str, Any]]:
     given = container or {}
-    return environment(job(template=template(**given), **spec), given, slot=slot, settings=SETTINGS)
+    return agent_env(job(template=template(**given), **spec), given, slot=slot, settings=SETTINGS)
 
 
 def values(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) -> dict[str, str]:
@@ -100,5 +100,5 @@ def test_the_agent_is_told_what_the_spec_that_names_its_pod_says() -> None:
     brief = brief_of(Slots(min=1, max=1, desired=1), 7)
     of = job(template=template(**given))
     told = {"name": "ELASTICJOB_SPEC", "value": "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"}
-    assert told in environment(of, given, slot=0, settings=SETTINGS, brief=brief)
+    assert told in agent_env(of, given, slot=0, settings=SETTINGS, brief=brief)
     assert "ELASTICJOB_SPEC" not in values()

@@ -6,18 +6,18 @@ import pytest
 
 from elasticjob_api.spec import Agent, AgentMode
 from elasticjob_operator.model.revision import wanted_revision
-from elasticjob_operator.render.init_container import injectors
+from elasticjob_operator.render.init_container import init_containers
 from testing.builders import SETTINGS, job, template
 
 
 def injector(**agent: Any) -> dict[str, Any]:
     of = job(agent=Agent(**agent))
-    (found,) = injectors(of, wanted_revision(of, SETTINGS).agent_image)
+    (found,) = init_containers(of, wanted_revision(of, SETTINGS).agent_image)
     return found
 
 
 def test_a_provided_agent_is_not_injected() -> None:
-    assert injectors(job(agent=Agent(mode=AgentMode.PROVIDED)), SETTINGS.agent_image) == []
+    assert init_containers(job(agent=Agent(mode=AgentMode.PROVIDED)), SETTINGS.agent_image) == []
 
 
 def test_the_operators_image_is_used_unless_the_job_names_one() -> None:
@@ -42,7 +42,7 @@ def test_where_the_pod_runs_as_root_it_does_not() -> None:
     """A kubelet never starts a container with runAsNonRoot whose user is the pod's 0."""
     root = template()
     root["spec"]["securityContext"] = {"runAsUser": 0}
-    (found,) = injectors(job(template=root), SETTINGS.agent_image)
+    (found,) = init_containers(job(template=root), SETTINGS.agent_image)
     assert (found["securityContext"]["runAsNonRoot"], found["securityContext"]["runAsUser"]) == (True, 65532)
 
 
@@ -51,7 +51,7 @@ def test_where_the_pod_does_not_run_as_root_its_user_is_not_chosen(context: dict
     """A policy that chooses the user by namespace refuses a fixed one."""
     other = template()
     other["spec"]["securityContext"] = context
-    (found,) = injectors(job(template=other), SETTINGS.agent_image)
+    (found,) = init_containers(job(template=other), SETTINGS.agent_image)
     assert "runAsUser" not in found["securityContext"]
 
 

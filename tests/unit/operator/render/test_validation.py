@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.errors import RenderError
-from elasticjob_operator.render.validation import check
+from elasticjob_operator.render.validation import validate
 from testing.builders import job, template
 
 
@@ -39,13 +39,13 @@ AGENT = {"name": "v", "mountPath": "/opt/elasticjob"}
 )  # fmt: skip
 def test_a_clash_is_named_with_its_cure(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RenderError, match=sentence.replace("[", r"\[").replace("]", r"\]")):
-        check(job(template=given))
+        validate(job(template=given))
 
 
 def test_every_clash_is_named_at_once() -> None:
     given = template(env=[{"name": "ELASTICJOB_A"}, {"name": "ELASTICJOB_B"}])
     with pytest.raises(RenderError, match=r"ELASTICJOB_A.*; .*ELASTICJOB_B"):
-        check(job(template=given))
+        validate(job(template=given))
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_every_clash_is_named_at_once() -> None:
     ],
 )
 def test_whatever_does_not_clash_is_accepted(given: dict[str, Any]) -> None:
-    check(job(template=given))
+    validate(job(template=given))

@@ -12,19 +12,19 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.ca import Authority
-from elasticjob_operator.tls.ca_secrets import Home, Place
-from elasticjob_operator.tls.operator_certificate import OwnFiles, keep_fresh
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.ca import CertificateAuthority
+from elasticjob_operator.tls.ca_secrets import CASecrets, SecretNames
+from elasticjob_operator.tls.operator_certificate import CertificateFiles, renew_forever
 from testing.waiting import aeventually
 
 NOW_S = 1_750_000_000.0
-PLACE = Place(namespace="system", authority="ca", server="server", hosts=("127.0.0.1",))
+PLACE = SecretNames(namespace="system", ca="ca", server="server", hosts=("127.0.0.1",))
 
 
-def renewed(before: Authority) -> Authority:
+def renewed(before: CertificateAuthority) -> CertificateAuthority:
     """The same key and name, another certificate."""
     old = x509.load_pem_x509_certificate(before.certificate)
     key = serialization.load_pem_private_key(before.key, None)
@@ -34,31 +34,31 @@ def renewed(before: Authority) -> Authority:
     for extension in old.extensions:
         builder = builder.add_extension(extension.value, extension.critical)
     made = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]
-    return Authority(made.public_bytes(serialization.Encoding.PEM), before.key)
+    return CertificateAuthority(made.public_bytes(serialization.Encoding.PEM), before.key)
 
 
 def test_the_renewed_certificate_of_the_same_key_is_taken() -> None:
-    first = Authority.make(now_s=NOW_S)
-    held, second = Held(first), renewed(first)
-    held.offer(second)
-    assert held.current is second
-    assert second.signed(first.client("x", now_s=NOW_S, life_s=60).certificate)
+    first = CertificateAuthority.create(now_s=NOW_S)
+    active_ca, second = ActiveCA(first), renewed(first)
+    active_ca.update(second)
+    assert active_ca.current is second
+    assert second.has_signed(first.issue_client("x", now_s=NOW_S, life_s=60).certificate)
 
 
 def test_more_that_is_to_be_trusted_is_taken() -> None:
-    first = Authority.make(now_s=NOW_S)
-    held = Held(first)
-    held.offer(Authority(first.certificate, first.key, also_trusted=b"another\n"))
-    assert b"another" in held.current.trusted
+    first = CertificateAuthority.create(now_s=NOW_S)
+    active_ca = ActiveCA(first)
+    active_ca.update(CertificateAuthority(first.certificate, first.key, also_trusted=b"another\n"))
+    assert b"another" in active_ca.current.trusted
 
 
 def test_another_authority_is_not_taken_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    first, other = Authority.make(now_s=NOW_S), Authority.make(now_s=NOW_S)
-    held = Held(first)
+    first, other = CertificateAuthority.create(now_s=NOW_S), CertificateAuthority.create(now_s=NOW_S)
+    active_ca = ActiveCA(first)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            held.offer(other)
-    assert held.current is first
+            active_ca.update(other)
+    assert active_ca.current is first
     assert len(caplog.messages) == 1
     assert "has the steps to change over" in caplog.messages[0]
 
@@ -68,14 +68,14 @@ class Kept:
 
     leads = True
 
-    def __init__(self, cluster: MemoryCluster, folder: Path) -> None:
+    def __init__(self, cluster: InMemoryCluster, folder: Path) -> None:
         self.cluster = cluster
-        self.first = Authority.make(now_s=NOW_S)
-        self.held = Held(self.first)
+        self.first = CertificateAuthority.create(now_s=NOW_S)
+        self.held = ActiveCA(self.first)
         self.own = folder / "own" / "current" / "ca.crt"
         ticks = itertools.count(NOW_S)
-        self._files = OwnFiles(folder / "own", self.held, name="root", clock=lambda: next(ticks))
-        self._home = Home(cluster, PLACE, clock=lambda: NOW_S)
+        self._files = CertificateFiles(folder / "own", self.held, name="root", clock=lambda: next(ticks))
+        self._home = CASecrets(cluster, PLACE, clock=lambda: NOW_S)
 
     async def put(self, **data: bytes) -> None:
         """What somebody has written into the Secret of the authority."""
@@ -85,12 +85,12 @@ class Kept:
 
     async def run(self) -> None:
         """Until cancelled, without a pause."""
-        await keep_fresh(self._files, self._home, self.held, every_s=0.01, leads=lambda: self.leads)
+        await renew_forever(self._files, self._home, self.held, every_s=0.01, leads=lambda: self.leads)
 
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
-    cluster = MemoryCluster(clock=lambda: NOW_S)
+    cluster = InMemoryCluster(clock=lambda: NOW_S)
     for name in ("ca", "server"):
         metadata = {"name": name, "namespace": "system"}
         await cluster.create(Resource.SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})

@@ -9,14 +9,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elasticjob_operator.errors import CredentialsError
-from elasticjob_operator.tls.ca import BACKDATED_S, Authority, describe
+from elasticjob_operator.tls.ca import BACKDATE_S, CertificateAuthority, describe
 
 NOW_S = 1_750_000_000.0
 
 
 @pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority.make(now_s=NOW_S)
+def authority() -> CertificateAuthority:
+    return CertificateAuthority.create(now_s=NOW_S)
 
 
 def pem(key: "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey") -> bytes:
@@ -24,33 +24,35 @@ def pem(key: "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Pr
     return key.private_bytes(serialization.Encoding.PEM, kind, how)
 
 
-def test_a_jobs_certificate_is_backdated_short_lived_and_named_after_it(authority: Authority) -> None:
-    issued = authority.client("uid-1", now_s=NOW_S, life_s=86400)
+def test_a_jobs_certificate_is_backdated_short_lived_and_named_after_it(authority: CertificateAuthority) -> None:
+    issued = authority.issue_client("uid-1", now_s=NOW_S, life_s=86400)
     told = describe(issued.certificate)
     assert told is not None
     assert (told.name, told.hosts) == ("uid-1", frozenset())
-    assert (told.begins_s, told.ends_s) == (NOW_S - BACKDATED_S, NOW_S + 86400)
+    assert (told.not_before_s, told.not_after_s) == (NOW_S - BACKDATE_S, NOW_S + 86400)
     assert issued.renew_at_s == NOW_S + 43200
 
 
-def test_a_jobs_certificate_cannot_serve_nor_sign(authority: Authority) -> None:
-    found = x509.load_pem_x509_certificate(authority.client("uid-1", now_s=NOW_S, life_s=60).certificate)
+def test_a_jobs_certificate_cannot_serve_nor_sign(authority: CertificateAuthority) -> None:
+    found = x509.load_pem_x509_certificate(authority.issue_client("uid-1", now_s=NOW_S, life_s=60).certificate)
     usage = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
     assert not found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert not found.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
 
 
-def test_etcds_certificate_has_its_names_and_addresses_and_is_no_user(authority: Authority) -> None:
-    told = describe(authority.server(["etcd.ns.svc", "127.0.0.1"], now_s=NOW_S, life_s=60).certificate)
+def test_etcds_certificate_has_its_names_and_addresses_and_is_no_user(authority: CertificateAuthority) -> None:
+    told = describe(authority.issue_server(["etcd.ns.svc", "127.0.0.1"], now_s=NOW_S, life_s=60).certificate)
     assert told is not None
     assert (told.name, told.hosts) == ("", frozenset({"etcd.ns.svc", "127.0.0.1"}))
 
 
-def test_an_authority_is_the_same_when_it_was_kept_and_loaded(authority: Authority) -> None:
-    again = Authority(authority.certificate, authority.key)
-    assert authority.signed(again.client("x", now_s=NOW_S, life_s=60).certificate)
-    assert not Authority.make(now_s=NOW_S).signed(again.client("x", now_s=NOW_S, life_s=60).certificate)
+def test_an_authority_is_the_same_when_it_was_kept_and_loaded(authority: CertificateAuthority) -> None:
+    again = CertificateAuthority(authority.certificate, authority.key)
+    assert authority.has_signed(again.issue_client("x", now_s=NOW_S, life_s=60).certificate)
+    assert not CertificateAuthority.create(now_s=NOW_S).has_signed(
+        again.issue_client("x", now_s=NOW_S, life_s=60).certificate
+    )
 
 
 def brought(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, bytes]:
@@ -70,15 +72,17 @@ def brought(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, byte
 def test_what_it_signs_calls_the_authoritys_key_as_the_authority_does() -> None:
     """Tools differ: Go hashes a key by SHA-256 (cert-manager's authorities), others by SHA-1."""
     certificate, key = brought(key_id=b"by any hash")
-    issued = x509.load_pem_x509_certificate(Authority(certificate, key).client("x", now_s=NOW_S, life_s=60).certificate)
+    issued = x509.load_pem_x509_certificate(
+        CertificateAuthority(certificate, key).issue_client("x", now_s=NOW_S, life_s=60).certificate
+    )
     found = issued.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
     assert found.key_identifier == b"by any hash"
 
 
 def test_an_authority_that_was_brought_signs_as_well() -> None:
     certificate, key = brought()
-    theirs = Authority(certificate, key, also_trusted=b"more\n")
-    assert theirs.signed(theirs.client("x", now_s=NOW_S, life_s=60).certificate)
+    theirs = CertificateAuthority(certificate, key, also_trusted=b"more\n")
+    assert theirs.has_signed(theirs.issue_client("x", now_s=NOW_S, life_s=60).certificate)
     assert theirs.trusted == certificate.rstrip() + b"\nmore\n"
 
 
@@ -91,15 +95,15 @@ def test_an_authority_that_was_brought_signs_as_well() -> None:
         ("another kind of key", "neither RSA nor of an elliptic curve"),
     ],
 )
-def test_what_is_no_authority_is_refused_with_a_reason(what: str, said: str, authority: Authority) -> None:
+def test_what_is_no_authority_is_refused_with_a_reason(what: str, said: str, authority: CertificateAuthority) -> None:
     given = {
         "no PEM": (b"certificate", b"key"),
-        "another key": (authority.certificate, Authority.make(now_s=NOW_S).key),
+        "another key": (authority.certificate, CertificateAuthority.create(now_s=NOW_S).key),
         "no authority": brought(authority=False),
         "another kind of key": (authority.certificate, pem(ed25519.Ed25519PrivateKey.generate())),
     }[what]
     with pytest.raises(CredentialsError, match=said):
-        Authority(*given)
+        CertificateAuthority(*given)
 
 
 def test_what_is_no_certificate_describes_nothing() -> None:

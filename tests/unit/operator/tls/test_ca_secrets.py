@@ -4,14 +4,14 @@ import base64
 
 import pytest
 
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.errors import ClusterError, CredentialsError
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.tls.ca import Authority, describe
-from elasticjob_operator.tls.ca_secrets import SERVER_LIFE_S, Home, Place
+from elasticjob_operator.tls.ca import CertificateAuthority, describe
+from elasticjob_operator.tls.ca_secrets import SERVER_LIFETIME_S, CASecrets, SecretNames
 from testing.clocks.fake_clock import Clock
 
-PLACE = Place(namespace="system", authority="ca", server="server", hosts=("etcd.system.svc", "127.0.0.1"))
+PLACE = SecretNames(namespace="system", ca="ca", server="server", hosts=("etcd.system.svc", "127.0.0.1"))
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def cluster(clock: Clock) -> MemoryCluster:
-    made = MemoryCluster(clock=clock)
+async def cluster(clock: Clock) -> InMemoryCluster:
+    made = InMemoryCluster(clock=clock)
     for name in ("ca", "server"):
         await made.create(Resource.SECRET, secret(name))
     return made
@@ -33,80 +33,80 @@ def secret(name: str, **data: bytes) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **({"data": kept} if kept else {})}
 
 
-async def contents(cluster: MemoryCluster, name: str) -> dict[str, bytes]:
+async def contents(cluster: InMemoryCluster, name: str) -> dict[str, bytes]:
     found = await cluster.get(Resource.SECRET, "system", name)
     assert found is not None
     return {file: base64.b64decode(text) for file, text in found.get("data", {}).items()}
 
 
-async def test_an_empty_secret_gets_an_authority_once(cluster: MemoryCluster, clock: Clock) -> None:
-    home = Home(cluster, PLACE, clock=clock)
-    first, second = await home.authority(), await home.authority()
+async def test_an_empty_secret_gets_an_authority_once(cluster: InMemoryCluster, clock: Clock) -> None:
+    ca_secrets = CASecrets(cluster, PLACE, clock=clock)
+    first, second = await ca_secrets.load_ca(), await ca_secrets.load_ca()
     assert first.certificate == second.certificate
     assert set(await contents(cluster, "ca")) == {"tls.crt", "tls.key"}
 
 
-async def test_an_authority_that_was_brought_is_used_and_left_alone(cluster: MemoryCluster, clock: Clock) -> None:
-    theirs = Authority.make(now_s=clock())
+async def test_an_authority_that_was_brought_is_used_and_left_alone(cluster: InMemoryCluster, clock: Clock) -> None:
+    theirs = CertificateAuthority.create(now_s=clock())
     brought = secret("ca", tls_crt=theirs.certificate, tls_key=theirs.key, ca_crt=b"root of theirs\n")
     await cluster.replace(Resource.SECRET, brought)
-    found = await Home(cluster, PLACE, clock=clock).authority()
+    found = await CASecrets(cluster, PLACE, clock=clock).load_ca()
     assert (found.certificate, found.trusted) == (theirs.certificate, theirs.certificate + b"root of theirs\n")
     assert set(await contents(cluster, "ca")) == {"tls.crt", "tls.key", "ca.crt"}
 
 
-async def test_half_an_authority_is_refused_and_not_overwritten(cluster: MemoryCluster, clock: Clock) -> None:
-    await cluster.replace(Resource.SECRET, secret("ca", tls_crt=Authority.make(now_s=clock()).certificate))
+async def test_half_an_authority_is_refused_and_not_overwritten(cluster: InMemoryCluster, clock: Clock) -> None:
+    await cluster.replace(Resource.SECRET, secret("ca", tls_crt=CertificateAuthority.create(now_s=clock()).certificate))
     with pytest.raises(CredentialsError, match="the certificate authority cannot be used"):
-        await Home(cluster, PLACE, clock=clock).authority()
+        await CASecrets(cluster, PLACE, clock=clock).load_ca()
     assert set(await contents(cluster, "ca")) == {"tls.crt"}
 
 
 async def test_a_secret_that_is_not_there_is_asked_for(clock: Clock) -> None:
     with pytest.raises(ClusterError, match="there is no secret system/ca; make it, empty or with"):
-        await Home(MemoryCluster(clock=clock), PLACE, clock=clock).authority()
+        await CASecrets(InMemoryCluster(clock=clock), PLACE, clock=clock).load_ca()
 
 
 async def test_etcds_certificate_is_made_once_and_again_when_two_thirds_of_its_life_are_over(
-    cluster: MemoryCluster, clock: Clock
+    cluster: InMemoryCluster, clock: Clock
 ) -> None:
-    home = Home(cluster, PLACE, clock=clock)
-    authority = await home.authority()
-    await home.serve(authority)
+    ca_secrets = CASecrets(cluster, PLACE, clock=clock)
+    authority = await ca_secrets.load_ca()
+    await ca_secrets.ensure_server_certificate(authority)
     first = (await contents(cluster, "server"))["tls.crt"]
-    clock.now_s += SERVER_LIFE_S * 0.6
-    await home.serve(authority)
+    clock.now_s += SERVER_LIFETIME_S * 0.6
+    await ca_secrets.ensure_server_certificate(authority)
     assert (await contents(cluster, "server"))["tls.crt"] == first
-    clock.now_s += SERVER_LIFE_S * 0.1
-    await home.serve(authority)
+    clock.now_s += SERVER_LIFETIME_S * 0.1
+    await ca_secrets.ensure_server_certificate(authority)
     assert (await contents(cluster, "server"))["tls.crt"] != first
 
 
-async def test_etcds_certificate_follows_its_names_and_its_authority(cluster: MemoryCluster, clock: Clock) -> None:
-    home = Home(cluster, PLACE, clock=clock)
-    await home.serve(await home.authority())
-    other = Place(namespace="system", authority="ca", server="server", hosts=("renamed",))
-    fresh = Authority.make(now_s=clock())
-    await Home(cluster, other, clock=clock).serve(fresh)
+async def test_etcds_certificate_follows_its_names_and_its_authority(cluster: InMemoryCluster, clock: Clock) -> None:
+    ca_secrets = CASecrets(cluster, PLACE, clock=clock)
+    await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
+    other = SecretNames(namespace="system", ca="ca", server="server", hosts=("renamed",))
+    fresh = CertificateAuthority.create(now_s=clock())
+    await CASecrets(cluster, other, clock=clock).ensure_server_certificate(fresh)
     kept = await contents(cluster, "server")
     told = describe(kept["tls.crt"])
     assert told is not None
     assert told.hosts == {"renamed"}
-    assert fresh.signed(kept["tls.crt"])
+    assert fresh.has_signed(kept["tls.crt"])
     assert kept["ca.crt"] == fresh.trusted
 
 
-async def test_etcds_certificate_may_be_somebody_elses_business(cluster: MemoryCluster, clock: Clock) -> None:
-    home = Home(cluster, Place(namespace="system", authority="ca"), clock=clock)
-    await home.serve(await home.authority())
+async def test_etcds_certificate_may_be_somebody_elses_business(cluster: InMemoryCluster, clock: Clock) -> None:
+    ca_secrets = CASecrets(cluster, SecretNames(namespace="system", ca="ca"), clock=clock)
+    await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
     assert await contents(cluster, "server") == {}
 
 
 async def test_another_authority_than_that_of_etcds_certificate_is_a_warning_with_the_cure(
-    cluster: MemoryCluster, clock: Clock, caplog: pytest.LogCaptureFixture
+    cluster: InMemoryCluster, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home = Home(cluster, PLACE, clock=clock)
-    await home.serve(await home.authority())
+    ca_secrets = CASecrets(cluster, PLACE, clock=clock)
+    await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
     assert not [line for line in caplog.records if line.levelname == "WARNING"]
-    await home.serve(Authority.make(now_s=clock()))
+    await ca_secrets.ensure_server_certificate(CertificateAuthority.create(now_s=clock()))
     assert "Put the authority of before back into the secret, or restart etcd" in caplog.text

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from elasticjob_etcd.memory.auth import InMemoryAuth
-from elasticjob_operator.cluster.in_memory import MemoryCluster
+from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.ca import Authority, describe
-from elasticjob_operator.tls.job_certificates import JobCredentials, Terms
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.ca import CertificateAuthority, describe
+from elasticjob_operator.tls.job_certificates import IssuePolicy, JobCertificates
 from testing.waiting import aeventually
 
 NOW_S = 1_750_000_000.0
@@ -40,8 +40,8 @@ class Accounts(InMemoryAuth):
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster(clock=lambda: NOW_S)
+def cluster() -> InMemoryCluster:
+    return InMemoryCluster(clock=lambda: NOW_S)
 
 
 @pytest.fixture
@@ -50,26 +50,28 @@ def accounts() -> Accounts:
 
 
 @pytest.fixture
-def credentials(cluster: MemoryCluster, accounts: Accounts) -> JobCredentials:
+def credentials(cluster: InMemoryCluster, accounts: Accounts) -> JobCertificates:
     return again(cluster, accounts)
 
 
-def again(cluster: MemoryCluster, accounts: Accounts) -> JobCredentials:
+def again(cluster: InMemoryCluster, accounts: Accounts) -> JobCertificates:
     """Another process of the same operator."""
-    terms = Terms(cluster_id="c", operator_id="op", life_s=1000)
-    return JobCredentials(cluster, accounts, Held(Authority.make(now_s=NOW_S)), terms=terms, clock=lambda: NOW_S)
+    policy = IssuePolicy(cluster_id="c", operator_id="op", lifetime_s=1000)
+    return JobCertificates(
+        cluster, accounts, ActiveCA(CertificateAuthority.create(now_s=NOW_S)), policy=policy, clock=lambda: NOW_S
+    )
 
 
-async def certificate(cluster: MemoryCluster) -> bytes:
+async def certificate(cluster: InMemoryCluster) -> bytes:
     found = await cluster.get(Resource.SECRET, "n", "j-etcd-uid-1")
     assert found is not None
     return base64.b64decode(found["data"]["tls.crt"])
 
 
 async def test_a_job_gets_a_certificate_and_a_user_for_its_own_prefix(
-    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+    credentials: JobCertificates, cluster: InMemoryCluster, accounts: Accounts
 ) -> None:
-    certified = await credentials.certify(KEY, SECRET, store=0)
+    certified = await credentials.issue(KEY, SECRET, store=0)
     assert (certified.store, certified.renew_at_s) == (0, NOW_S + 500)
     told = describe(await certificate(cluster))
     assert told is not None
@@ -79,47 +81,47 @@ async def test_a_job_gets_a_certificate_and_a_user_for_its_own_prefix(
 
 
 async def test_a_renewal_changes_the_secret_and_nothing_in_etcd(
-    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+    credentials: JobCertificates, cluster: InMemoryCluster, accounts: Accounts
 ) -> None:
-    await credentials.certify(KEY, SECRET, store=0)
+    await credentials.issue(KEY, SECRET, store=0)
     first = await certificate(cluster)
-    await credentials.certify(KEY, SECRET, store=0)
+    await credentials.issue(KEY, SECRET, store=0)
     assert await certificate(cluster) != first
     assert accounts.added == ["uid-1"]
     assert accounts.guarded == 1
 
 
 async def test_a_user_whose_maker_was_stopped_halfway_gets_its_role_from_the_next_process(
-    cluster: MemoryCluster, accounts: Accounts
+    cluster: InMemoryCluster, accounts: Accounts
 ) -> None:
     await accounts.enable([])
     accounts.prefixes[ROLE] = "/elasticjob/c/n/j/uid-1/"
     accounts.of["uid-1"] = set()
-    await again(cluster, accounts).certify(KEY, SECRET, store=0)
+    await again(cluster, accounts).issue(KEY, SECRET, store=0)
     assert accounts.of["uid-1"] == {ROLE}
 
 
 async def test_another_etcd_is_guarded_before_the_user_is_made_again(
-    credentials: JobCredentials, accounts: Accounts
+    credentials: JobCertificates, accounts: Accounts
 ) -> None:
-    await credentials.certify(KEY, SECRET, store=0)
+    await credentials.issue(KEY, SECRET, store=0)
     accounts.enabled = False
     accounts.of.clear()
     accounts.prefixes.clear()
-    await credentials.certify(KEY, SECRET, store=1)
+    await credentials.issue(KEY, SECRET, store=1)
     assert accounts.enabled
     assert accounts.of["uid-1"] == {ROLE}
 
 
-async def test_a_job_that_is_forgotten_leaves_nothing_in_etcd(credentials: JobCredentials, accounts: Accounts) -> None:
-    await credentials.certify(KEY, SECRET, store=0)
+async def test_a_job_that_is_forgotten_leaves_nothing_in_etcd(credentials: JobCertificates, accounts: Accounts) -> None:
+    await credentials.issue(KEY, SECRET, store=0)
     await credentials.forget(KEY)
     assert set(accounts.of) == {"root"}
     assert set(accounts.prefixes) == {"root"}
 
 
 async def test_leftovers_are_collected_and_what_is_others_is_not(
-    credentials: JobCredentials, accounts: Accounts
+    credentials: JobCertificates, accounts: Accounts
 ) -> None:
     for role in ("elasticjob/op/n/gone/uid-2", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine"):
         await accounts.add_user(
@@ -146,10 +148,10 @@ async def test_leftovers_are_collected_and_what_is_others_is_not(
 
 
 async def test_one_that_leads_again_does_not_believe_that_a_user_is_there_still(
-    credentials: JobCredentials, cluster: MemoryCluster, accounts: Accounts
+    credentials: JobCertificates, cluster: InMemoryCluster, accounts: Accounts
 ) -> None:
-    await credentials.certify(KEY, SECRET, store=0)
+    await credentials.issue(KEY, SECRET, store=0)
     await again(cluster, accounts).forget(KEY)
     credentials.forget_etcd()
-    await credentials.certify(KEY, SECRET, store=0)
+    await credentials.issue(KEY, SECRET, store=0)
     assert accounts.of["uid-1"] == {ROLE}

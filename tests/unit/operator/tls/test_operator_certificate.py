@@ -7,9 +7,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from elasticjob_operator.errors import CredentialsError
-from elasticjob_operator.tls.active_ca import Held
-from elasticjob_operator.tls.ca import Authority
-from elasticjob_operator.tls.operator_certificate import OwnFiles
+from elasticjob_operator.tls.active_ca import ActiveCA
+from elasticjob_operator.tls.ca import CertificateAuthority
+from elasticjob_operator.tls.operator_certificate import CertificateFiles
 
 NOW_S = 1_750_000_000.0
 
@@ -23,11 +23,13 @@ class Clock:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> OwnFiles:
-    return OwnFiles(tmp_path / "own", Held(Authority.make(now_s=NOW_S)), name="root", clock=Clock())
+def files(tmp_path: Path) -> CertificateFiles:
+    return CertificateFiles(
+        tmp_path / "own", ActiveCA(CertificateAuthority.create(now_s=NOW_S)), name="root", clock=Clock()
+    )
 
 
-def test_each_renewal_replaces_certificate_and_key_together(files: OwnFiles, tmp_path: Path) -> None:
+def test_each_renewal_replaces_certificate_and_key_together(files: CertificateFiles, tmp_path: Path) -> None:
     seen = set()
     for _ in range(3):
         files.write()
@@ -40,7 +42,7 @@ def test_each_renewal_replaces_certificate_and_key_together(files: OwnFiles, tmp
     assert len(list((tmp_path / "own").iterdir())) == 2, "one folder and the link to it"
 
 
-def test_nobody_else_may_read_them(files: OwnFiles) -> None:
+def test_nobody_else_may_read_them(files: CertificateFiles) -> None:
     files.write()
     path = Path(str(files.endpoint(()).key))
     assert path.stat().st_mode & 0o077 == 0
@@ -49,6 +51,8 @@ def test_nobody_else_may_read_them(files: OwnFiles) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    files = OwnFiles(tmp_path / "file", Held(Authority.make(now_s=NOW_S)), name="root", clock=Clock())
+    files = CertificateFiles(
+        tmp_path / "file", ActiveCA(CertificateAuthority.create(now_s=NOW_S)), name="root", clock=Clock()
+    )
     with pytest.raises(CredentialsError, match=r"cannot be written to .*file"):
         files.write()

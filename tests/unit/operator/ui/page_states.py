@@ -8,10 +8,10 @@ from elasticjob_api.records import Failure, Progress, Report, WorkerReport, Work
 from elasticjob_api.rendezvous_state import Cause, Member, State, World
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.recovery import Recovered
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.recovery import RecoverySample
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.ui import Board
+from elasticjob_operator.ui import PageState
 from testing.builders import NOW_S
 
 HOSTILE = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>\'"`javascript:window.hurt=1'
@@ -48,7 +48,7 @@ def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = ""
     )
 
 
-def small(board: Board, count: int, *, now_s: float = NOW_S) -> None:
+def small(board: PageState, count: int, *, now_s: float = NOW_S) -> None:
     """So many jobs of every phase, some with progress."""
     for i in range(count):
         phase = PHASES[i % len(PHASES)]
@@ -64,10 +64,12 @@ def small(board: Board, count: int, *, now_s: float = NOW_S) -> None:
             worker_states=WorkerStates(running=running, pending=16 - running),
             progress=ProgressStatus(step=i * 7 % 100, total=100),
         )
-        board.note(key(f"train-{i:03d}"), obj(now_s - 60 * i), status, View(world=world(1 + i % 5)), now_s)
+        board.reconciled(
+            key(f"train-{i:03d}"), obj(now_s - 60 * i), status, RendezvousView(world=world(1 + i % 5)), now_s
+        )
 
 
-def large(board: Board, *, name: str = "large", ranks: int = 1000, now_s: float = NOW_S) -> None:
+def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: float = NOW_S) -> None:
     """One job of so many ranks, in its fourth round, with a failure behind it."""
     nodes = ranks // PER_NODE
     failure = Failure(
@@ -131,13 +133,17 @@ def large(board: Board, *, name: str = "large", ranks: int = 1000, now_s: float 
         (60, world(4, State.FORMING, cause=Cause.NODE_JOINED, detail="job-7 joined")),
     ]
     for ago_s, at in told:
-        board.note(of, obj(now_s), status, View(world=at), now_s - ago_s)
-    board.measured(of, Recovered(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08}))
+        board.reconciled(of, obj(now_s), status, RendezvousView(world=at), now_s - ago_s)
+    board.recovered(
+        of, RecoverySample(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08})
+    )
     last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, detail="job-7 joined", root="2/0004.5")
-    board.note(of, obj(now_s), status, View(world=last, reports=reports, failures={"2/0004.5": failure}), now_s - 59)
+    board.reconciled(
+        of, obj(now_s), status, RendezvousView(world=last, reports=reports, failures={"2/0004.5": failure}), now_s - 59
+    )
 
 
-def hostile(board: Board, *, now_s: float = NOW_S) -> None:
+def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
     """A job that puts HOSTILE wherever a job can put a text."""
     bad = HOSTILE
     failure = Failure(incarnation=bad, rank=0, exit_code=1, signal=bad, message=bad, pod=bad, host=bad, stderr=bad)
@@ -166,6 +172,10 @@ def hostile(board: Board, *, now_s: float = NOW_S) -> None:
     )
     at = world(2, cause=Cause.WORKER_FAILED, detail=bad, root="1/0000.0")
     reports = {Member(0, "0" * 8): replace(report(0, pod=bad), progress=Progress(1, 2, {bad: bad}))}
-    board.note(
-        key("hostile"), obj(now_s), status, View(world=at, reports=reports, failures={"1/0000.0": failure}), now_s
+    board.reconciled(
+        key("hostile"),
+        obj(now_s),
+        status,
+        RendezvousView(world=at, reports=reports, failures={"1/0000.0": failure}),
+        now_s,
     )

@@ -1,15 +1,15 @@
 """The rounds of a job: opened, active, ended, and what is not known when one comes late."""
 
 from elasticjob_api.rendezvous_state import Cause, State
-from elasticjob_operator.ui.round_history import KEPT, History
+from elasticjob_operator.ui.round_history import MAX_ROUNDS, RoundHistory
 from tests.unit.operator.ui.page_states import world
 
 
 def test_a_round_forms_becomes_active_and_is_ended_by_the_next() -> None:
-    history = History()
-    history.note(world(1, State.FORMING), 10.0)
-    history.note(world(1), 11.0)
-    history.note(world(2, State.FORMING, cause=Cause.WORKER_FAILED), 20.0)
+    history = RoundHistory()
+    history.record(world(1, State.FORMING), 10.0)
+    history.record(world(1), 11.0)
+    history.record(world(2, State.FORMING, cause=Cause.WORKER_FAILED), 20.0)
     first, second = history.rounds
     assert (first.opened_s, first.active_s, first.ended_s, first.end) == (10.0, 11.0, 20.0, "forming")
     assert (first.nodes, first.workers) == (2, 16)
@@ -17,41 +17,41 @@ def test_a_round_forms_becomes_active_and_is_ended_by_the_next() -> None:
 
 
 def test_the_same_world_again_changes_nothing() -> None:
-    history = History()
+    history = RoundHistory()
     for at_s in (1.0, 2.0, 3.0):
-        history.note(world(1), at_s)
+        history.record(world(1), at_s)
     assert [(each.active_s, each.ended_s) for each in history.rounds] == [(1.0, None)]
 
 
 def test_who_comes_late_knows_from_the_status_since_when_a_round_is_active() -> None:
-    history = History()
-    history.note(world(7), 100.0, active_since_s=40.0)
+    history = RoundHistory()
+    history.record(world(7), 100.0, active_since_s=40.0)
     assert (history.rounds[0].opened_s, history.rounds[0].active_s) == (None, 40.0)
 
 
 def test_a_round_that_is_seen_active_first_ends_the_one_before() -> None:
-    history = History()
-    history.note(world(1), 1.0)
-    history.note(world(2), 5.0, active_since_s=1.0)
+    history = RoundHistory()
+    history.record(world(1), 1.0)
+    history.record(world(2), 5.0, active_since_s=1.0)
     assert [(each.active_s, each.ended_s) for each in history.rounds] == [(1.0, 5.0), (5.0, None)]
 
 
 def test_the_end_of_a_job_ends_its_round_once() -> None:
-    history = History()
-    history.note(world(1), 1.0)
-    history.note(world(1, State.SUCCEEDED), 9.0)
-    history.note(world(1, State.SUCCEEDED), 11.0)
+    history = RoundHistory()
+    history.record(world(1), 1.0)
+    history.record(world(1, State.SUCCEEDED), 9.0)
+    history.record(world(1, State.SUCCEEDED), 11.0)
     assert [(each.ended_s, each.end) for each in history.rounds] == [(9.0, "succeeded")]
 
 
 def test_only_the_last_rounds_are_kept() -> None:
-    history = History()
-    for number in range(1, KEPT + 10):
-        history.note(world(number), float(number))
-    assert (len(history.rounds), history.rounds[0].number) == (KEPT, 10)
+    history = RoundHistory()
+    for number in range(1, MAX_ROUNDS + 10):
+        history.record(world(number), float(number))
+    assert (len(history.rounds), history.rounds[0].number) == (MAX_ROUNDS, 10)
 
 
 def test_a_record_of_workers_that_cannot_be_read_counts_none() -> None:
-    history = History()
-    history.note(world(1, nodes=1).__class__(state=State.ACTIVE, round=1, nonce="n", nprocs="ax1"), 1.0)
+    history = RoundHistory()
+    history.record(world(1, nodes=1).__class__(state=State.ACTIVE, round=1, nonce="n", nprocs="ax1"), 1.0)
     assert history.rounds[0].workers == 0

@@ -13,8 +13,8 @@ import pytest
 
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.errors import OperatorError
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.ui import Board, Page, server
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.ui import PageServer, PageState, server
 from testing.builders import NOW_S
 from tests.unit.operator.ui.page_states import key, obj
 
@@ -23,16 +23,16 @@ FILES = ("", "app.js", "app.css")
 
 
 @pytest.fixture
-def board() -> Board:
-    made = Board()
-    made.note(key("a"), obj(), JobStatus(), View(), NOW_S)
+def board() -> PageState:
+    made = PageState()
+    made.reconciled(key("a"), obj(), JobStatus(), RendezvousView(), NOW_S)
     return made
 
 
 @pytest.fixture
-async def shown(board: Board, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
-    monkeypatch.setattr(server, "PACE_S", 0.01)
-    async with Page(board) as made, asyncio.timeout(30):
+async def shown(board: PageState, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PageServer]:
+    monkeypatch.setattr(server, "MIN_INTERVAL_S", 0.01)
+    async with PageServer(board) as made, asyncio.timeout(30):
         yield made
 
 
@@ -44,7 +44,7 @@ async def next_message(lines: aiohttp.StreamReader) -> Any:
             return json.loads(line.removeprefix("data: "))
 
 
-async def test_the_files_come_with_a_policy_that_names_no_other_host(shown: Page) -> None:
+async def test_the_files_come_with_a_policy_that_names_no_other_host(shown: PageServer) -> None:
     async with aiohttp.ClientSession() as session:
         for name in FILES:
             async with session.get(shown.url + name) as answer:
@@ -55,59 +55,59 @@ async def test_the_files_come_with_a_policy_that_names_no_other_host(shown: Page
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-async def test_the_list_is_told_first_as_a_whole_and_then_by_its_changes(shown: Page, board: Board) -> None:
+async def test_the_list_is_told_first_as_a_whole_and_then_by_its_changes(shown: PageServer, board: PageState) -> None:
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs") as answer:
         assert [job["name"] for job in (await next_message(answer.content))["all"]] == ["a"]
-        board.note(key("b"), obj(), JobStatus(), View(), NOW_S)
+        board.reconciled(key("b"), obj(), JobStatus(), RendezvousView(), NOW_S)
         news = await next_message(answer.content)
         assert ([job["name"] for job in news["some"]], news["gone"]) == (["b"], [])
-        board.forget(key("a"))
+        board.deleted(key("a"))
         assert (await next_message(answer.content))["gone"] == [["team", "a"]]
 
 
-async def test_a_job_is_told_again_when_it_changes_and_when_it_is_gone(shown: Page, board: Board) -> None:
+async def test_a_job_is_told_again_when_it_changes_and_when_it_is_gone(shown: PageServer, board: PageState) -> None:
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs/team/a") as answer:
         assert (await next_message(answer.content))["job"]["restarts"] == 0
-        board.note(key("a"), obj(), JobStatus(restarts=2), View(), NOW_S)
+        board.reconciled(key("a"), obj(), JobStatus(restarts=2), RendezvousView(), NOW_S)
         assert (await next_message(answer.content))["job"]["restarts"] == 2
-        board.forget(key("a"))
+        board.deleted(key("a"))
         assert await next_message(answer.content) == {"gone": True}
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_it_takes_no_orders(shown: Page, method: str) -> None:
+async def test_it_takes_no_orders(shown: PageServer, method: str) -> None:
     async with aiohttp.ClientSession() as session, session.request(method, f"{shown.url}api/jobs") as answer:
         assert answer.status == 405
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "127.0.0.1.evil.example", "[::2]:8081", ""])
-async def test_a_request_by_another_name_than_this_machines_is_refused(shown: Page, host: str) -> None:
+async def test_a_request_by_another_name_than_this_machines_is_refused(shown: PageServer, host: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(shown.url, headers={"Host": host}) as answer:
         assert answer.status == 403
         assert "Content-Security-Policy" in answer.headers
 
 
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1", "[::1]:80"])
-async def test_a_forwarded_port_is_this_machine(shown: Page, host: str) -> None:
+async def test_a_forwarded_port_is_this_machine(shown: PageServer, host: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(shown.url, headers={"Host": host}) as answer:
         assert answer.status == 200
 
 
-async def test_too_many_lookers_are_told_so(shown: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "STREAMS", 1)
+async def test_too_many_lookers_are_told_so(shown: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_STREAMS", 1)
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs") as first:
         await next_message(first.content)
         async with session.get(f"{shown.url}api/jobs") as second:
             assert (second.status, await second.text()) == (503, "1 people look already\n")
 
 
-async def test_a_port_that_somebody_has_is_said(board: Board) -> None:
+async def test_a_port_that_somebody_has_is_said(board: PageState) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(OperatorError, match=f"cannot show the page on 127.0.0.1:{port}"):
-            await Page(board, port=port).__aenter__()
+            await PageServer(board, port=port).__aenter__()
 
 
 @pytest.mark.parametrize("name", ["index.html", "app.js", "app.css"])

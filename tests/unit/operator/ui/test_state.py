@@ -10,21 +10,21 @@ import pytest
 from elasticjob_api.records import Progress, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.ui import Board
-from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, row, whole
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.ui import PageState
+from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, job_details, job_row
 from testing.builders import NOW_S
 from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, report, small, world
 
 
-def noted(*names: str) -> Board:
-    board = Board()
+def noted(*names: str) -> PageState:
+    board = PageState()
     for name in names:
-        board.note(key(name), obj(), JobStatus(), View(), NOW_S)
+        board.reconciled(key(name), obj(), JobStatus(), RendezvousView(), NOW_S)
     return board
 
 
-def since(board: Board, version: int) -> tuple[list[str], list[tuple[str, str]]]:
+def since(board: PageState, version: int) -> tuple[list[str], list[tuple[str, str]]]:
     news = board.since(version)
     assert news is not None
     return [shown.key.name for shown in news[0]], news[1]
@@ -33,31 +33,31 @@ def since(board: Board, version: int) -> tuple[list[str], list[tuple[str, str]]]
 def test_only_what_has_changed_is_told_again() -> None:
     board = noted("a", "b")
     before = board.version
-    board.note(key("b"), obj(), JobStatus(), View(), NOW_S)
+    board.reconciled(key("b"), obj(), JobStatus(), RendezvousView(), NOW_S)
     assert since(board, before) == (["b"], [])
 
 
 def test_a_job_that_is_gone_is_told_and_its_successor_instead_of_it() -> None:
     board = noted("a")
     before = board.version
-    board.forget(key("a"))
+    board.deleted(key("a"))
     assert since(board, before) == ([], [("team", "a")])
-    board.note(key("a", uid="other"), obj(), JobStatus(), View(), NOW_S)
+    board.reconciled(key("a", uid="other"), obj(), JobStatus(), RendezvousView(), NOW_S)
     assert since(board, before) == (["a"], [])
 
 
 def test_the_end_of_a_predecessor_removes_no_successor() -> None:
     board = noted("a")
-    board.note(key("a", uid="other"), obj(), JobStatus(), View(world=world()), NOW_S)
-    board.forget(key("a"))
+    board.reconciled(key("a", uid="other"), obj(), JobStatus(), RendezvousView(world=world()), NOW_S)
+    board.deleted(key("a"))
     assert board.jobs["team", "a"].key.uid == "other"
 
 
 def test_who_has_missed_too_much_is_told_to_read_all() -> None:
-    board = Board()
+    board = PageState()
     for i in range(1100):
-        board.note(key(f"j{i}"), obj(), JobStatus(), View(), NOW_S)
-        board.forget(key(f"j{i}"))
+        board.reconciled(key(f"j{i}"), obj(), JobStatus(), RendezvousView(), NOW_S)
+        board.deleted(key(f"j{i}"))
     assert board.since(0) is None
     assert board.since(board.version) == ([], [])
 
@@ -66,24 +66,24 @@ async def test_whoever_waits_is_woken_by_a_change() -> None:
     board = noted("a")
     waiting = asyncio.create_task(board.changed(board.version))
     await asyncio.sleep(0)
-    board.forget(key("a"))
+    board.deleted(key("a"))
     async with asyncio.timeout(20):
         await waiting
 
 
 def test_failures_are_kept_after_etcd_has_forgotten_them() -> None:
-    board = Board()
+    board = PageState()
     large(board)
-    board.note(key("large"), obj(), JobStatus(), View(world=world(5)), NOW_S)
-    [failure] = whole(board.jobs["team", "large"])["failures"]
+    board.reconciled(key("large"), obj(), JobStatus(), RendezvousView(world=world(5)), NOW_S)
+    [failure] = job_details(board.jobs["team", "large"])["failures"]
     assert failure["name"] == "2/0004.5"
     assert failure["tail"].endswith("Segmentation fault\n")
 
 
 def test_a_large_job_is_whole_and_its_ranks_are_in_order() -> None:
-    board = Board()
+    board = PageState()
     large(board)
-    told = whole(board.jobs["team", "large"])
+    told = job_details(board.jobs["team", "large"])
     assert [node["first"] for node in told["ranks"]] == list(range(0, 1000, 8))
     assert [each["round"] for each in told["rounds"]] == [1, 2, 3, 4]
     assert told["rounds"][2]["steps"]["stop"] == 0.3
@@ -92,49 +92,55 @@ def test_a_large_job_is_whole_and_its_ranks_are_in_order() -> None:
 
 def test_progress_is_the_farthest_that_anyone_told_and_stays_when_the_agents_have_gone() -> None:
     reports = {Member(i, f"{i:08x}"): replace(report(i), progress=Progress(step, 100)) for i, step in enumerate((5, 9))}
-    board, status = Board(), JobStatus(progress=ProgressStatus(step=7, total=100))
-    board.note(key(), obj(), status, View(reports=reports), NOW_S)
-    assert row(board.jobs["team", "job"])["progress"]["step"] == 9
-    board.note(key(), obj(), status, View(), NOW_S)
-    assert row(board.jobs["team", "job"])["progress"]["step"] == 7
+    board, status = PageState(), JobStatus(progress=ProgressStatus(step=7, total=100))
+    board.reconciled(key(), obj(), status, RendezvousView(reports=reports), NOW_S)
+    assert job_row(board.jobs["team", "job"])["progress"]["step"] == 9
+    board.reconciled(key(), obj(), status, RendezvousView(), NOW_S)
+    assert job_row(board.jobs["team", "job"])["progress"]["step"] == 7
 
 
 def test_no_job_can_make_the_page_large() -> None:
-    board, long = Board(), "x" * 10_000
+    board, long = PageState(), "x" * 10_000
     progress = ProgressStatus(step=1, metrics={f"m{i}": long for i in range(1000)})
     status = JobStatus(reason=long, message=long, progress=progress)
     reports = {Member(i, f"{i:08x}"): report(i, pod=f"p{i}") for i in range(RANKS_LIMIT // 8 + 50)}
-    board.note(key(), obj(), status, View(world=replace(world(), detail=long), reports=reports), NOW_S)
-    told = whole(board.jobs["team", "job"])
+    board.reconciled(key(), obj(), status, RendezvousView(world=replace(world(), detail=long), reports=reports), NOW_S)
+    told = job_details(board.jobs["team", "job"])
     assert (len(told["reason"]), len(told["rounds"][0]["detail"])) == (TEXT_LIMIT, TEXT_LIMIT)
     assert len(told["progress"]["metrics"]) == METRICS_LIMIT
     assert sum(len(node["letters"]) for node in told["ranks"]) == RANKS_LIMIT
 
 
 def test_texts_of_a_job_are_passed_on_as_they_are_in_json() -> None:
-    board = Board()
+    board = PageState()
     hostile(board)
-    told = whole(board.jobs["team", "hostile"])
+    told = job_details(board.jobs["team", "hostile"])
     assert json.loads(json.dumps(told))["failures"][0]["tail"] == HOSTILE
 
 
 def test_what_a_round_was_opened_for_is_told_as_the_status_has_it() -> None:
-    board, failed = Board(), "rank 0 on j-0-a was killed by SIGKILL"
+    board, failed = PageState(), "rank 0 on j-0-a was killed by SIGKILL"
     status = JobStatus(rounds=(RoundStatus(round=1, start_time="", message=failed),))
-    board.note(key(), obj(), status, View(world=world()), NOW_S)
-    assert whole(board.jobs["team", "job"])["rounds"][0]["detail"] == failed
+    board.reconciled(key(), obj(), status, RendezvousView(world=world()), NOW_S)
+    assert job_details(board.jobs["team", "job"])["rounds"][0]["detail"] == failed
 
 
 def test_two_hundred_jobs_are_a_short_list() -> None:
-    board = Board()
+    board = PageState()
     small(board, 200)
-    assert len(json.dumps([row(shown) for shown in board.jobs.values()])) < 120_000
+    assert len(json.dumps([job_row(shown) for shown in board.jobs.values()])) < 120_000
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_what_is_no_number_is_not_passed_on(wrong: float) -> None:
-    board = Board()
+    board = PageState()
     odd = WorkerReport(rank=0, state=WorkerState.HEALTHY, cpu_percent=wrong)
-    board.note(key(), obj(), JobStatus(), View(reports={Member(0, "0" * 8): replace(report(0), workers=(odd,))}), NOW_S)
-    told = whole(board.jobs["team", "job"])
+    board.reconciled(
+        key(),
+        obj(),
+        JobStatus(),
+        RendezvousView(reports={Member(0, "0" * 8): replace(report(0), workers=(odd,))}),
+        NOW_S,
+    )
+    told = job_details(board.jobs["team", "job"])
     assert json.loads(json.dumps(told, allow_nan=False))["ranks"][0]["cpu"] == [None]

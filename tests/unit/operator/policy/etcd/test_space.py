@@ -6,7 +6,16 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from elasticjob_etcd.members import MemberStatus
-from elasticjob_operator.policy.etcd.space import LOW, Compact, Defragment, Disarm, Reclaimed, Space, Step, next_step
+from elasticjob_operator.policy.etcd.space import (
+    LOW,
+    Compact,
+    Defragment,
+    Disarm,
+    Reclaimed,
+    SpaceUsage,
+    Step,
+    next_step,
+)
 
 QUOTA = 1000
 
@@ -16,12 +25,12 @@ def member(number: int, *, size: int, used: int | None = None, leads: bool = Fal
     return MemberStatus(id=number, is_leader=leads, revision=7, db_size=size, db_size_in_use=used, quota=quota)
 
 
-def space(*members: MemberStatus, full: bool = False, unknown: int = 0) -> Space:
+def space(*members: MemberStatus, full: bool = False, unknown: int = 0) -> SpaceUsage:
     alarms = frozenset({members[0].id}) if full else frozenset[int]()
-    return Space(members, full=alarms, revision=7, quota=QUOTA, unknown=unknown)
+    return SpaceUsage(members, full=alarms, revision=7, quota=QUOTA, unknown=unknown)
 
 
-def steps(begin: Space) -> list[Step]:
+def steps(begin: SpaceUsage) -> list[Step]:
     """All steps of one look, of members that have no free pages after a defragmentation."""
     found, done, now = list[Step](), Reclaimed(), begin
     while (step := next_step(now, done)) is not None:

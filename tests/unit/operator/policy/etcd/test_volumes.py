@@ -8,7 +8,15 @@ from hypothesis.strategies import lists, sampled_from
 
 from elasticjob_etcd.members import Member
 from elasticjob_operator.model.cluster_interface import Object
-from elasticjob_operator.policy.etcd.volumes import PROOF_HOLDS_S, Held, Loss, hold, loss_of, node_of, only_silent
+from elasticjob_operator.policy.etcd.volumes import (
+    PROOF_DURATION_S,
+    PendingLoss,
+    VolumeLoss,
+    confirm_loss,
+    loss_of,
+    node_of,
+    only_silent,
+)
 
 PODS = {f"m{number}": f"http://m{number}:2380" for number in range(3)}
 AFTER_S = 600.0
@@ -92,16 +100,16 @@ def test_without_the_schedulers_own_word_the_node_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("seen", "why", "must_hold_s"),
     [
-        pytest.param((pod(), claim(), volume(), None), "node n2 is gone", PROOF_HOLDS_S, id="deleted"),
+        pytest.param((pod(), claim(), volume(), None), "node n2 is gone", PROOF_DURATION_S, id="deleted"),
         pytest.param(
             (pod(), claim(), volume(), node("Unknown", out_of_service=True)),
             "node n2 is out of service",
-            PROOF_HOLDS_S,
+            PROOF_DURATION_S,
             id="out of service",
         ),
         pytest.param((pod(), claim(), volume(), node("Unknown")), "node n2 is not ready", AFTER_S, id="not ready"),
-        pytest.param((pod(), claim(), None, None), "its volume is gone", PROOF_HOLDS_S, id="the volume is deleted"),
-        pytest.param((pod(), None, None, None), "its claim is gone", PROOF_HOLDS_S, id="the claim is deleted"),
+        pytest.param((pod(), claim(), None, None), "its volume is gone", PROOF_DURATION_S, id="the volume is deleted"),
+        pytest.param((pod(), None, None, None), "its claim is gone", PROOF_DURATION_S, id="the claim is deleted"),
     ],
 )
 def test_a_pod_on_no_node_whose_volume_is_lost(
@@ -109,7 +117,7 @@ def test_a_pod_on_no_node_whose_volume_is_lost(
 ) -> None:
     found = loss_of(*seen, replace_after_s=AFTER_S)
     assert found is not None
-    assert (found.why, found.must_hold_s, found.pod_uid) == (why, must_hold_s, "p")
+    assert (found.reason, found.confirm_after_s, found.pod_uid) == (why, must_hold_s, "p")
 
 
 TERMINATING = {**pod(), "metadata": {"name": "m2", "uid": "p", "deletionTimestamp": "t"}}
@@ -146,11 +154,11 @@ def test_a_node_that_was_ready_in_between_is_other_evidence() -> None:
         loss_of(pod(), claim(), volume(), node("Unknown", since=since), replace_after_s=AFTER_S)
         for since in ("t1", "t2")
     )
-    held = hold(None, first, 0.0)
+    held = confirm_loss(None, first, 0.0)
     assert held is not None
     assert (held.is_due(599.0), held.is_due(600.0)) == (False, True)
     assert later is not None
-    assert hold(hold(held, later, 599.0), later, 1198.0) == Held(later, 599.0)
+    assert confirm_loss(confirm_loss(held, later, 599.0), later, 1198.0) == PendingLoss(later, 599.0)
 
 
 @given(lists(sampled_from(["gone", "not ready", "back"]), max_size=40))
@@ -159,7 +167,7 @@ def test_only_evidence_that_has_held_without_a_break_is_ever_due(looks: list[str
     held, alike = None, 0
     for number, why in enumerate(looks):
         alike = alike + 1 if number and why == looks[number - 1] else 1
-        must_hold_s = AFTER_S if why == "not ready" else PROOF_HOLDS_S
-        held = hold(held, None if why == "back" else Loss("p", "c", why, "", must_hold_s), 30.0 * number)
+        must_hold_s = AFTER_S if why == "not ready" else PROOF_DURATION_S
+        held = confirm_loss(held, None if why == "back" else VolumeLoss("p", "c", why, "", must_hold_s), 30.0 * number)
         is_due = held is not None and held.is_due(30.0 * number)
         assert is_due is (why != "back" and 30.0 * (alike - 1) >= must_hold_s)

@@ -8,9 +8,9 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.deletion_plan import plan_deletion
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
-from elasticjob_operator.model.actions import Action, Certify, CreatePod, DeletePrefix, Disown
-from elasticjob_operator.model.job_state import Certified, Ledger
-from elasticjob_operator.model.snapshot import Observed
+from elasticjob_operator.model.actions import Action, CreatePod, DeletePrefix, IssueCertificate, RemoveEtcdUser
+from elasticjob_operator.model.job_state import Certified, JobState
+from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.secret import secret_name
@@ -19,22 +19,22 @@ from testing.builders import NOW_S, SETTINGS, ago, job, names, record, running, 
 TLS = replace(SETTINGS, etcd_tls=True)
 
 
-def planned(observed: Observed) -> list[Action]:
+def planned(observed: JobSnapshot) -> list[Action]:
     return list(plan(observed, Ids()).actions)
 
 
-def observed(certified: Certified | None, *, tls: bool = True, store: int = 0) -> Observed:
+def observed(certified: Certified | None, *, tls: bool = True, store: int = 0) -> JobSnapshot:
     """A job whose map is written, and whose pod was never created."""
-    ledger, status = Ledger(certified=certified), JobStatus(start_time=ago(1))
-    ledger.propose("j-0-a")
+    job_state, status = JobState(certified=certified), JobStatus(start_time=ago(1))
+    job_state.expect("j-0-a")
     of = job(status=status)
     at = view(spec=spec_record(of, record(), names((0,)), suspended=False))
-    return seen(of, at, ledger=ledger, settings=TLS if tls else SETTINGS, store=store)
+    return seen(of, at, job_state=job_state, settings=TLS if tls else SETTINGS, store=store)
 
 
 def test_a_job_is_certified_before_anything_else_is_done_for_it() -> None:
     first, *rest = planned(observed(None))
-    assert isinstance(first, Certify)
+    assert isinstance(first, IssueCertificate)
     assert first.secret["metadata"]["name"] == secret_name(job())
     assert any(isinstance(action, CreatePod) for action in rest)
 
@@ -50,7 +50,7 @@ def test_a_job_is_certified_before_anything_else_is_done_for_it() -> None:
 )
 def test_certificates_are_made_when_they_are_due(certified: Certified, store: int, wanted: list[int]) -> None:
     actions = planned(observed(certified, store=store))
-    places = [index for index, action in enumerate(actions) if isinstance(action, Certify)]
+    places = [index for index, action in enumerate(actions) if isinstance(action, IssueCertificate)]
     assert places == [index % len(actions) for index in wanted]
 
 
@@ -59,12 +59,12 @@ def test_it_is_looked_at_again_when_the_next_certificate_is_due() -> None:
 
 
 def test_without_tls_there_is_no_certificate_and_no_user_to_remove() -> None:
-    assert not any(isinstance(action, Certify) for action in planned(observed(None, tls=False)))
+    assert not any(isinstance(action, IssueCertificate) for action in planned(observed(None, tls=False)))
     assert plan_deletion(running(0), {}, SETTINGS, now_s=NOW_S).actions == (DeletePrefix(),)
 
 
 def test_the_user_goes_before_the_prefix_which_is_what_makes_it_tried_again() -> None:
-    assert plan_deletion(running(0), {}, TLS, now_s=NOW_S).actions == (Disown(), DeletePrefix())
+    assert plan_deletion(running(0), {}, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
 
 
 def test_the_trainer_sees_the_files_and_its_environment_says_where() -> None:

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.policy.lifecycle.deadlines import broken_deadline, next_deadline_s
+from elasticjob_operator.policy.lifecycle.deadlines import exceeded_deadline, next_deadline_s
 from testing.builders import NOW_S, active, ago, job, membership, view, world
 
 STARTED = JobStatus(start_time=ago(100))
@@ -18,7 +18,7 @@ NO_KEYS: Mapping[str, Any] = {}
 def broken(
     status: JobStatus = STARTED, at: World | None = None, keys: Mapping[str, Any] = NO_KEYS, **spec: Any
 ) -> FailedReason | None:
-    failure = broken_deadline(job(**spec), status, view(world=at, **keys), NOW_S)
+    failure = exceeded_deadline(job(**spec), status, view(world=at, **keys), NOW_S)
     return failure.reason if failure else None
 
 
@@ -96,6 +96,6 @@ def test_the_next_deadline_is_the_earliest_that_has_not_passed() -> None:
 
 
 def test_the_verdict_names_the_field_and_its_value() -> None:
-    failure = broken_deadline(job(replicas=3, startup_deadline_s=60.0), STARTED, view(), NOW_S)
+    failure = exceeded_deadline(job(replicas=3, startup_deadline_s=60.0), STARTED, view(), NOW_S)
     assert failure is not None
     assert failure.message == "fewer than 3 nodes came together within startupDeadlineSeconds (60)"

@@ -27,16 +27,16 @@ def judged(status: dict[str, Any] | None, *pods: Pod, claimed: bool = False, ins
 
 
 def test_a_job_belongs_to_the_installation_that_its_status_names() -> None:
-    assert judged({"installation": "here"}) is Ownership.OURS
-    assert judged({"installation": "there"}) is Ownership.ANOTHERS
+    assert judged({"installation": "here"}) is Ownership.OWNED
+    assert judged({"installation": "there"}) is Ownership.FOREIGN
 
 
 def test_a_name_that_another_installation_has_put_over_ours_counts() -> None:
-    assert judged({"installation": "there"}, claimed=True) is Ownership.ANOTHERS
+    assert judged({"installation": "there"}, claimed=True) is Ownership.FOREIGN
 
 
 def test_a_cache_that_has_not_seen_our_name_yet_is_no_doubt() -> None:
-    assert judged({"phase": "Running"}, claimed=True) is Ownership.OURS
+    assert judged({"phase": "Running"}, claimed=True) is Ownership.OWNED
 
 
 @pytest.mark.parametrize("status", [None, {}, {"phase": "Running", "selector": "elasticjob.io/job-uid=u"}])
@@ -47,8 +47,8 @@ def test_a_cache_that_has_not_seen_our_name_yet_is_no_doubt() -> None:
         pytest.param((pod(),), Ownership.UNCLAIMED, id="pods-that-show-nothing"),
         pytest.param((pod(prefix=PREFIX),), Ownership.UNCLAIMED, id="our-keys"),
         pytest.param((pod(prefix=PREFIX, installation="here"),), Ownership.UNCLAIMED, id="our-pods"),
-        pytest.param((pod(), pod(1, prefix="/elasticjob/d/ns/j/u")), Ownership.ANOTHERS, id="other-keys"),
-        pytest.param((pod(prefix=PREFIX, installation="there"),), Ownership.ANOTHERS, id="pods-of-another"),
+        pytest.param((pod(), pod(1, prefix="/elasticjob/d/ns/j/u")), Ownership.FOREIGN, id="other-keys"),
+        pytest.param((pod(prefix=PREFIX, installation="there"),), Ownership.FOREIGN, id="pods-of-another"),
     ],
 )
 def test_a_job_that_names_none_is_judged_by_its_pods(
@@ -58,7 +58,7 @@ def test_a_job_that_names_none_is_judged_by_its_pods(
 
 
 def test_a_job_that_names_us_is_ours_whatever_its_pods_are_for_it_was_handed_over() -> None:
-    assert judged({"installation": "here"}, pod(prefix="/other", installation="there")) is Ownership.OURS
+    assert judged({"installation": "here"}, pod(prefix="/other", installation="there")) is Ownership.OWNED
 
 
 def test_a_status_that_was_restored_with_another_object_names_nobody() -> None:
@@ -68,7 +68,7 @@ def test_a_status_that_was_restored_with_another_object_names_nobody() -> None:
 
 
 def test_without_installations_every_job_is_ours() -> None:
-    assert judged({"installation": "there"}, installation="") is Ownership.OURS
+    assert judged({"installation": "there"}, installation="") is Ownership.OWNED
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from testing.builders import record, world
 @pytest.mark.parametrize("reason", FailedReason)
 def test_a_verdict_comes_back_from_the_world_as_it_was_given(reason: FailedReason) -> None:
     given = JobFailure(reason, "3 pods failed: j-1-a: Error: exit code 1")
-    assert failure_of(state_transitions.failed(None, record(), given, "n")) == given
+    assert failure_of(state_transitions.failed_state(None, record(), given, "n")) == given
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob_api.spec import CleanPodPolicy, GracefulShutdown
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.policy.lifecycle.pod_cleanup import MARGIN_S, clean_at_s, pods_to_delete
+from elasticjob_operator.policy.lifecycle.pod_cleanup import CLEANUP_MARGIN_S, cleanup_at_s, pods_to_delete
 from testing.builders import NOW_S, ago, job, pod
 
 PODS = [pod(0), pod(1, phase="Succeeded"), pod(2, phase="Failed"), pod(3, phase="Pending"), pod(4, terminating=True)]
@@ -23,7 +23,7 @@ def test_the_policy_says_which_pods_go_after_the_end(policy: CleanPodPolicy, slo
 
 
 def test_a_sidecar_does_not_hold_the_pod_of_a_job_that_has_ended() -> None:
-    lingering = pod(0, phase="Succeeded", lingers=True)
+    lingering = pod(0, phase="Succeeded", has_running_sidecar=True)
     assert pods_to_delete(job(), JobStatus(completion_time=ago(3600)), [lingering], NOW_S) == [lingering]
 
 
@@ -39,8 +39,8 @@ def test_agents_get_the_graceful_stop_to_end_by_themselves(policy: CleanPodPolic
 
 def test_the_time_is_the_users_grace_and_a_margin() -> None:
     of = job(graceful_shutdown=GracefulShutdown(seconds=120.0))
-    assert clean_at_s(of, JobStatus(completion_time=ago(0))) == NOW_S + 120.0 + MARGIN_S
+    assert cleanup_at_s(of, JobStatus(completion_time=ago(0))) == NOW_S + 120.0 + CLEANUP_MARGIN_S
 
 
 def test_with_policy_none_there_is_no_such_time() -> None:
-    assert clean_at_s(job(clean_pod_policy=CleanPodPolicy.NONE), JobStatus(completion_time=ago(0))) is None
+    assert cleanup_at_s(job(clean_pod_policy=CleanPodPolicy.NONE), JobStatus(completion_time=ago(0))) is None

@@ -7,25 +7,25 @@ import pytest
 
 from elasticjob_operator.model.actions import Apply, CreatePod
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.lifecycle.resync import (
-    A_SECOND,
     AT_ONCE,
     AT_ONCE_EACH,
+    JOBS_PER_SECOND,
     ApplyLimiter,
     is_due,
-    upkeep_in_s,
+    resync_in_s,
 )
 from elasticjob_operator.render.pod_source import PodSource
 from testing import builders
 
 
 def test_a_single_job_hardly_waits() -> None:
-    assert 0.0 <= upkeep_in_s("uid", jobs=1) < 1 / A_SECOND
+    assert 0.0 <= resync_in_s("uid", jobs=1) < 1 / JOBS_PER_SECOND
 
 
 def test_a_thousand_jobs_have_their_turns_evenly_spread() -> None:
-    moments_s = [upkeep_in_s(f"uid-{n}", jobs=1000) for n in range(1000)]
+    moments_s = [resync_in_s(f"uid-{n}", jobs=1000) for n in range(1000)]
     tenths = [sum(first <= moment_s < first + 5.0 for moment_s in moments_s) for first in range(0, 50, 5)]
     assert sum(tenths) == 1000
     assert min(tenths) > 50
@@ -33,7 +33,7 @@ def test_a_thousand_jobs_have_their_turns_evenly_spread() -> None:
 
 
 def test_a_job_has_the_same_turn_each_time() -> None:
-    assert upkeep_in_s("uid", jobs=500) == upkeep_in_s("uid", jobs=500) != upkeep_in_s("other", jobs=500)
+    assert resync_in_s("uid", jobs=500) == resync_in_s("uid", jobs=500) != resync_in_s("other", jobs=500)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_a_job_has_the_same_turn_each_time() -> None:
     ids=["it is time", "too early", "it was done", "a pod is to be created for which it is needed"],
 )
 def test_only_what_nothing_waits_for_can_be_put_off(*, pods: int, applied: bool, monotonic_s: float, due: bool) -> None:
-    ledger = Ledger(upkeep_from_s=10.0, applied={Resource.SERVICE: {"spec": {}}} if applied else {})
-    assert is_due(ledger, {f"p{n}": builders.pod(n) for n in range(pods)}, monotonic_s) is due
+    job_state = JobState(resync_at_s=10.0, applied={Resource.SERVICE: {"spec": {}}} if applied else {})
+    assert is_due(job_state, {f"p{n}": builders.pod(n) for n in range(pods)}, monotonic_s) is due
 
 
 _APPLY = Apply(Resource.SERVICE, {})

@@ -15,7 +15,7 @@ from elasticjob_api.spec import (
     Scaling,
 )
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.policy.lifecycle.spec_record import emptied, first_record, spec_record
+from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record, without_slots
 from testing.builders import job, names, record
 
 KEPT = record(operator="op", replacements=2, first_round=1001, first_restarts=3)
@@ -97,5 +97,5 @@ def test_after_a_wipe_the_status_is_what_is_left_of_the_counts() -> None:
 
 
 def test_a_deleted_jobs_record_has_no_slots_and_still_says_whose_it_is() -> None:
-    made = emptied(replace(KEPT, slots=record(0, 1).slots))
+    made = without_slots(replace(KEPT, slots=record(0, 1).slots))
     assert (made.slots, made.operator) == ({}, "op")

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.records import Done
 from elasticjob_api.rendezvous_state import Cause, State, World
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from testing.builders import active, member, membership, record, view, world
@@ -16,10 +16,10 @@ COUNTED = active(0, 1, round=4, restarts=2, losses=1, restart_id="r1", master="1
 FAILURE = JobFailure(FailedReason.DEADLINE, "too long")
 Write = Callable[[World], World]
 WRITES: dict[str, Write] = {
-    "suspended": lambda before: state_transitions.suspended(before, "n2"),
-    "resumed": lambda before: state_transitions.resumed(before, "n2"),
-    "succeeded": lambda before: state_transitions.succeeded(before, "n2"),
-    "failed": lambda before: state_transitions.failed(before, record(0, 1), FAILURE, "n2"),
+    "suspended": lambda before: state_transitions.suspended_state(before, "n2"),
+    "resumed": lambda before: state_transitions.resumed_state(before, "n2"),
+    "succeeded": lambda before: state_transitions.succeeded_state(before, "n2"),
+    "failed": lambda before: state_transitions.failed_state(before, record(0, 1), FAILURE, "n2"),
 }
 each_write = pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
 
@@ -48,34 +48,34 @@ def test_round_and_state_never_go_back(write: Write) -> None:
 
 
 def test_suspending_stays_in_the_round() -> None:
-    after = state_transitions.suspended(COUNTED, "n2")
+    after = state_transitions.suspended_state(COUNTED, "n2")
     assert (after.state, after.round, after.cause) == (State.SUSPENDED, 4, Cause.SUSPENDED)
 
 
 def test_resuming_opens_the_next_round_with_nothing_left_to_judge() -> None:
-    after = state_transitions.resumed(world(State.SUSPENDED, round=4, held=True), "n2")
+    after = state_transitions.resumed_state(world(State.SUSPENDED, round=4, held=True), "n2")
     assert (after.state, after.round, after.cause) == (State.FORMING, 5, Cause.RESUMED)
     assert (after.judged, after.held) == (True, False)
 
 
 def test_success_stays_in_the_round() -> None:
-    after = state_transitions.succeeded(world(State.SUSPENDED, round=4), "n2")
+    after = state_transitions.succeeded_state(world(State.SUSPENDED, round=4), "n2")
     assert (after.state, after.round, after.cause) == (State.SUCCEEDED, 4, Cause.SUCCEEDED)
 
 
 def test_a_verdict_of_the_operator_keeps_its_reason_in_the_world() -> None:
-    after = state_transitions.failed(COUNTED, record(0, 1), FAILURE, "n2")
+    after = state_transitions.failed_state(COUNTED, record(0, 1), FAILURE, "n2")
     assert (after.state, after.round, after.cause) == (State.FAILED, 4, Cause.OPERATOR)
     assert after.detail == "DeadlineExceeded: too long"
 
 
 def test_a_job_without_a_world_gets_its_first_and_last_one() -> None:
-    after = state_transitions.failed(None, record(0), FAILURE, "n2")
+    after = state_transitions.failed_state(None, record(0), FAILURE, "n2")
     assert (after.state, after.round, after.restarts) == (State.FAILED, 1, 0)
 
 
 def test_after_a_wipe_a_verdict_goes_on_from_what_the_status_remembered() -> None:
-    after = state_transitions.failed(None, record(0, first_round=1004, first_restarts=2), FAILURE, "n2")
+    after = state_transitions.failed_state(None, record(0, first_round=1004, first_restarts=2), FAILURE, "n2")
     assert (after.round, after.restarts) == (1004, 2)
 
 
@@ -84,25 +84,25 @@ def dones(*slots: int, round_: int = 1) -> dict[tuple[int, int], Done]:
 
 
 def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None:
-    at = view(world=world(State.SUSPENDED), membership=membership(0, 1), dones=dones(0, 1))
+    at = view(world=world(State.SUSPENDED), membership=membership(0, 1), completions=dones(0, 1))
     assert state_transitions.finished_before_suspension(at)
 
 
 @pytest.mark.parametrize(
     "at",
     [
-        view(world=world(State.SUSPENDED), membership=membership(0, 1), dones=dones(0)),
+        view(world=world(State.SUSPENDED), membership=membership(0, 1), completions=dones(0)),
         view(world=world(State.SUSPENDED), membership=membership(0, 1)),
-        view(world=world(State.SUSPENDED, round=2), membership=membership(0, 1), dones=dones(0, 1, round_=2)),
-        view(world=world(State.SUSPENDED), membership=membership(0), dones={(1, 0): Done("another")}),
+        view(world=world(State.SUSPENDED, round=2), membership=membership(0, 1), completions=dones(0, 1, round_=2)),
+        view(world=world(State.SUSPENDED), membership=membership(0), completions={(1, 0): Done("another")}),
         view(world=world(State.SUSPENDED), membership=membership()),
-        view(world=world(State.SUSPENDED), dones=dones(0, 1)),
-        view(world=active(0, 1), membership=membership(0, 1), dones=dones(0, 1)),
-        view(membership=membership(0, 1), dones=dones(0, 1)),
+        view(world=world(State.SUSPENDED), completions=dones(0, 1)),
+        view(world=active(0, 1), membership=membership(0, 1), completions=dones(0, 1)),
+        view(membership=membership(0, 1), completions=dones(0, 1)),
     ],
     ids=[
         "one has not", "none has", "an older round", "another stay", "nobody", "unknown", "not suspended", "no world"
     ],
 )  # fmt: skip
-def test_otherwise_there_is_something_to_resume(at: View) -> None:
+def test_otherwise_there_is_something_to_resume(at: RendezvousView) -> None:
     assert not state_transitions.finished_before_suspension(at)

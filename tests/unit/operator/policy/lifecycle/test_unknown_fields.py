@@ -11,9 +11,9 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import CreatePod, WriteSpec
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.policy.lifecycle.unknown_fields import describe, waits
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.lifecycle.unknown_fields import describe, is_waiting
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.events import events
 from testing.builders import NOW, ago, job, pod, record, running, seen, view, world
@@ -22,7 +22,7 @@ IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
 SUSPENDED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
 
 
-def newer(at: View, *pods: Any, **fields: Any) -> Observed:
+def newer(at: RendezvousView, *pods: Any, **fields: Any) -> JobSnapshot:
     """A job of two nodes with a field that this version does not know."""
     known = job(**{"replicas": 2, "min_replicas": 1, **fields})
     return seen(replace(known, unknown_fields=("spec.newThing",)), at, *pods)
@@ -36,22 +36,24 @@ def said(status: JobStatus) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("at", "waiting"),
     [
-        pytest.param(newer(View()), True, id="nothing has begun"),
+        pytest.param(newer(RendezvousView()), True, id="nothing has begun"),
         pytest.param(newer(SUSPENDED), True, id="it is resumed"),
-        pytest.param(newer(View(), suspend=True), False, id="it is suspended, so nothing is to begin"),
+        pytest.param(newer(RendezvousView(), suspend=True), False, id="it is suspended, so nothing is to begin"),
         pytest.param(newer(running(0, 1), pod(0), pod(1)), False, id="it runs"),
-        pytest.param(newer(View(), status=JobStatus(start_time=NOW)), False, id="etcd was wiped, the status remembers"),
-        pytest.param(newer(View(), pod(0)), False, id="etcd and status are lost, a pod lives"),
-        pytest.param(newer(View(), pod(0, terminating=True)), True, id="a pod of the life before ends"),
-        pytest.param(seen(job(), View()), False, id="every field is known"),
+        pytest.param(
+            newer(RendezvousView(), status=JobStatus(start_time=NOW)), False, id="etcd was wiped, the status remembers"
+        ),
+        pytest.param(newer(RendezvousView(), pod(0)), False, id="etcd and status are lost, a pod lives"),
+        pytest.param(newer(RendezvousView(), pod(0, terminating=True)), True, id="a pod of the life before ends"),
+        pytest.param(seen(job(), RendezvousView()), False, id="every field is known"),
     ],
 )
-def test_only_a_life_that_has_not_begun_waits(at: Observed, *, waiting: bool) -> None:
-    assert waits(at) is waiting
+def test_only_a_life_that_has_not_begun_waits(at: JobSnapshot, *, waiting: bool) -> None:
+    assert is_waiting(at) is waiting
 
 
-@pytest.mark.parametrize("at", [View(), SUSPENDED])
-def test_a_job_that_waits_writes_no_map_has_no_start_time_and_names_the_field(at: View) -> None:
+@pytest.mark.parametrize("at", [RendezvousView(), SUSPENDED])
+def test_a_job_that_waits_writes_no_map_has_no_start_time_and_names_the_field(at: RendezvousView) -> None:
     made = plan(newer(at), IDS)
     assert (made.actions, made.status is not None) == ((), True)
     status = made.status or JobStatus()
@@ -61,8 +63,8 @@ def test_a_job_that_waits_writes_no_map_has_no_start_time_and_names_the_field(at
 
 
 def test_a_job_that_has_waited_begins_when_every_field_is_known() -> None:
-    before = next_status(newer(View()))
-    made = plan(seen(job(replicas=2, status=before), View()), IDS)
+    before = next_status(newer(RendezvousView()))
+    made = plan(seen(job(replicas=2, status=before), RendezvousView()), IDS)
     assert [type(action) for action in made.actions] == [WriteSpec]
     assert made.status is not None
     assert (made.status.start_time, made.status.reason) == (NOW, "")
@@ -101,10 +103,10 @@ def test_a_running_job_is_suspended_and_scaled() -> None:
 
 
 def test_the_field_is_told_once() -> None:
-    first = next_status(newer(View()))
+    first = next_status(newer(RendezvousView()))
     told = [event.reason for event in events(JobStatus(), first)]
     assert told == [EventReason.UNKNOWN_FIELDS, EventReason.CREATED]
-    assert events(first, next_status(newer(View(), status=first))) == ()
+    assert events(first, next_status(newer(RendezvousView(), status=first))) == ()
 
 
 def test_a_message_names_some_fields_and_is_never_long() -> None:

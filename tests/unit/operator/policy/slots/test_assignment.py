@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from elasticjob_api.records import SlotOwner
-from elasticjob_operator.policy.slots.assignment import adopted, next_slots, removal_order
+from elasticjob_operator.policy.slots.assignment import adopt, next_slots, removal_order
 from testing.builders import by_name, names, pod
 
 
@@ -78,32 +78,32 @@ def test_scaling_down_still_replaces_what_must_stay() -> None:
 
 
 def test_a_new_job_gets_new_names_for_all_its_slots() -> None:
-    assert pods_of(adopted({}, wanted=2, new_name=fresh())) == {0: "j-0-new0", 1: "j-1-new1"}
+    assert pods_of(adopt({}, wanted=2, new_name=fresh())) == {0: "j-0-new0", 1: "j-1-new1"}
 
 
 def test_after_a_wipe_each_slot_adopts_its_pod() -> None:
-    assert adopted(by_name(pod(0), pod(1)), wanted=2, new_name=fresh()) == names([0, 1])
+    assert adopt(by_name(pod(0), pod(1)), wanted=2, new_name=fresh()) == names([0, 1])
 
 
 def test_of_several_live_pods_the_youngest_is_adopted() -> None:
     old, young = pod(0, name="j-0-old", created_s=1.0), pod(0, name="j-0-young", created_s=2.0)
-    assert pods_of(adopted(by_name(young, old), wanted=1, new_name=fresh())) == {0: "j-0-young"}
+    assert pods_of(adopt(by_name(young, old), wanted=1, new_name=fresh())) == {0: "j-0-young"}
 
 
 @pytest.mark.parametrize("fields", [{"terminating": True}, {"phase": "Failed"}, {"phase": "Succeeded"}])
 def test_a_pod_that_is_about_to_end_or_has_ended_is_not_adopted(fields: dict[str, object]) -> None:
-    assert pods_of(adopted(by_name(pod(0, **fields)), wanted=1, new_name=fresh())) == {0: "j-0-new0"}
+    assert pods_of(adopt(by_name(pod(0, **fields)), wanted=1, new_name=fresh())) == {0: "j-0-new0"}
 
 
 def test_a_pod_without_a_slot_is_not_adopted() -> None:
     stray = pod(0)
-    assert pods_of(adopted({"x": type(stray)(name="x", uid="u")}, wanted=1, new_name=fresh())) == {0: "j-0-new0"}
+    assert pods_of(adopt({"x": type(stray)(name="x", uid="u")}, wanted=1, new_name=fresh())) == {0: "j-0-new0"}
 
 
 def test_no_more_pods_are_adopted_than_are_wanted() -> None:
-    assert adopted(by_name(pod(0), pod(1), pod(2)), wanted=2, new_name=fresh()) == names([0, 1])
+    assert adopt(by_name(pod(0), pod(1), pod(2)), wanted=2, new_name=fresh()) == names([0, 1])
 
 
 def test_a_slot_in_the_middle_whose_pod_is_gone_gets_a_name_beside_the_adopted() -> None:
-    after = pods_of(adopted(by_name(pod(0), pod(2)), wanted=3, new_name=fresh()))
+    after = pods_of(adopt(by_name(pod(0), pod(2)), wanted=3, new_name=fresh()))
     assert after == {0: "j-0-a", 1: "j-1-new0", 2: "j-2-a"}

@@ -5,13 +5,13 @@ import pytest
 from elasticjob_operator.errors import ClusterUnavailable, Forbidden, RetryLater
 from elasticjob_operator.model.failed_creation import FailedCreation
 from elasticjob_operator.policy.slots.creation_backoff import (
-    LONGEST_S,
-    failed,
+    MAX_BACKOFF_S,
+    after_failure,
     first_error,
     is_paused,
-    while_pods_are_missing,
+    while_pods_missing,
 )
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import NOW_S, pod
 
 RECORD = FailedCreation("exceeded quota", 1, NOW_S + 1.0)
@@ -20,21 +20,21 @@ RECORD = FailedCreation("exceeded quota", 1, NOW_S + 1.0)
 def test_each_failure_in_a_row_doubles_the_pause_up_to_half_a_minute() -> None:
     record, pauses = None, []
     for _ in range(9):
-        record = failed(record, Forbidden("exceeded quota"), NOW_S)
-        pauses.append(record.again_at_s - NOW_S)
+        record = after_failure(record, Forbidden("exceeded quota"), NOW_S)
+        pauses.append(record.retry_at_s - NOW_S)
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
-    assert failed(FailedCreation("x", 10**6, 0.0), Forbidden("x"), NOW_S).again_at_s == NOW_S + LONGEST_S
+    assert after_failure(FailedCreation("x", 10**6, 0.0), Forbidden("x"), NOW_S).retry_at_s == NOW_S + MAX_BACKOFF_S
 
 
 def test_the_pause_that_the_api_server_asks_for_is_a_lower_bound() -> None:
     error = RetryLater("too many requests")
     error.retry_after_s = 3.0
-    assert failed(None, error, NOW_S).again_at_s == NOW_S + 3.0
-    assert failed(FailedCreation("", 6, 0.0), error, NOW_S).again_at_s == NOW_S + 30.0
+    assert after_failure(None, error, NOW_S).retry_at_s == NOW_S + 3.0
+    assert after_failure(FailedCreation("", 6, 0.0), error, NOW_S).retry_at_s == NOW_S + 30.0
 
 
 def test_the_sentence_is_that_of_the_last_failure() -> None:
-    assert failed(RECORD, ClusterUnavailable("no answer"), NOW_S).message == "no answer"
+    assert after_failure(RECORD, ClusterUnavailable("no answer"), NOW_S).message == "no answer"
 
 
 def test_only_an_error_of_the_api_server_is_a_failed_creation() -> None:
@@ -49,7 +49,7 @@ def test_creations_pause_until_the_moment_of_the_record(record: FailedCreation |
 
 
 def test_the_record_goes_when_every_slot_has_its_pod() -> None:
-    here, missing = Owner("j-0-a", Standing.LIVE, pod(0)), Owner("j-1-a", Standing.TO_CREATE)
-    assert while_pods_are_missing(RECORD, {0: here, 1: missing}) is RECORD
-    assert while_pods_are_missing(RECORD, {0: here}) is None
-    assert while_pods_are_missing(RECORD, {}) is None
+    here, missing = SlotPod("j-0-a", PodState.LIVE, pod(0)), SlotPod("j-1-a", PodState.PENDING_CREATE)
+    assert while_pods_missing(RECORD, {0: here, 1: missing}) is RECORD
+    assert while_pods_missing(RECORD, {0: here}) is None
+    assert while_pods_missing(RECORD, {}) is None

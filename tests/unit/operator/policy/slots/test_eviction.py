@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import Gone, GoneReason
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.slots.eviction import Evictions, evictions
 from testing.builders import by_name, member, node, pod, view
 
 
-def judge(at: View, *pods: Pod, ledger: Ledger | None = None) -> Evictions:
-    return evictions(at, by_name(*pods), ledger or Ledger())
+def judge(at: RendezvousView, *pods: Pod, job_state: JobState | None = None) -> Evictions:
+    return evictions(at, by_name(*pods), job_state or JobState())
 
 
 def reasons(found: Evictions) -> list[tuple[int, GoneReason]]:
-    return [(each.member.slot, each.gone.reason) for each in found.evict]
+    return [(each.member.slot, each.tombstone.reason) for each in found.evict]
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_an_agent_whose_pod_has_neither_failed_nor_gone_is_left_alone(fields: di
 def test_an_agent_whose_pod_has_failed_is_evicted_with_its_reason() -> None:
     found = judge(view(0, 1), pod(0), pod(1, phase="Failed", reason="OOMKilled"))
     assert reasons(found) == [(1, GoneReason.POD_FAILED)]
-    assert found.evict[0].gone.detail == "it ran out of memory (OOMKilled)"
+    assert found.evict[0].tombstone.detail == "it ran out of memory (OOMKilled)"
 
 
 def test_a_failed_pod_without_a_reason_is_told_by_its_exit_code() -> None:
     found = judge(view(0), pod(0, phase="Failed", exit_code=3))
-    assert found.evict[0].gone == Gone(GoneReason.POD_FAILED, "exit code 3")
+    assert found.evict[0].tombstone == Gone(GoneReason.POD_FAILED, "exit code 3")
 
 
 def test_an_eviction_names_the_lease_of_that_stay() -> None:
@@ -51,17 +51,17 @@ def test_an_eviction_names_the_lease_of_that_stay() -> None:
 
 
 def test_an_agent_whose_pod_was_told_to_be_deleted_is_evicted() -> None:
-    found = judge(view(0), ledger=Ledger(gone_uids={"uid-j-0-a"}))
+    found = judge(view(0), job_state=JobState(deleted_uids={"uid-j-0-a"}))
     assert reasons(found) == [(0, GoneReason.POD_DELETED)]
 
 
 def test_an_agent_whose_pod_the_api_server_does_not_have_is_evicted() -> None:
-    found = judge(view(0), ledger=Ledger(vanished={"j-0-a"}))
+    found = judge(view(0), job_state=JobState(absent_pods={"j-0-a"}))
     assert reasons(found) == [(0, GoneReason.POD_DELETED)]
 
 
 def test_a_name_proves_nothing_against_a_pod_that_is_there() -> None:
-    assert judge(view(0), pod(0), ledger=Ledger(vanished={"j-0-a"})) == Evictions((), {})
+    assert judge(view(0), pod(0), job_state=JobState(absent_pods={"j-0-a"})) == Evictions((), {})
 
 
 def test_a_pod_missing_from_the_cache_is_looked_for_and_not_evicted() -> None:
@@ -75,7 +75,7 @@ def test_a_failed_pod_of_the_same_name_and_another_uid_proves_nothing() -> None:
 
 def test_two_agents_that_claim_one_pod_name_are_looked_for_together() -> None:
     at = view(0, nodes={member(0): node(0), member(1): node(1, pod="j-0-a", pod_uid="other")})
-    assert judge(at).look == {"j-0-a": frozenset({"uid-j-0-a", "other"})}
+    assert judge(at).get_pods == {"j-0-a": frozenset({"uid-j-0-a", "other"})}
 
 
 def test_every_stay_of_a_failed_pod_is_evicted() -> None:
@@ -88,10 +88,10 @@ def test_every_stay_of_a_failed_pod_is_evicted() -> None:
     [(GoneReason.REFUSED, True), (GoneReason.LEFT, False), (GoneReason.WEDGED, False), (GoneReason.POD_DELETED, False)],
 )
 def test_only_a_refused_link_is_overwritten_by_a_failed_pod(before: GoneReason, *, overwrite: bool) -> None:
-    at = view(0, gone={member(0): Gone(before)})
+    at = view(0, tombstones={member(0): Gone(before)})
     assert judge(at, pod(0, phase="Failed")).evict[0].overwrite is overwrite
 
 
 def test_a_refused_link_is_not_overwritten_by_a_deleted_pod() -> None:
-    at = view(0, gone={member(0): Gone(GoneReason.REFUSED)})
-    assert not judge(at, ledger=Ledger(gone_uids={"uid-j-0-a"})).evict[0].overwrite
+    at = view(0, tombstones={member(0): Gone(GoneReason.REFUSED)})
+    assert not judge(at, job_state=JobState(deleted_uids={"uid-j-0-a"})).evict[0].overwrite

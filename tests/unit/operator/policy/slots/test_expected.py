@@ -5,51 +5,51 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import NOW_S, pod
 
 
-def is_expected(standing: Standing, *, joined: bool = False, refused: bool = False, **fields: Any) -> bool:
-    absent = {Standing.TO_CREATE, Standing.COMING, Standing.TO_LOOK, Standing.GONE}
-    owner = Owner("j-0-a", standing, None if standing in absent else pod(0, **fields))
+def is_expected(standing: PodState, *, joined: bool = False, refused: bool = False, **fields: Any) -> bool:
+    absent = {PodState.PENDING_CREATE, PodState.CREATED, PodState.UNKNOWN, PodState.ABSENT}
+    owner = SlotPod("j-0-a", standing, None if standing in absent else pod(0, **fields))
     return expected_slots({0: owner}, joined=frozenset({0} if joined else ()), now_s=NOW_S, refused=refused) == {0}
 
 
 @pytest.mark.parametrize(
     ("standing", "expected"),
     [
-        (Standing.TO_CREATE, True),
-        (Standing.COMING, True),
-        (Standing.LIVE, True),
-        (Standing.TO_LOOK, False),
-        (Standing.TERMINATING, False),
-        (Standing.FAILED, False),
-        (Standing.COMPLETED, False),
-        (Standing.GONE, False),
+        (PodState.PENDING_CREATE, True),
+        (PodState.CREATED, True),
+        (PodState.LIVE, True),
+        (PodState.UNKNOWN, False),
+        (PodState.TERMINATING, False),
+        (PodState.FAILED, False),
+        (PodState.COMPLETED, False),
+        (PodState.ABSENT, False),
     ],
 )
-def test_what_comes_or_may_yet_join_is_expected(standing: Standing, *, expected: bool) -> None:
+def test_what_comes_or_may_yet_join_is_expected(standing: PodState, *, expected: bool) -> None:
     assert is_expected(standing) is expected
 
 
 def test_who_has_joined_is_not_missing() -> None:
-    assert not is_expected(Standing.LIVE, joined=True)
+    assert not is_expected(PodState.LIVE, joined=True)
 
 
 @pytest.mark.parametrize(
-    ("standing", "expected"), [(Standing.TO_CREATE, False), (Standing.COMING, True), (Standing.LIVE, True)]
+    ("standing", "expected"), [(PodState.PENDING_CREATE, False), (PodState.CREATED, True), (PodState.LIVE, True)]
 )
-def test_a_pod_that_the_api_server_refuses_to_create_is_not_waited_for(standing: Standing, *, expected: bool) -> None:
+def test_a_pod_that_the_api_server_refuses_to_create_is_not_waited_for(standing: PodState, *, expected: bool) -> None:
     assert is_expected(standing, refused=True) is expected
 
 
 def test_a_pod_that_the_cluster_cannot_start_is_not_waited_for() -> None:
-    assert not is_expected(Standing.LIVE, phase="Pending", reason="Unschedulable")
+    assert not is_expected(PodState.LIVE, phase="Pending", reason="Unschedulable")
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(EXPECTED_FOR_S - 1, True), (EXPECTED_FOR_S, False)])
 def test_a_pod_that_has_not_joined_for_long_is_not_waited_for(age_s: float, *, expected: bool) -> None:
-    assert is_expected(Standing.LIVE, created_s=NOW_S - age_s) is expected
+    assert is_expected(PodState.LIVE, created_s=NOW_S - age_s) is expected
 
 
 @pytest.mark.parametrize(

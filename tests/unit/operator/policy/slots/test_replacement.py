@@ -6,22 +6,22 @@ import pytest
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.spec import FailureAction, FailurePolicy, JobSpec, OnExitCodes, OnPodCondition, Rule
-from elasticjob_operator.policy.slots.ownership import Owner, Standing
-from elasticjob_operator.policy.slots.replacement import Fate, Fates, fates, is_over_budget
+from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.policy.slots.replacement import PodDecision, PodDecisions, decide_pods, is_over_budget
 from testing.builders import pod, spec
 
 NOBODY: frozenset[Any] = frozenset()
 
 
-def fate(standing: Standing, of: JobSpec | None = None, **fields: Any) -> Fate:
+def fate(standing: PodState, of: JobSpec | None = None, **fields: Any) -> PodDecision:
     """Of the one slot of a job."""
-    known = standing not in {Standing.GONE, Standing.TO_CREATE, Standing.COMING, Standing.TO_LOOK}
-    owner = Owner("j-0-a", standing, pod(0, **fields) if known else None)
-    return fates(of or spec(), {0: owner}, kept=NOBODY, lost=NOBODY).by_slot[0]
+    known = standing not in {PodState.ABSENT, PodState.PENDING_CREATE, PodState.CREATED, PodState.UNKNOWN}
+    owner = SlotPod("j-0-a", standing, pod(0, **fields) if known else None)
+    return decide_pods(of or spec(), {0: owner}, retained=NOBODY, lost=NOBODY).by_slot[0]
 
 
-def failed(of: JobSpec | None = None, **fields: Any) -> Fate:
-    return fate(Standing.FAILED, of, phase="Failed", **fields)
+def failed(of: JobSpec | None = None, **fields: Any) -> PodDecision:
+    return fate(PodState.FAILED, of, phase="Failed", **fields)
 
 
 def ruled(*rules: Rule) -> JobSpec:
@@ -31,131 +31,137 @@ def ruled(*rules: Rule) -> JobSpec:
 @pytest.mark.parametrize(
     ("standing", "expected"),
     [
-        (Standing.TO_CREATE, Fate.KEEP),
-        (Standing.COMING, Fate.KEEP),
-        (Standing.TO_LOOK, Fate.KEEP),  # an absent pod is not a gone pod
-        (Standing.LIVE, Fate.KEEP),
-        (Standing.GONE, Fate.REPLACE),
-        (Standing.TERMINATING, Fate.REPLACE),
-        (Standing.FAILED, Fate.REPLACE_COUNTED),
-        (Standing.COMPLETED, Fate.REPLACE_COUNTED),
+        (PodState.PENDING_CREATE, PodDecision.KEEP),
+        (PodState.CREATED, PodDecision.KEEP),
+        (PodState.UNKNOWN, PodDecision.KEEP),  # an absent pod is not a gone pod
+        (PodState.LIVE, PodDecision.KEEP),
+        (PodState.ABSENT, PodDecision.REPLACE),
+        (PodState.TERMINATING, PodDecision.REPLACE),
+        (PodState.FAILED, PodDecision.REPLACE_COUNTED),
+        (PodState.COMPLETED, PodDecision.REPLACE_COUNTED),
     ],
 )
 def test_only_what_has_ended_by_itself_counts_and_only_what_is_known_to_go_is_replaced(
-    standing: Standing, expected: Fate
+    standing: PodState, expected: PodDecision
 ) -> None:
     assert fate(standing) is expected
 
 
 def test_with_policy_failed_a_terminating_pod_is_waited_for() -> None:
-    assert fate(Standing.TERMINATING, spec(pod_replacement_policy="Failed")) is Fate.KEEP
+    assert fate(PodState.TERMINATING, spec(pod_replacement_policy="Failed")) is PodDecision.KEEP
 
 
 def test_with_policy_failed_a_terminating_pod_that_has_ended_is_waited_for_no_longer() -> None:
     waiting = spec(pod_replacement_policy="Failed")
-    assert fate(Standing.TERMINATING, waiting, phase="Failed") is Fate.REPLACE
+    assert fate(PodState.TERMINATING, waiting, phase="Failed") is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("policy", ["TerminatingOrFailed", "Failed"])
 def test_a_gone_pod_is_replaced_under_every_policy(policy: str) -> None:
-    assert fate(Standing.GONE, spec(pod_replacement_policy=policy)) is Fate.REPLACE
+    assert fate(PodState.ABSENT, spec(pod_replacement_policy=policy)) is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("code", [ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED])
 def test_an_agent_that_left_was_superseded_or_saw_its_job_deleted_never_counts(code: ExitCode) -> None:
-    assert failed(exit_code=code) is Fate.REPLACE
+    assert failed(exit_code=code) is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("code", [ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE])
 def test_a_pod_that_met_too_few_others_or_no_etcd_never_counts(code: ExitCode) -> None:
-    assert failed(exit_code=code) is Fate.REPLACE
+    assert failed(exit_code=code) is PodDecision.REPLACE
 
 
 def test_a_pod_that_a_kubelet_did_not_admit_never_counts() -> None:
-    assert failed(reason="OutOfcpu", refused=True) is Fate.REPLACE
+    assert failed(reason="OutOfcpu", is_rejected=True) is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("code", [1, 137, 139, ExitCode.PEER_FAILED, None])
 def test_every_other_end_of_a_pod_counts(code: int | None) -> None:
-    assert failed(exit_code=code) is Fate.REPLACE_COUNTED
+    assert failed(exit_code=code) is PodDecision.REPLACE_COUNTED
 
 
 def test_a_pod_that_the_cluster_evicted_does_not_count() -> None:
-    assert failed(exit_code=137, disrupted=True) is Fate.REPLACE
+    assert failed(exit_code=137, is_disrupted=True) is PodDecision.REPLACE
 
 
 def test_an_oom_kill_counts() -> None:
-    assert failed(exit_code=137, reason="OOMKilled") is Fate.REPLACE_COUNTED
+    assert failed(exit_code=137, reason="OOMKilled") is PodDecision.REPLACE_COUNTED
 
 
 @pytest.mark.parametrize(
     ("action", "expected"),
     [
-        (FailureAction.FAIL_JOB, Fate.FAIL_JOB),
-        (FailureAction.IGNORE, Fate.REPLACE),
-        (FailureAction.REPLACE_POD, Fate.REPLACE_COUNTED),
+        (FailureAction.FAIL_JOB, PodDecision.FAIL_JOB),
+        (FailureAction.IGNORE, PodDecision.REPLACE),
+        (FailureAction.REPLACE_POD, PodDecision.REPLACE_COUNTED),
     ],
 )
-def test_a_rule_by_reason_decides(action: FailureAction, expected: Fate) -> None:
+def test_a_rule_by_reason_decides(action: FailureAction, expected: PodDecision) -> None:
     rule = Rule(action, on_reasons=("OOMKilled",))
     assert failed(ruled(rule), exit_code=137, reason="OOMKilled") is expected
 
 
 def test_a_rule_by_condition_decides() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_pod_conditions=(OnPodCondition("ConfigIssue"),))
-    assert failed(ruled(rule), conditions={"ConfigIssue": "True"}) is Fate.FAIL_JOB
+    assert failed(ruled(rule), conditions={"ConfigIssue": "True"}) is PodDecision.FAIL_JOB
 
 
 def test_a_condition_with_another_status_does_not_match() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_pod_conditions=(OnPodCondition("ConfigIssue"),))
-    assert failed(ruled(rule), conditions={"ConfigIssue": "False"}) is Fate.REPLACE_COUNTED
+    assert failed(ruled(rule), conditions={"ConfigIssue": "False"}) is PodDecision.REPLACE_COUNTED
 
 
 def test_the_first_rule_that_matches_wins() -> None:
     ignore = Rule(FailureAction.IGNORE, on_reasons=("OOMKilled",))
     end = Rule(FailureAction.FAIL_JOB, on_reasons=("OOMKilled",))
-    assert failed(ruled(ignore, end), reason="OOMKilled") is Fate.REPLACE
-    assert failed(ruled(end, ignore), reason="OOMKilled") is Fate.FAIL_JOB
+    assert failed(ruled(ignore, end), reason="OOMKilled") is PodDecision.REPLACE
+    assert failed(ruled(end, ignore), reason="OOMKilled") is PodDecision.FAIL_JOB
 
 
 def test_a_rule_comes_before_the_default_for_disruptions() -> None:
     rule = Rule(FailureAction.REPLACE_POD, on_pod_conditions=(OnPodCondition("DisruptionTarget"),))
-    counted = failed(ruled(rule), disrupted=True, conditions={"DisruptionTarget": "True"})
-    assert counted is Fate.REPLACE_COUNTED
+    counted = failed(ruled(rule), is_disrupted=True, conditions={"DisruptionTarget": "True"})
+    assert counted is PodDecision.REPLACE_COUNTED
 
 
 def test_a_rule_by_exit_code_is_about_workers_and_not_about_pods() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_exit_codes=OnExitCodes("In", (3,)))
-    assert failed(ruled(rule), exit_code=3) is Fate.REPLACE_COUNTED
+    assert failed(ruled(rule), exit_code=3) is PodDecision.REPLACE_COUNTED
 
 
 def test_a_rule_never_judges_a_pod_that_lives() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_reasons=("ImagePullBackOff",))
-    assert fate(Standing.LIVE, ruled(rule), phase="Pending", reason="ImagePullBackOff") is Fate.KEEP
+    assert fate(PodState.LIVE, ruled(rule), phase="Pending", reason="ImagePullBackOff") is PodDecision.KEEP
 
 
 def test_a_rule_never_judges_a_pod_that_somebody_deleted() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_reasons=("Error",))
-    assert fate(Standing.TERMINATING, ruled(rule), phase="Failed", terminating=True, reason="Error") is Fate.REPLACE
+    assert (
+        fate(PodState.TERMINATING, ruled(rule), phase="Failed", terminating=True, reason="Error") is PodDecision.REPLACE
+    )
 
 
-@pytest.mark.parametrize("standing", [Standing.COMPLETED, Standing.FAILED, Standing.GONE, Standing.TERMINATING])
-def test_the_pod_of_a_finished_member_is_neither_lost_nor_replaced(standing: Standing) -> None:
-    owner = Owner("j-0-a", standing, pod(0))
-    found = fates(spec(), {0: owner}, kept=frozenset({0}), lost=frozenset({"uid-j-0-a"}))
-    assert found.by_slot == {0: Fate.KEEP}
+@pytest.mark.parametrize("standing", [PodState.COMPLETED, PodState.FAILED, PodState.ABSENT, PodState.TERMINATING])
+def test_the_pod_of_a_finished_member_is_neither_lost_nor_replaced(standing: PodState) -> None:
+    owner = SlotPod("j-0-a", standing, pod(0))
+    found = decide_pods(spec(), {0: owner}, retained=frozenset({0}), lost=frozenset({"uid-j-0-a"}))
+    assert found.by_slot == {0: PodDecision.KEEP}
 
 
 def test_a_lost_pod_is_replaced_and_does_not_count() -> None:
-    owners = {slot: Owner(f"j-{slot}-a", Standing.LIVE, pod(slot)) for slot in (0, 1)}
-    found = fates(spec(), owners, kept=NOBODY, lost=frozenset({"uid-j-1-a"}))
-    assert (found.dropped, found.counted, found.failing) == (frozenset({1}), frozenset(), ())
+    owners = {slot: SlotPod(f"j-{slot}-a", PodState.LIVE, pod(slot)) for slot in (0, 1)}
+    found = decide_pods(spec(), owners, retained=NOBODY, lost=frozenset({"uid-j-1-a"}))
+    assert (found.removed_slots, found.counted_slots, found.failing_slots) == (frozenset({1}), frozenset(), ())
 
 
 def test_what_is_dropped_what_counts_and_what_ends_the_job_are_told_apart() -> None:
-    each = dict(enumerate([Fate.KEEP, Fate.REPLACE, Fate.REPLACE_COUNTED, Fate.FAIL_JOB]))
-    found = Fates(each)
-    assert (found.dropped, found.counted, found.failing) == (frozenset({1, 2, 3}), frozenset({2, 3}), (3,))
+    each = dict(enumerate([PodDecision.KEEP, PodDecision.REPLACE, PodDecision.REPLACE_COUNTED, PodDecision.FAIL_JOB]))
+    found = PodDecisions(each)
+    assert (found.removed_slots, found.counted_slots, found.failing_slots) == (
+        frozenset({1, 2, 3}),
+        frozenset({2, 3}),
+        (3,),
+    )
 
 
 @pytest.mark.parametrize(("limit", "failures", "over"), [(0, 0, False), (0, 1, True), (2, 2, False), (2, 3, True)])

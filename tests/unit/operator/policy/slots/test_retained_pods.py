@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elasticjob_operator.policy.slots.retained_pods import MOST, retained_pods
+from elasticjob_operator.policy.slots.retained_pods import MAX_RETAINED, retained_pods
 from testing.builders import NOW_S, pod
 
 
@@ -22,17 +22,17 @@ def test_the_last_failed_pod_of_each_slot_is_kept() -> None:
 def test_only_what_has_failed_and_holds_nothing_is_kept() -> None:
     assert kept(pod(0)) == set()
     assert kept(pod(0, phase="Succeeded")) == set()
-    assert kept(failed(0, "a", lingers=True)) == set()  # its sidecar runs on
+    assert kept(failed(0, "a", has_running_sidecar=True)) == set()  # its sidecar runs on
     assert kept(failed(0, "a", terminating=True)) == set()
     assert kept(failed(0, "a"), named=frozenset({"a"})) == set()  # it still owns its slot
 
 
 def test_of_a_large_job_the_newest_are_kept() -> None:
     pods = [failed(slot, f"p{slot}", ago_s=slot) for slot in range(50)]
-    assert kept(*pods) == {f"p{slot}" for slot in range(MOST)}
+    assert kept(*pods) == {f"p{slot}" for slot in range(MAX_RETAINED)}
 
 
 def test_what_ended_by_itself_is_worth_more_than_what_the_cluster_ended() -> None:
-    assert kept(failed(0, "a", ago_s=60), failed(0, "b", disrupted=True)) == {"a"}
-    assert kept(failed(0, "a", ago_s=60), failed(0, "b", refused=True)) == {"a"}
-    assert kept(failed(0, "b", refused=True, ended_s=None)) == {"b"}
+    assert kept(failed(0, "a", ago_s=60), failed(0, "b", is_disrupted=True)) == {"a"}
+    assert kept(failed(0, "a", ago_s=60), failed(0, "b", is_rejected=True)) == {"a"}
+    assert kept(failed(0, "b", is_rejected=True, ended_s=None)) == {"b"}

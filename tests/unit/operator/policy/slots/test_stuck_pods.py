@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.model.job_state import Ledger
-from elasticjob_operator.policy.slots.stuck_pods import LOOK_AGAIN_S, Stuck, stuck_pods, why_dead
+from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.policy.slots.stuck_pods import CHECK_AGAIN_S, StuckPods, proof_of_death, stuck_pods
 from testing.builders import NOW_S, pod
 
 
-def stuck(*pods: Any, timeout_s: float = 300.0, looked_s: float | None = None) -> Stuck:
-    ledger = Ledger(node_looked_s={} if looked_s is None else {"uid-j-0-a": looked_s})
-    return stuck_pods(timeout_s, pods, ledger, now_s=NOW_S, monotonic_s=NOW_S)
+def stuck(*pods: Any, timeout_s: float = 300.0, looked_s: float | None = None) -> StuckPods:
+    job_state = JobState(node_checked_s={} if looked_s is None else {"uid-j-0-a": looked_s})
+    return stuck_pods(timeout_s, pods, job_state, now_s=NOW_S, monotonic_s=NOW_S)
 
 
 def terminating(grace_ended_s: float) -> Any:
@@ -21,23 +21,23 @@ def terminating(grace_ended_s: float) -> Any:
 
 def test_a_pod_is_stuck_so_long_after_its_grace() -> None:
     assert stuck(terminating(300.0)).pods == (terminating(300.0),)
-    assert stuck(terminating(299.0)) == Stuck((), 1.0)
+    assert stuck(terminating(299.0)) == StuckPods((), 1.0)
 
 
 def test_a_timeout_of_0_means_never() -> None:
-    assert stuck(terminating(9999.0), timeout_s=0.0) == Stuck((), None)
+    assert stuck(terminating(9999.0), timeout_s=0.0) == StuckPods((), None)
 
 
 @pytest.mark.parametrize(
     "other", [pod(0), pod(0, terminating=True, grace_ends_s=1.0, node_name="")], ids=["not asked to go", "on no node"]
 )
 def test_other_pods_are_not_stuck(other: Any) -> None:
-    assert stuck(other) == Stuck((), None)
+    assert stuck(other) == StuckPods((), None)
 
 
 def test_a_node_is_looked_at_again_only_after_a_while() -> None:
-    assert stuck(terminating(400.0), looked_s=NOW_S) == Stuck((), LOOK_AGAIN_S)
-    assert stuck(terminating(400.0), looked_s=NOW_S - LOOK_AGAIN_S).pods
+    assert stuck(terminating(400.0), looked_s=NOW_S) == StuckPods((), CHECK_AGAIN_S)
+    assert stuck(terminating(400.0), looked_s=NOW_S - CHECK_AGAIN_S).pods
 
 
 def node(ready: str | None, *taints: str) -> dict[str, Any]:
@@ -59,4 +59,4 @@ def node(ready: str | None, *taints: str) -> dict[str, Any]:
     ],
 )
 def test_only_the_node_says_whether_it_is_dead(found: dict[str, Any] | None, why: str) -> None:
-    assert why_dead(found) == why
+    assert proof_of_death(found) == why

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elasticjob_operator.policy.slots.unreachable_agents import (
     SHARE_OF_INSTALLATION,
     Silence,
-    doubt_ended,
+    is_confirmed,
     silences,
     unreachable_pods,
 )
@@ -70,14 +70,14 @@ def test_a_pod_that_is_not_ready_is_silent_with_its_node() -> None:
 
 def test_the_doubt_about_a_pod_ends_when_the_others_come_back_and_its_silence_counts_anew() -> None:
     before = frozenset({"uid-0", "uid-1", "uid-2"})
-    assert doubt_ended(before, frozenset(), fell_silent(100.0)) == {"uid-0"}
-    assert doubt_ended(before, before, fell_silent(100.0, 100.0, 100.0)) == frozenset()
-    assert doubt_ended(before, frozenset(), {}) == frozenset()
+    assert is_confirmed(before, frozenset(), fell_silent(100.0)) == {"uid-0"}
+    assert is_confirmed(before, before, fell_silent(100.0, 100.0, 100.0)) == frozenset()
+    assert is_confirmed(before, frozenset(), {}) == frozenset()
 
 
 def test_a_dead_node_that_explains_the_silence_costs_no_time() -> None:
     explained = fell_silent(100.0, 100.0, domain="node n1")
-    assert doubt_ended(frozenset(explained), frozenset(), explained) == frozenset()
+    assert is_confirmed(frozenset(explained), frozenset(), explained) == frozenset()
 
 
 @given(st.lists(st.floats(0, 1000), min_size=2, max_size=30))

@@ -8,10 +8,10 @@ import pytest
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus, WorkerStates
-from elasticjob_operator.model.job_state import Ledger
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.build import is_finished, next_status, rejected_status
-from elasticjob_operator.policy.status.conditions import holds
+from elasticjob_operator.policy.status.conditions import is_true
 from testing.builders import (
     NOW,
     NOW_S,
@@ -31,7 +31,7 @@ from testing.builders import (
 )
 
 
-def said(at: View, *pods: Any, before: JobStatus | None = None, **spec: Any) -> JobStatus:
+def said(at: RendezvousView, *pods: Any, before: JobStatus | None = None, **spec: Any) -> JobStatus:
     return next_status(seen(job(status=before, **spec), at, *pods))
 
 
@@ -67,8 +67,8 @@ def test_counters_are_recomputed_from_world_and_record() -> None:
     assert (after.rendezvous_round, after.restarts, after.node_losses, after.pod_replacements) == (10, 4, 6, 5)
 
 
-@pytest.mark.parametrize("at", [View(), view(0, world=world())])
-def test_counters_never_fall_even_if_etcd_was_wiped(at: View) -> None:
+@pytest.mark.parametrize("at", [RendezvousView(), view(0, world=world())])
+def test_counters_never_fall_even_if_etcd_was_wiped(at: RendezvousView) -> None:
     after = said(at, before=COUNTED)
     assert (after.rendezvous_round, after.restarts, after.node_losses, after.pod_replacements) == (9, 3, 2, 4)
 
@@ -107,16 +107,16 @@ def test_a_change_of_the_wish_is_told_with_its_time() -> None:
 
 
 def test_what_this_process_wrote_last_is_newer_than_the_jobs_cache() -> None:
-    ledger = Ledger(status=JobStatus(restarts=2))
-    assert next_status(seen(job(status=JobStatus(restarts=1)), view(0), ledger=ledger)).restarts == 2
+    job_state = JobState(status=JobStatus(restarts=2))
+    assert next_status(seen(job(status=JobStatus(restarts=1)), view(0), job_state=job_state)).restarts == 2
 
 
 # Times.
 
 
 def test_a_job_starts_when_it_is_first_seen_and_keeps_that_time() -> None:
-    assert said(View()).start_time == NOW
-    assert said(View(), before=JobStatus(start_time=ago(60))).start_time == ago(60)
+    assert said(RendezvousView()).start_time == NOW
+    assert said(RendezvousView(), before=JobStatus(start_time=ago(60))).start_time == ago(60)
 
 
 def test_suspending_clears_the_start_and_resuming_sets_it_anew() -> None:
@@ -165,16 +165,16 @@ ENDED = JobStatus(
 
 
 @pytest.mark.parametrize(
-    "at", [View(), running(0), view(world=world(State.SUCCEEDED)), view(spec=None, spec_revision=3)]
+    "at", [RendezvousView(), running(0), view(world=world(State.SUCCEEDED)), view(spec=None, spec_revision=3)]
 )
-def test_an_ended_job_stays_ended_whatever_is_seen(at: View) -> None:
+def test_an_ended_job_stays_ended_whatever_is_seen(at: RendezvousView) -> None:
     after = said(at, before=ENDED)
     assert (after.phase, after.conditions, after.restarts) == (Phase.FAILED, ENDED.conditions, 1)
     assert (after.start_time, after.completion_time) == (ago(90), ago(60))
 
 
 def test_an_ended_jobs_pods_are_still_counted_and_changes_of_it_are_still_seen() -> None:
-    after = said(View(), pod(0), before=ENDED)
+    after = said(RendezvousView(), pod(0), before=ENDED)
     assert (after.replicas, after.observed_generation) == (1, 7)
 
 
@@ -199,19 +199,19 @@ def test_the_size_of_the_last_round_survives_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "trouble"), [(View(), "no answer from etcd"), (view(spec=None, spec_revision=4), "")]
+    ("at", "trouble"), [(RendezvousView(), "no answer from etcd"), (view(spec=None, spec_revision=4), "")]
 )  # fmt: skip
-def test_while_the_rendezvous_cannot_be_read_the_last_word_on_it_stands(at: View, trouble: str) -> None:
+def test_while_the_rendezvous_cannot_be_read_the_last_word_on_it_stands(at: RendezvousView, trouble: str) -> None:
     before = said(running(0, 1), replicas=2)
     after = next_status(seen(job(status=before, replicas=2), at, pod(0), etcd_trouble=trouble))
-    assert holds(after.conditions, ConditionType.RENDEZVOUS_UNAVAILABLE)
+    assert is_true(after.conditions, ConditionType.RENDEZVOUS_UNAVAILABLE)
     assert (after.phase, after.ready_replicas, after.rendezvous_round) == (Phase.RUNNING, 2, 1)
     assert after.replicas == 1
 
 
 def test_the_trouble_goes_when_etcd_answers_again() -> None:
-    before = next_status(seen(job(), View(), etcd_trouble="no answer"))
-    assert not holds(said(running(0), before=before).conditions, ConditionType.RENDEZVOUS_UNAVAILABLE)
+    before = next_status(seen(job(), RendezvousView(), etcd_trouble="no answer"))
+    assert not is_true(said(running(0), before=before).conditions, ConditionType.RENDEZVOUS_UNAVAILABLE)
 
 
 # A refusal.
@@ -230,7 +230,7 @@ def test_a_refused_manifest_says_why_and_changes_nothing_else() -> None:
 def test_a_refusal_is_no_end_and_a_corrected_manifest_goes_on() -> None:
     refused = rejected_status(JobStatus(), "bad", now=NOW, generation=1)
     assert not is_finished(refused)
-    assert holds(said(running(0), before=refused).conditions, ConditionType.ACCEPTED)
+    assert is_true(said(running(0), before=refused).conditions, ConditionType.ACCEPTED)
 
 
 def test_the_generation_that_was_acted_on_is_said() -> None:

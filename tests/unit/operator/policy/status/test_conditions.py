@@ -7,10 +7,10 @@ import pytest
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import Condition, JobStatus
-from elasticjob_operator.model.job_state import Ledger
-from elasticjob_operator.model.rendezvous_view import View
-from elasticjob_operator.model.snapshot import Observed
-from elasticjob_operator.policy.status.conditions import Judgement, conditions, holds, judge, phase
+from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.status.conditions import ConditionValue, conditions, evaluate, is_true, phase
 from testing.builders import (
     NOW,
     active,
@@ -28,23 +28,23 @@ from testing.builders import (
 
 C = ConditionType
 STOPPED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
-NOTHING = View()
+NOTHING = RendezvousView()
 
 
-def judged(at: Observed, name: ConditionType) -> tuple[bool, str]:
-    judgement = judge(at)[name]
-    return judgement.holds, judgement.reason
+def judged(at: JobSnapshot, name: ConditionType) -> tuple[bool, str]:
+    value = evaluate(at)[name]
+    return value.is_true, value.reason
 
 
-def shown(at: Observed) -> Phase:
-    return phase(conditions(judge(at), (), now=NOW, generation=1))
+def shown(at: JobSnapshot) -> Phase:
+    return phase(conditions(evaluate(at), (), now=NOW, generation=1))
 
 
 # One condition at a time.
 
 
 def test_every_condition_is_judged_at_once() -> None:
-    assert set(judge(seen(job(), NOTHING))) == set(C)
+    assert set(evaluate(seen(job(), NOTHING))) == set(C)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ def test_every_condition_is_judged_at_once() -> None:
         (True, view(spec=record(), world=world(State.SUCCEEDED)), (False, "NotSuspended")),
     ],
 )
-def test_suspended_holds_once_the_record_says_so(at: View, expected: tuple[bool, str], *, suspend: bool) -> None:
+def test_suspended_holds_once_the_record_says_so(
+    at: RendezvousView, expected: tuple[bool, str], *, suspend: bool
+) -> None:
     assert judged(seen(job(suspend=suspend), at), C.SUSPENDED) == expected
 
 
@@ -71,7 +73,7 @@ def test_suspended_holds_once_the_record_says_so(at: View, expected: tuple[bool,
         (running(0, 1, 2), (True, "MembersJoined")),
     ],
 )
-def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: View, expected: tuple[bool, str]) -> None:
+def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: RendezvousView, expected: tuple[bool, str]) -> None:
     assert judged(seen(job(replicas=3, min_replicas=2), at), C.QUORUM_REACHED) == expected
 
 
@@ -83,13 +85,15 @@ def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: View, expect
         (view(0, 1, world=world()), (False, "NotDegraded")),
     ],
 )
-def test_degraded_means_that_a_round_runs_with_fewer_nodes_than_wanted(at: View, expected: tuple[bool, str]) -> None:
+def test_degraded_means_that_a_round_runs_with_fewer_nodes_than_wanted(
+    at: RendezvousView, expected: tuple[bool, str]
+) -> None:
     assert judged(seen(job(replicas=3, min_replicas=2), at), C.DEGRADED) == expected
 
 
-def resizing(at: View, before: JobStatus, **fields: Any) -> bool:
+def resizing(at: RendezvousView, before: JobStatus, **fields: Any) -> bool:
     of = job(status=before, **{"replicas": 3, "min_replicas": 1, **fields})
-    return judge(seen(of, at))[C.RESIZING].holds
+    return evaluate(seen(of, at))[C.RESIZING].is_true
 
 
 WAS_RESIZING = JobStatus(desired_replicas=3, conditions=(condition(C.RESIZING),))
@@ -107,28 +111,30 @@ WAS_RESIZING = JobStatus(desired_replicas=3, conditions=(condition(C.RESIZING),)
         (view(world=world()), JobStatus(desired_replicas=2), False),  # before any round there is nothing to resize
     ],
 )
-def test_resizing_holds_from_a_new_wish_until_a_round_has_it(at: View, before: JobStatus, *, expected: bool) -> None:
+def test_resizing_holds_from_a_new_wish_until_a_round_has_it(
+    at: RendezvousView, before: JobStatus, *, expected: bool
+) -> None:
     assert resizing(at, before) is expected
 
 
 @pytest.mark.parametrize("at", [view(world=world(State.FAILED), membership=membership(0)), running(0)])
-def test_an_ended_or_suspended_job_is_not_resizing(at: View) -> None:
-    assert not resizing(at, WAS_RESIZING, suspend=at.active is not None)
+def test_an_ended_or_suspended_job_is_not_resizing(at: RendezvousView) -> None:
+    assert not resizing(at, WAS_RESIZING, suspend=at.is_active is not None)
 
 
 def test_an_etcd_that_cannot_be_asked_is_said_in_its_words() -> None:
-    found = judge(seen(job(), NOTHING, etcd_trouble="no answer from etcd-0"))[C.RENDEZVOUS_UNAVAILABLE]
-    assert found == Judgement("True", "Unreachable", "no answer from etcd-0")
+    found = evaluate(seen(job(), NOTHING, etcd_trouble="no answer from etcd-0"))[C.RENDEZVOUS_UNAVAILABLE]
+    assert found == ConditionValue("True", "Unreachable", "no answer from etcd-0")
 
 
 def test_a_record_that_nobody_can_read_is_named() -> None:
     at = view(spec=None, spec_revision=4, unreadable=("P/c/spec: version 9",))
-    found = judge(seen(job(), at))[C.RENDEZVOUS_UNAVAILABLE]
-    assert (found.holds, found.message) == (True, "P/c/spec: version 9")
+    found = evaluate(seen(job(), at))[C.RENDEZVOUS_UNAVAILABLE]
+    assert (found.is_true, found.message) == (True, "P/c/spec: version 9")
 
 
 def test_a_job_without_keys_is_not_unavailable() -> None:
-    assert not judge(seen(job(), NOTHING))[C.RENDEZVOUS_UNAVAILABLE].holds
+    assert not evaluate(seen(job(), NOTHING))[C.RENDEZVOUS_UNAVAILABLE].is_true
 
 
 @pytest.mark.parametrize(
@@ -142,13 +148,13 @@ def test_a_job_without_keys_is_not_unavailable() -> None:
 )
 def test_failed_carries_the_reason_that_the_world_keeps(cause: Cause, detail: str, reason: str, message: str) -> None:
     at = view(world=world(State.FAILED, cause=cause, detail=detail))
-    assert judge(seen(job(), at))[C.FAILED] == Judgement("True", reason, message)
+    assert evaluate(seen(job(), at))[C.FAILED] == ConditionValue("True", reason, message)
 
 
 def test_complete_and_failed_exclude_each_other() -> None:
     for state, complete in ((State.SUCCEEDED, True), (State.FAILED, False)):
-        found = judge(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))))
-        assert (found[C.COMPLETE].holds, found[C.FAILED].holds) == (complete, not complete)
+        found = evaluate(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))))
+        assert (found[C.COMPLETE].is_true, found[C.FAILED].is_true) == (complete, not complete)
 
 
 # As they are written.
@@ -156,7 +162,7 @@ def test_complete_and_failed_exclude_each_other() -> None:
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     before = condition("Running", "False", "Starting", last_transition_time=ago(60))
-    after = conditions({C.RUNNING: Judgement("False", "Restarting", "why")}, [before], now=NOW, generation=3)
+    after = conditions({C.RUNNING: ConditionValue("False", "Restarting", "why")}, [before], now=NOW, generation=3)
     assert after == (
         condition(
             "Running", "False", "Restarting", message="why", last_transition_time=ago(60), observed_generation=3
@@ -166,24 +172,24 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
 
 def test_a_condition_takes_the_time_at_which_its_status_changes() -> None:
     before = condition("Running", "False", last_transition_time=ago(60))
-    after = conditions({C.RUNNING: Judgement("True", "RoundActive")}, [before], now=NOW, generation=1)
+    after = conditions({C.RUNNING: ConditionValue("True", "RoundActive")}, [before], now=NOW, generation=1)
     assert [each.last_transition_time for each in after] == [NOW]
 
 
 def test_a_condition_that_nobody_judged_is_kept() -> None:
     foreign = condition("SomebodyElses", "True")
-    after = conditions({C.RUNNING: Judgement("True", "RoundActive")}, [foreign], now=NOW, generation=1)
+    after = conditions({C.RUNNING: ConditionValue("True", "RoundActive")}, [foreign], now=NOW, generation=1)
     assert foreign in after
     assert len(after) == 2
 
 
 @pytest.mark.parametrize(("status", "expected"), [("True", True), ("False", False), ("Unknown", False)])
 def test_only_true_holds(status: str, *, expected: bool) -> None:
-    assert holds([condition("Failed", status)], C.FAILED) is expected
+    assert is_true([condition("Failed", status)], C.FAILED) is expected
 
 
 def test_an_absent_condition_does_not_hold() -> None:
-    assert not holds([], C.FAILED)
+    assert not is_true([], C.FAILED)
 
 
 # The phase.
@@ -234,7 +240,7 @@ def test_while_a_round_forms_its_cause_gives_the_word(cause: Cause, expected: Ph
 
 def test_a_restart_says_what_happened() -> None:
     at = view(0, world=world(cause=Cause.WORKER_FAILED, detail="rank 1 exited with 3"))
-    assert judge(seen(job(), at))[C.RUNNING].message == "rank 1 exited with 3"
+    assert evaluate(seen(job(), at))[C.RUNNING].message == "rank 1 exited with 3"
 
 
 def test_a_round_that_runs_while_going_to_another_size_is_resizing() -> None:
@@ -249,22 +255,22 @@ def test_a_job_whose_pods_are_not_there_yet_is_pending() -> None:
 
 def test_a_job_whose_pods_run_is_starting_and_says_how_many_joined() -> None:
     at = seen(job(replicas=2), view(0, 1, nodes={}), pod(0), pod(1))
-    assert (shown(at), judge(at)[C.RUNNING].message) == (Phase.STARTING, "0 of 2 nodes joined")
+    assert (shown(at), evaluate(at)[C.RUNNING].message) == (Phase.STARTING, "0 of 2 nodes joined")
 
 
 def test_a_pending_job_says_why_its_pod_does_not_start() -> None:
     at = seen(job(), view(0, nodes={}), pod(0, phase="Pending", reason="ErrImagePull", message="not found"))
-    assert (shown(at), judge(at)[C.RUNNING].message) == (Phase.PENDING, "pod j-0-a: ErrImagePull: not found")
+    assert (shown(at), evaluate(at)[C.RUNNING].message) == (Phase.PENDING, "pod j-0-a: ErrImagePull: not found")
 
 
 def test_a_pending_job_says_what_the_api_server_refused() -> None:
-    at = seen(job(), view(0, nodes={}), ledger=Ledger(trouble="exceeded quota: gpus"))
-    assert (shown(at), judge(at)[C.RUNNING].message) == (Phase.PENDING, "exceeded quota: gpus")
+    at = seen(job(), view(0, nodes={}), job_state=JobState(failed_creation_reason="exceeded quota: gpus"))
+    assert (shown(at), evaluate(at)[C.RUNNING].message) == (Phase.PENDING, "exceeded quota: gpus")
 
 
 def test_a_round_that_runs_says_which_and_how_large() -> None:
     at = view(0, 1, world=active(0, 1, round=3))
-    assert judge(seen(job(replicas=2), at))[C.RUNNING].message == "round 3 runs with 2 nodes"
+    assert evaluate(seen(job(replicas=2), at))[C.RUNNING].message == "round 3 runs with 2 nodes"
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
@@ -273,18 +279,18 @@ def test_an_ended_job_is_not_running(state: State) -> None:
 
 
 @pytest.mark.parametrize("at", [running(0), view(0, world=world()), STOPPED], ids=["active", "forming", "suspended"])
-def test_a_job_is_not_shown_as_suspended_before_its_pods_are_gone(at: View) -> None:
+def test_a_job_is_not_shown_as_suspended_before_its_pods_are_gone(at: RendezvousView) -> None:
     told = seen(job(suspend=True), at, pod(0, terminating=True))
     assert judged(told, C.SUSPENDED) == (False, "Suspending")
     assert shown(told) is Phase.RUNNING
 
 
 @pytest.mark.parametrize("at", [view(0, world=world()), STOPPED], ids=["forming", "suspended"])
-def test_a_job_whose_pods_stop_for_a_suspension_is_suspending_and_not_resizing(at: View) -> None:
-    told = judge(seen(job(suspend=True), at, pod(0, terminating=True)))
+def test_a_job_whose_pods_stop_for_a_suspension_is_suspending_and_not_resizing(at: RendezvousView) -> None:
+    told = evaluate(seen(job(suspend=True), at, pod(0, terminating=True)))
     assert [told[name].reason for name in (C.RUNNING, C.SUSPENDED)] == ["Suspending", "Suspending"]
     assert told[C.RUNNING].message == told[C.SUSPENDED].message
-    assert not told[C.RESIZING].holds
+    assert not told[C.RESIZING].is_true
 
 
 def test_pods_that_have_ended_do_not_hold_a_suspension() -> None:
@@ -293,7 +299,7 @@ def test_pods_that_have_ended_do_not_hold_a_suspension() -> None:
 
 def test_a_round_all_of_whose_pods_have_ended_is_about_to_restart_and_is_not_unreachable() -> None:
     gone = view(world=active(0), membership=membership(0))
-    judged = judge(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
+    judged = evaluate(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
     assert (judged.status, judged.reason) == ("False", "Restarting")
-    silent = judge(seen(job(), gone, pod(0)))[ConditionType.RUNNING]
+    silent = evaluate(seen(job(), gone, pod(0)))[ConditionType.RUNNING]
     assert (silent.status, silent.reason) == ("Unknown", "AgentsUnreachable")

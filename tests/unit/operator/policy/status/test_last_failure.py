@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_api.records import Failure
 from elasticjob_api.status import JobStatus, LastFailure
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.last_failure import last_failure
 from testing.builders import NOW, NOW_S, job, pod, seen, view, world
 
@@ -64,14 +64,14 @@ def test_of_one_line_of_stderr_that_is_too_long_the_end_is_told() -> None:
 @pytest.mark.parametrize(
     "at",
     [
-        View(),
+        RendezvousView(),
         view(world=world()),
         view(world=world(root="4/0002.1")),
         view(world=world(root="odd"), failures={"odd": failure()}),
     ],
     ids=["no world", "no root", "its record was pruned", "a root that nobody can read"],
 )
-def test_what_was_once_seen_is_kept(at: View) -> None:
+def test_what_was_once_seen_is_kept(at: RendezvousView) -> None:
     assert last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at)) == KNOWN
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from elasticjob_api.records import Gone, GoneReason
 from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.last_failure import last_failure
-from elasticjob_operator.policy.status.node_loss import explained
+from elasticjob_operator.policy.status.node_loss import with_pod_exit
 from testing.builders import (
     NOW,
     active,
@@ -28,19 +28,19 @@ from testing.builders import (
 KNOWN = LastFailure(time=NOW, round=1, pod_name="j-0-a", rank=0, local_rank=0, exit_code=1)
 
 
-def ledger(*pods: Any, gone: Gone | None = None, members: tuple[int, ...] = (0, 1)) -> Ledger:
+def ledger(*pods: Any, gone: Gone | None = None, members: tuple[int, ...] = (0, 1)) -> JobState:
     """Of a process that saw slot 1 (and every other but 0) be lost from round 1."""
-    made = Ledger()
+    made = JobState()
     by_name = {each.name: each for each in pods}
-    made.memory.note(running(*members), by_name)
+    made.last_seen.record(running(*members), by_name)
     proof = {member(1): gone} if gone else {}
-    made.memory.note(view(0, gone=proof, world=world(round=2), membership=membership(*members)), by_name)
+    made.last_seen.record(view(0, tombstones=proof, world=world(round=2), membership=membership(*members)), by_name)
     return made
 
 
-def found(of: Ledger, *, losses: int = 1, status: JobStatus | None = None) -> LastFailure | None:
+def found(of: JobState, *, losses: int = 1, status: JobStatus | None = None) -> LastFailure | None:
     at = running(0, world=active(0, round=2, losses=losses))
-    return last_failure(seen(job(status=status, nproc_per_node=2), at, ledger=of))
+    return last_failure(seen(job(status=status, nproc_per_node=2), at, job_state=of))
 
 
 def test_a_lost_node_is_named_with_its_pod_its_host_and_its_first_rank() -> None:
@@ -82,8 +82,8 @@ def test_a_loss_that_was_told_is_not_told_again() -> None:
 
 
 def test_a_process_that_began_after_the_loss_has_the_name_from_the_status() -> None:
-    made = Ledger()
-    made.memory.note(view(0, nodes=nodes(0), world=world(round=2), membership=membership(0, 1)), {})
+    made = JobState()
+    made.last_seen.record(view(0, nodes=nodes(0), world=world(round=2), membership=membership(0, 1)), {})
     status = JobStatus(nodes=(NodeStatus(name="j-1", pod_name="j-1-z", node_name="node-9"),))
     failure = found(made, status=status)
     assert failure is not None
@@ -91,7 +91,7 @@ def test_a_process_that_began_after_the_loss_has_the_name_from_the_status() -> N
 
 
 def test_a_loss_that_nobody_saw_leaves_what_was_said() -> None:
-    assert found(Ledger(), status=JobStatus(last_failure=KNOWN)) == KNOWN
+    assert found(JobState(), status=JobStatus(last_failure=KNOWN)) == KNOWN
 
 
 LOST = LastFailure(
@@ -101,18 +101,18 @@ LOST = LastFailure(
 
 def test_a_pod_that_kubernetes_explains_after_the_loss_explains_it_once() -> None:
     ended = by_name(pod(0, phase="Failed", reason="OOMKilled", exit_code=137))
-    told = explained(LOST, ended)
+    told = with_pod_exit(LOST, ended)
     assert told is not None
     assert told.message == "it was lost; it ran out of memory (OOMKilled, exit code 137)"
-    assert explained(told, ended) == told
+    assert with_pod_exit(told, ended) == told
     assert told.reason == "NodeLost"
 
 
 @pytest.mark.parametrize("fields", [{}, {"phase": "Failed", "reason": "Error"}, {"name": "j-0-b", "phase": "Failed"}])
 def test_a_pod_that_says_no_more_changes_nothing(fields: dict[str, Any]) -> None:
-    assert explained(LOST, by_name(pod(0, **fields))) == LOST
+    assert with_pod_exit(LOST, by_name(pod(0, **fields))) == LOST
 
 
 def test_a_workers_own_failure_is_not_explained_by_its_pod() -> None:
     own = replace(LOST, reason="Error")
-    assert explained(own, by_name(pod(0, phase="Failed", reason="OOMKilled"))) == own
+    assert with_pod_exit(own, by_name(pod(0, phase="Failed", reason="OOMKilled"))) == own

@@ -13,9 +13,9 @@ from elasticjob_api import codec
 from elasticjob_api.records import Failure, Gone, GoneReason, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, State, World
 from elasticjob_api.status import JobStatus, NodeStatus
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
-from elasticjob_operator.policy.status.worker_states import count as worker_count
+from elasticjob_operator.policy.status.worker_states import count_letters as worker_count
 from testing.builders import (
     active,
     job,
@@ -43,12 +43,14 @@ H, S, F, I, T = (  # noqa: E741 -- the letters of the states
 TraceFunction = Callable[[FrameType, str, object], Any]
 
 
-def entries(at: View, *pods: Any, before: tuple[NodeStatus, ...] = (), nproc: int = 2) -> tuple[NodeStatus, ...]:
+def entries(
+    at: RendezvousView, *pods: Any, before: tuple[NodeStatus, ...] = (), nproc: int = 2
+) -> tuple[NodeStatus, ...]:
     of = job(nproc_per_node=nproc, status=JobStatus(nodes=before))
     return node_statuses(seen(of, at, *pods))
 
 
-def only(at: View, *pods: Any, **fields: Any) -> NodeStatus:
+def only(at: RendezvousView, *pods: Any, **fields: Any) -> NodeStatus:
     (entry,) = entries(at, *pods, **fields)
     return entry
 
@@ -133,7 +135,7 @@ def test_a_members_state_is_that_of_its_workers(workers: tuple[WorkerState, ...]
     ],
     ids=["no pod", "pod waits", "pod runs", "joined", "not a member", "leaving", "its agent is gone"],
 )
-def test_a_node_without_reports_says_how_far_it_is(at: View, pods: list[Any], state: str, ranks: str) -> None:
+def test_a_node_without_reports_says_how_far_it_is(at: RendezvousView, pods: list[Any], state: str, ranks: str) -> None:
     first = entries(at, *pods)[0]
     assert (first.state, first.ranks) == (state, ranks)
 
@@ -144,7 +146,7 @@ def test_a_pod_that_does_not_start_says_why() -> None:
 
 
 def test_a_stay_with_proof_of_its_end_is_no_living_agent() -> None:
-    at = running(0, gone={member(0): Gone(GoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
+    at = running(0, tombstones={member(0): Gone(GoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
     assert (only(at, pod(0)).state, only(at, pod(0)).rank) == ("Lost", None)
 
 
@@ -256,7 +258,7 @@ def test_rank_0_and_what_does_not_run_are_kept_first_and_in_order() -> None:
     assert list(kept) == [entry for entry in all_nodes if entry in kept]
 
 
-def lines_run(at: View, nproc: int) -> int:
+def lines_run(at: RendezvousView, nproc: int) -> int:
     """How many lines the entries cost; each element of a comprehension counts as one."""
     count = 0
 
@@ -283,7 +285,7 @@ def lines_run(at: View, nproc: int) -> int:
         pytest.param(view(0, world=world(State.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
     ],
 )
-def test_nodes_that_say_nothing_cost_the_same_however_many_workers_they_have(at: View) -> None:
+def test_nodes_that_say_nothing_cost_the_same_however_many_workers_they_have(at: RendezvousView) -> None:
     """A job may declare 1,024 workers on each of 65,535 nodes: looked at one by one, a turn took half a minute."""
     lines_run(at, 1)  # what is remembered from one call to the next
     assert lines_run(at, 1000) < lines_run(at, 1) + 2500

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus
-from elasticjob_operator.policy.status.preserved_fields import with_unknown
+from elasticjob_operator.policy.status.preserved_fields import with_preserved_fields
 from testing.newer_version import NEW_FIELD, NEW_VALUE, newer_json
 
 NOW = "2026-01-01T00:00:00Z"
@@ -22,21 +22,21 @@ NEWER: dict[str, Any] = newer_json(WRITTEN)
 
 
 def test_a_status_that_has_not_changed_stays_as_it_is() -> None:
-    assert with_unknown(NEWER, WRITTEN) == NEWER
+    assert with_preserved_fields(NEWER, WRITTEN) == NEWER
 
 
 def test_a_status_without_unknown_fields_is_what_is_written() -> None:
-    assert with_unknown(WRITTEN, WRITTEN) == WRITTEN
-    assert with_unknown({}, WRITTEN) == WRITTEN
+    assert with_preserved_fields(WRITTEN, WRITTEN) == WRITTEN
+    assert with_preserved_fields({}, WRITTEN) == WRITTEN
 
 
 def test_a_field_at_the_top_stays_whatever_changes() -> None:
-    assert with_unknown(NEWER, status_to_dict(JobStatus()))[NEW_FIELD] == NEW_VALUE
+    assert with_preserved_fields(NEWER, status_to_dict(JobStatus()))[NEW_FIELD] == NEW_VALUE
 
 
 def test_an_object_that_changes_loses_what_was_said_with_its_old_content() -> None:
     changed = {**WRITTEN, "nodes": [WRITTEN["nodes"][1], {**WRITTEN["nodes"][0], "rank": 5}], "progress": {"step": 2}}
-    kept = with_unknown(NEWER, changed)
+    kept = with_preserved_fields(NEWER, changed)
     assert kept["nodes"] == [NEWER["nodes"][1], {**WRITTEN["nodes"][0], "rank": 5}]
     assert kept["progress"] == {"step": 2}
     assert kept["lastFailure"] == NEWER["lastFailure"]
@@ -44,9 +44,9 @@ def test_an_object_that_changes_loses_what_was_said_with_its_old_content() -> No
 
 def test_what_this_version_takes_away_does_not_come_back() -> None:
     gone = {name: value for name, value in WRITTEN.items() if name not in {"lastFailure", "nodes"}}
-    assert {"lastFailure", "nodes"}.isdisjoint(with_unknown(NEWER, gone))
+    assert {"lastFailure", "nodes"}.isdisjoint(with_preserved_fields(NEWER, gone))
 
 
 @pytest.mark.parametrize("stored", [{"nodes": 5, "lastFailure": [], "progress": None}, {"nodes": [None, 3]}])
 def test_what_is_broken_is_overwritten(stored: dict[str, Any]) -> None:
-    assert with_unknown(stored, WRITTEN) == WRITTEN
+    assert with_preserved_fields(stored, WRITTEN) == WRITTEN

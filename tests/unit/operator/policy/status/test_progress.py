@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api.records import Progress
 from elasticjob_api.rendezvous_state import State
 from elasticjob_api.status import JobStatus, ProgressStatus
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.progress import progress
 from testing.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world
 
@@ -53,23 +53,25 @@ def test_a_percentage_needs_step_and_total_and_stays_within_a_hundred(
 
 
 def test_what_an_agent_told_last_is_the_progress_of_a_job_that_has_ended() -> None:
-    ledger = Ledger()
+    job_state = JobState()
     last = report(0, progress=Progress(20, 20), round=2, time_ns=int(NOW_S * 1e9))
-    ledger.memory.note(
+    job_state.last_seen.record(
         running(0, world=active(0, round=2), membership=membership(0, round_=2), reports={member(0): last}), {}
     )
     ended = view(nodes={}, world=world(State.SUCCEEDED, round=2), membership=membership(0, round_=2))
-    made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, ledger=ledger))
+    made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, job_state=job_state))
     assert made is not None
     assert (made.step, made.percentage) == (20, 100)
 
 
 def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_round: int = 2) -> int | None:
     """Of 100 steps, when the first report that was seen is of `after_s` ago."""
-    ledger = Ledger()
-    ledger.memory.began = report(0, progress=Progress(first_step, 100), round=first_round, time_ns=int(NOW_S * 1e9))
+    job_state = JobState()
+    job_state.last_seen.first_reports = report(
+        0, progress=Progress(first_step, 100), round=first_round, time_ns=int(NOW_S * 1e9)
+    )
     now = report(0, progress=Progress(step, 100), round=2, time_ns=int((NOW_S + after_s) * 1e9))
-    made = progress(seen(job(), view(0, world=active(0, round=2), reports={member(0): now}), ledger=ledger))
+    made = progress(seen(job(), view(0, world=active(0, round=2), reports={member(0): now}), job_state=job_state))
     assert made is not None
     return made.estimated_remaining_s
 

@@ -6,8 +6,8 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.model.job_state import Ledger
-from elasticjob_operator.model.rendezvous_view import View
+from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.build import next_status
 from testing.builders import active, job, membership, pod, record, running, seen, view, world
 
@@ -15,9 +15,11 @@ BAD_IMAGE = pod(0, phase="Pending", reason="ImagePullBackOff", message="Back-off
 ROUND = {"membership": membership(0, 1)}
 
 
-def said(at: View, *pods: Any, ledger: Ledger | None = None, trouble: str = "", **spec: Any) -> tuple[str, str]:
-    known = ledger or Ledger()
-    status: JobStatus = next_status(seen(job(**spec), at, *pods, ledger=known, etcd_trouble=trouble))
+def said(
+    at: RendezvousView, *pods: Any, job_state: JobState | None = None, trouble: str = "", **spec: Any
+) -> tuple[str, str]:
+    known = job_state or JobState()
+    status: JobStatus = next_status(seen(job(**spec), at, *pods, job_state=known, etcd_trouble=trouble))
     return status.reason, status.message
 
 
@@ -29,12 +31,12 @@ def said(at: View, *pods: Any, ledger: Ledger | None = None, trouble: str = "", 
     ],
     ids=["running", "succeeded"],
 )
-def test_of_a_healthy_job_nothing_is_said(at: View, pods: tuple[Any, ...]) -> None:
+def test_of_a_healthy_job_nothing_is_said(at: RendezvousView, pods: tuple[Any, ...]) -> None:
     assert said(at, *pods) == ("", "")
 
 
 def test_of_a_suspended_job_nothing_is_said() -> None:
-    assert said(View(), suspend=True) == ("", "")
+    assert said(RendezvousView(), suspend=True) == ("", "")
 
 
 def test_a_missing_image_is_said_of_a_pending_job() -> None:
@@ -43,8 +45,8 @@ def test_a_missing_image_is_said_of_a_pending_job() -> None:
 
 
 def test_a_refusal_of_the_api_server_is_said_in_its_words() -> None:
-    refused = Ledger(trouble="exceeded quota: gpus")
-    assert said(view(0, nodes={}), ledger=refused) == ("PodsNotCreated", "exceeded quota: gpus")
+    refused = JobState(failed_creation_reason="exceeded quota: gpus")
+    assert said(view(0, nodes={}), job_state=refused) == ("PodsNotCreated", "exceeded quota: gpus")
 
 
 def test_a_job_that_only_starts_has_a_sentence_and_no_reason() -> None:

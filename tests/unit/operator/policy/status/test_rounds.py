@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from elasticjob_api.rendezvous_state import Cause, State
 from elasticjob_api.status import JobStatus, RoundStatus
-from elasticjob_operator.model.job_state import Ledger
+from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 from elasticjob_operator.policy.status.build import next_status
-from elasticjob_operator.policy.status.rounds import KEPT, SLOTS_LIMIT, noted, slots_text
+from elasticjob_operator.policy.status.rounds import MAX_ROUNDS, SLOTS_LIMIT, slots_text, update_rounds
 from testing.builders import NOW_S, active, job, members, membership, running, seen, view, world
 
 FIRST = RoundStatus(round=1, start_time="2023-11-14T22:00:00.250Z", nodes=2, workers=4, slots="0-1")
@@ -16,7 +16,7 @@ NOW = to_rfc3339_ms(NOW_S)
 
 def test_a_round_that_becomes_active_is_noted_with_its_cause_and_its_nodes() -> None:
     at = running(0, 2, world=active(0, 2, round=2, cause=Cause.NODE_LOST, detail="pod j-1-a was lost"))
-    (made,) = noted((), at, NOW_S + 0.25)
+    (made,) = update_rounds((), at, NOW_S + 0.25)
     assert made == RoundStatus(
         round=2,
         start_time=to_rfc3339_ms(NOW_S + 0.25),
@@ -30,49 +30,49 @@ def test_a_round_that_becomes_active_is_noted_with_its_cause_and_its_nodes() -> 
 
 def test_a_round_ends_when_the_next_is_forming_and_only_once() -> None:
     at = view(0, 1, world=world(State.FORMING, round=2))
-    (ended,) = noted((FIRST,), at, NOW_S)
+    (ended,) = update_rounds((FIRST,), at, NOW_S)
     assert ended.end_time == NOW
-    assert noted((ended,), at, NOW_S + 5) == (ended,)
+    assert update_rounds((ended,), at, NOW_S + 5) == (ended,)
 
 
 def test_a_round_ends_also_when_the_next_is_seen_first() -> None:
-    one, two = noted((FIRST,), running(0, world=active(0, round=2)), NOW_S)
+    one, two = update_rounds((FIRST,), running(0, world=active(0, round=2)), NOW_S)
     assert (one.end_time, two.round, two.end_time) == (NOW, 2, "")
 
 
 def test_a_round_that_began_and_succeeded_between_two_looks_is_noted_as_ended() -> None:
     succeeded = replace(active(0, 2, round=2), state=State.SUCCEEDED)
     at = view(0, 2, world=succeeded, membership=membership(0, 2, round_=2))
-    one, two = noted((FIRST,), at, NOW_S)
+    one, two = update_rounds((FIRST,), at, NOW_S)
     assert one.end_time == NOW
     assert two == RoundStatus(round=2, start_time=NOW, end_time=NOW, nodes=2, workers=4, slots="0,2")
-    assert noted((one, two), at, NOW_S + 5) == (one, two)
+    assert update_rounds((one, two), at, NOW_S + 5) == (one, two)
 
 
 def test_a_round_that_was_lost_between_two_looks_is_noted_with_its_nodes() -> None:
     at = view(0, 2, world=world(State.FORMING, round=3), membership=membership(0, 2, round_=2))
-    _, two = noted((FIRST,), at, NOW_S)
+    _, two = update_rounds((FIRST,), at, NOW_S)
     assert (two.round, two.nodes, two.workers, two.slots) == (2, 2, 0, "0,2")
 
 
 def test_an_active_round_that_is_known_changes_nothing() -> None:
-    assert noted((FIRST,), running(0, 1), NOW_S) == (FIRST,)
+    assert update_rounds((FIRST,), running(0, 1), NOW_S) == (FIRST,)
 
 
 def test_a_wiped_store_ends_no_round() -> None:
-    assert noted((FIRST,), view(0, 1), NOW_S) == (FIRST,)
+    assert update_rounds((FIRST,), view(0, 1), NOW_S) == (FIRST,)
 
 
 def test_a_round_that_is_written_back_after_a_wipe_is_not_noted_again() -> None:
-    ended = noted((FIRST,), view(0, 1, world=world(State.FORMING, round=2)), NOW_S)
-    assert noted(ended, running(0, 1), NOW_S + 1) == ended
+    ended = update_rounds((FIRST,), view(0, 1, world=world(State.FORMING, round=2)), NOW_S)
+    assert update_rounds(ended, running(0, 1), NOW_S + 1) == ended
 
 
 def test_only_the_last_rounds_are_kept() -> None:
     rounds: tuple[RoundStatus, ...] = ()
-    for number in range(1, KEPT + 10):
-        rounds = noted(rounds, running(0, world=active(0, round=number)), NOW_S + number)
-    assert (len(rounds), rounds[0].round, rounds[-1].round) == (KEPT, 10, KEPT + 9)
+    for number in range(1, MAX_ROUNDS + 10):
+        rounds = update_rounds(rounds, running(0, world=active(0, round=number)), NOW_S + number)
+    assert (len(rounds), rounds[0].round, rounds[-1].round) == (MAX_ROUNDS, 10, MAX_ROUNDS + 9)
 
 
 def test_slots_are_told_in_rank_order_and_neighbours_as_one() -> None:
@@ -92,7 +92,7 @@ def test_the_status_of_a_job_that_ended_has_the_end_of_its_last_round() -> None:
 
 
 def test_rounds_between_two_writes_of_the_status_are_not_lost() -> None:
-    ledger = Ledger(history=noted((FIRST,), running(0, world=active(0, round=2)), NOW_S - 1))
+    job_state = JobState(history=update_rounds((FIRST,), running(0, world=active(0, round=2)), NOW_S - 1))
     at = running(0, 1, world=active(0, 1, round=3))
-    said = next_status(seen(job(status=JobStatus(rounds=(FIRST,))), at, ledger=ledger))
+    said = next_status(seen(job(status=JobStatus(rounds=(FIRST,))), at, job_state=job_state))
     assert [each.round for each in said.rounds] == [1, 2, 3]

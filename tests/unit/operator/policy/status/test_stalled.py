@@ -32,7 +32,7 @@ def test_a_job_of_which_a_node_works_does_not_hang(stalled: tuple[int, ...]) -> 
 
 
 def test_a_node_that_has_finished_says_nothing() -> None:
-    assert since(IDLE, 0, dones={(1, 1): Done(member(1).incarnation)}) == ago(60)
+    assert since(IDLE, 0, completions={(1, 1): Done(member(1).incarnation)}) == ago(60)
 
 
 def test_a_report_of_another_round_says_nothing() -> None:

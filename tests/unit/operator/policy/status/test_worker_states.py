@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob_api.records import WorkerReport, WorkerState
 from elasticjob_api.status import NodeStatus, WorkerStates
-from elasticjob_operator.policy.status.worker_states import count, letters, settled
+from elasticjob_operator.policy.status.worker_states import count_letters, final_letters, letters
 from testing.builders import report
 
 
@@ -36,19 +36,19 @@ def test_letters_are_in_the_order_of_local_ranks() -> None:
 
 
 def test_after_success_all_have_completed() -> None:
-    assert settled("RCU", succeeded=True) == "CCC"
+    assert final_letters("RCU", succeeded=True) == "CCC"
 
 
 def test_after_failure_nothing_runs_and_what_failed_or_completed_stays_so() -> None:
-    assert settled("PSRCFTU", succeeded=False) == "TTTCFTT"
+    assert final_letters("PSRCFTU", succeeded=False) == "TTTCFTT"
 
 
 def test_workers_are_counted_over_all_nodes_and_none_is_left_out() -> None:
     nodes = [NodeStatus(name="a", pod_name="p", ranks="PSRC"), NodeStatus(name="b", pod_name="q", ranks="RFTU")]
-    assert count(nodes) == WorkerStates(
+    assert count_letters(nodes) == WorkerStates(
         pending=1, starting=1, running=2, succeeded=1, failed=1, stopped=1, unknown=1
     )  # fmt: skip
 
 
 def test_no_nodes_have_no_workers() -> None:
-    assert count([]) == WorkerStates()
+    assert count_letters([]) == WorkerStates()
