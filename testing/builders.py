@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from elasticjob_api.job import ElasticJob, Metadata
-from elasticjob_api.records import Node, Report, SlotOwner, Slots, WorkerReport, WorkerState
-from elasticjob_api.rendezvous_state import Member, Membership, State, World
+from elasticjob_api.records import NodeRecord, NodeReport, SlotOwner, SpecRecord, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model.job_state import JobState
@@ -58,10 +58,10 @@ def names(slots: Iterable[int]) -> dict[int, SlotOwner]:
     return {slot: SlotOwner(f"j-{slot}-a") for slot in slots}
 
 
-def record(*slots: int, **fields: Any) -> Slots:
+def record(*slots: int, **fields: Any) -> SpecRecord:
     """A spec record in which the slots belong to their usual pods."""
     owned = {f"{slot:04x}": owner for slot, owner in names(slots).items()}
-    return Slots(**{"min": 1, "max": 8, "desired": len(slots), "slots": owned, "operator": "op", **fields})
+    return SpecRecord(**{"min": 1, "max": 8, "desired": len(slots), "slots": owned, "operator": "op", **fields})
 
 
 def member(slot: int) -> Member:
@@ -72,30 +72,30 @@ def members(*slots: int) -> tuple[Member, ...]:
     return tuple(member(slot) for slot in slots)
 
 
-def world(state: State = State.FORMING, **fields: Any) -> World:
-    return World(**{"state": state, "round": 1, "nonce": "n1", **fields})
+def world(state: RoundPhase = RoundPhase.FORMING, **fields: Any) -> RendezvousState:
+    return RendezvousState(**{"state": state, "round": 1, "nonce": "n1", **fields})
 
 
-def active(*slots: int, **fields: Any) -> World:
+def active(*slots: int, **fields: Any) -> RendezvousState:
     """A round of these slots, in rank order, with two workers each."""
-    return world(State.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
+    return world(RoundPhase.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
 
 
 def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> NodeEntry:
     """The key of the agent in the slot's usual pod."""
     name = fields.pop("pod", f"j-{slot}-a")
     given = {"pod_uid": f"uid-{name}", "lease": 100 + slot, "host": "h", "address": "10.0.0.1", "nproc": 2, **fields}
-    return NodeEntry(record=Node(pod=name, **given), lease=given["lease"], create_revision=revision)
+    return NodeEntry(record=NodeRecord(pod=name, **given), lease=given["lease"], create_revision=revision)
 
 
 def nodes(*slots: int) -> dict[Member, NodeEntry]:
     return {member(slot): node(slot) for slot in slots}
 
 
-def report(slot: int = 0, *states: WorkerState, **fields: Any) -> Report:
+def report(slot: int = 0, *states: WorkerState, **fields: Any) -> NodeReport:
     workers = tuple(WorkerReport(rank=i, state=state, pid=10 + i) for i, state in enumerate(states))
     given = {"pod": f"j-{slot}-a", "pod_uid": f"uid-j-{slot}-a", "round": 1, "group_rank": slot, **fields}
-    return Report(workers=workers, **given)
+    return NodeReport(workers=workers, **given)
 
 
 def membership(*slots: int, round_: int = 1) -> Membership:

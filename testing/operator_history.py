@@ -14,12 +14,12 @@ from typing import Any
 from elasticjob_api import constants
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import (
-    Done,
-    Failure,
-    Node,
+    Completion,
+    NodeRecord,
+    NodeReport,
     Progress,
-    Report,
-    Slots,
+    SpecRecord,
+    WorkerFailure,
     WorkerReport,
     WorkerState,
     decode,
@@ -29,11 +29,11 @@ from elasticjob_api.rendezvous_state import (
     Cause,
     Member,
     Membership,
-    State,
-    World,
-    decode_world,
+    RendezvousState,
+    RoundPhase,
+    decode_state,
     encode_membership,
-    encode_world,
+    encode_state,
 )
 from elasticjob_etcd.interface import Delete, Op, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -148,13 +148,13 @@ class Stage:
     def condition(self, name: str) -> dict[str, Any]:
         return next((c for c in self.status().get("conditions", []) if c["type"] == name), {})
 
-    def world(self) -> World | None:
-        kv = self.etcd.store.get(self.keys.world)
-        return decode_world(kv.value) if kv else None
+    def world(self) -> RendezvousState | None:
+        kv = self.etcd.store.get(self.keys.rendezvous_state)
+        return decode_state(kv.value) if kv else None
 
-    def spec(self) -> Slots | None:
+    def spec(self) -> SpecRecord | None:
         kv = self.etcd.store.get(self.keys.spec)
-        return decode(Slots, kv.value) if kv else None
+        return decode(SpecRecord, kv.value) if kv else None
 
     def owners(self) -> set[str]:
         """Names of the pods that the map names."""
@@ -185,7 +185,9 @@ class Stage:
     async def join(self, pod: Object) -> None:
         lease = (await self.etcd.lease_grant(LEASE_S)).id
         self._leases[uid_of(pod)] = lease
-        node = Node(pod=name_of(pod), pod_uid=uid_of(pod), lease=lease, host=name_of(pod), address="127.0.0.1", nproc=2)
+        node = NodeRecord(
+            pod=name_of(pod), pod_uid=uid_of(pod), lease=lease, host=name_of(pod), address="127.0.0.1", nproc=2
+        )
         key = self._node_keys.setdefault(uid_of(pod), self.keys.node(self.slot_of(pod), next(self._incarnations)))
         await self._put(Put(key, encode(node), lease))
 
@@ -215,14 +217,14 @@ class Stage:
 
     # What the closer does.
 
-    async def close_round(self, cause: Cause = Cause.FIRST) -> World:
+    async def close_round(self, cause: Cause = Cause.FIRST) -> RendezvousState:
         """A round of all that have joined and own their slot becomes active."""
         members = await self.members()
-        world = self.world() or World(state=State.FORMING, round=0, nonce="")
-        active = replace(world, state=State.ACTIVE, round=world.round + 1, nonce=next(self._nonces), cause=cause)
+        world = self.world() or RendezvousState(state=RoundPhase.FORMING, round=0, nonce="")
+        active = replace(world, state=RoundPhase.ACTIVE, round=world.round + 1, nonce=next(self._nonces), cause=cause)
         active = replace(active, members=members, nprocs=f"2x{len(members)}", master="127.0.0.1:1")
         membership = encode_membership(Membership(active.round, members))
-        await self._put(Put(self.keys.world, encode_world(active)), Put(self.keys.members, membership))
+        await self._put(Put(self.keys.rendezvous_state, encode_state(active)), Put(self.keys.members, membership))
         for rank, member in enumerate(members):
             await self.report(member, rank, WorkerState.HEALTHY)
         return active
@@ -232,7 +234,7 @@ class Stage:
         assert spec is not None
         found = []
         for kv in self.etcd.store.range(self.keys.nodes).kvs:
-            parsed, node = self.keys.parse(kv.key), decode(Node, kv.value)
+            parsed, node = self.keys.parse(kv.key), decode(NodeRecord, kv.value)
             assert parsed is not None
             assert parsed.slot is not None
             owner = spec.owner(parsed.slot)
@@ -253,11 +255,11 @@ class Stage:
         world = self.world()
         assert node is not None
         assert world is not None
-        record = decode(Node, node.value)
+        record = decode(NodeRecord, node.value)
         workers = tuple(
             WorkerReport(rank=2 * rank + i, state=state, pid=100 + i, cpu_percent=cpu_percent) for i in range(2)
         )
-        report = Report(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
+        report = NodeReport(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
         told = replace(report, progress=progress)
         await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(told), record.lease))
 
@@ -266,38 +268,38 @@ class Stage:
         world = self.world()
         assert world is not None
         member = next(m for m in world.members if m.slot == slot)
-        failure = Failure(incarnation=member.incarnation, rank=0, exit_code=exit_code, signal="SIGKILL", pod="p")
+        failure = WorkerFailure(incarnation=member.incarnation, rank=0, exit_code=exit_code, signal="SIGKILL", pod="p")
         forming = replace(
             world,
-            state=State.FORMING,
+            state=RoundPhase.FORMING,
             round=world.round + 1,
             nonce=next(self._nonces),
             cause=Cause.WORKER_FAILED,
             restarts=world.restarts + 1,
-            root=f"{world.round}/{slot:04x}.0",
+            root_cause=f"{world.round}/{slot:04x}.0",
             members=(),
             nprocs="",
         )
         key = self.keys.failure(world.round, slot, 0)
-        await self._put(Put(key, encode(failure)), Put(self.keys.world, encode_world(forming)))
+        await self._put(Put(key, encode(failure)), Put(self.keys.rendezvous_state, encode_state(forming)))
 
     async def finish(self, *slots: int) -> None:
         """These members are done."""
         world = self.world()
         assert world is not None
         for member in (m for m in world.members if m.slot in slots):
-            await self._put(Put(self.keys.done(world.round, member.slot), encode(Done(member.incarnation))))
+            await self._put(Put(self.keys.completion(world.round, member.slot), encode(Completion(member.incarnation))))
 
-    async def end(self, state: State, cause: Cause, detail: str = "") -> None:
+    async def end(self, state: RoundPhase, cause: Cause, detail: str = "") -> None:
         """The closer writes a final world."""
         world = self.world()
         assert world is not None
-        final = replace(world, state=state, nonce=next(self._nonces), cause=cause, detail=detail)
-        await self._put(Put(self.keys.world, encode_world(final)))
+        final = replace(world, state=state, nonce=next(self._nonces), cause=cause, message=detail)
+        await self._put(Put(self.keys.rendezvous_state, encode_state(final)))
 
     async def wipe(self) -> None:
         """Somebody deletes all that etcd knows of the job."""
-        await self._put(Delete(self.keys.all, prefix=True))
+        await self._put(Delete(self.keys.everything, prefix=True))
 
     async def _put(self, *ops: Op) -> None:
         await self.etcd.txn(Txn((), ops))

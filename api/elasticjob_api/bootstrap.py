@@ -13,38 +13,40 @@ ignores it, and it receives the current terms with the closer's first world.
 from dataclasses import dataclass
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.records import Slots
-from elasticjob_api.runtime_config import Terms, decode_terms, encode_terms, terms_of
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config, encode_runtime_config, runtime_config_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class Bootstrap:
     """The spec without its slots, as it was at one revision."""
 
     revision: int
     """The mod revision of `P/c/spec`."""
     keep_alive_s: float
-    terms: Terms
+    runtime_config: RuntimeConfig
 
 
-def brief_of(spec: Slots, revision: int) -> Brief:
+def bootstrap_of(spec: SpecRecord, revision: int) -> Bootstrap:
     """Return the brief of `spec`."""
-    return Brief(revision=revision, keep_alive_s=spec.keep_alive_s, terms=terms_of(spec))
+    return Bootstrap(revision=revision, keep_alive_s=spec.keep_alive_s, runtime_config=runtime_config_of(spec))
 
 
-def encode_brief(brief: Brief) -> str:
+def encode_bootstrap(bootstrap: Bootstrap) -> str:
     """Revision, keep-alive in seconds, and the terms as they are in etcd, separated by spaces."""
-    return f"{brief.revision} {brief.keep_alive_s!r} {encode_terms(brief.terms).decode()}"
+    return f"{bootstrap.revision} {bootstrap.keep_alive_s!r} {encode_runtime_config(bootstrap.runtime_config).decode()}"
 
 
-def decode_brief(text: str) -> Brief:
+def decode_bootstrap(text: str) -> Bootstrap:
     """The brief in `text`; RecordError when corrupt, or of terms that this agent does not know."""
     revision, _, rest = text.partition(" ")
     keep_alive, _, terms = rest.partition(" ")
     try:
-        brief = Brief(revision=int(revision), keep_alive_s=float(keep_alive), terms=decode_terms(terms.encode()))
+        bootstrap = Bootstrap(
+            revision=int(revision), keep_alive_s=float(keep_alive), runtime_config=decode_runtime_config(terms.encode())
+        )
     except ValueError as error:
         raise RecordError(f"brief is corrupt: {error}") from error
-    if brief.revision < 1 or not 0 < brief.keep_alive_s < float("inf"):
+    if bootstrap.revision < 1 or not 0 < bootstrap.keep_alive_s < float("inf"):
         raise RecordError(f"brief is corrupt: revision {revision}, keep-alive {keep_alive} s")
-    return brief
+    return bootstrap

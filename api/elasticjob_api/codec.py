@@ -3,7 +3,7 @@
 One reader serves manifests and etcd records. Field names go by rule, so that no name is written twice. `min_replicas`
 is `minReplicas`, and the suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`). Supported:
 bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T], dataclasses, and Any (passed
-through untouched: pod templates). A field may have a form of its own (`packed`).
+through untouched: pod templates). A field may have a form of its own (`with_codec`).
 
 There are three ways to read. `read` is strict: an unknown field is an error, for it may be a typo. `read_known` is for
 what a newer version may have written: it ignores what this version does not know. `read_what_fits` also drops what is
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from elasticjob_api.errors import CodecError, UnknownWord
+from elasticjob_api.errors import CodecError, UnknownValue
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class _Mode:
 
     def forgives(self, error: CodecError) -> bool:
         """Whether a field with a default may take it, instead of the value that has this error."""
-        return self.salvaging or (self.tolerant and isinstance(error, UnknownWord))
+        return self.salvaging or (self.tolerant and isinstance(error, UnknownValue))
 
 
 _STRICT = _Mode()
@@ -67,7 +67,7 @@ def _name_of(field: "dataclasses.Field[Any]") -> str:
     return str(field.metadata.get(_NAME) or json_name(field.name))
 
 
-def packed(write: Callable[[Any], Any], read: Callable[[Any, str], Any]) -> Mapping[str, Any]:
+def with_codec(write: Callable[[Any], Any], read: Callable[[Any, str], Any]) -> Mapping[str, Any]:
     """The metadata of a dataclass field whose JSON is not that of its type."""
     return {_WRITE: write, _READ: lambda value, path, _mode: read(value, path)}
 
@@ -112,7 +112,7 @@ def _list(ignored: list[str] | None) -> list[str]:
 def _reader(hint: Any) -> Reader:
     """How values of a type are read: found out once, for an operator reads thousands of records."""
     if hint is Any:
-        return _as_it_is
+        return _identity
     if dataclasses.is_dataclass(hint):
         return functools.partial(_read_dataclass, typing.cast("type", hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -132,7 +132,7 @@ def _generic_reader(origin: Any, args: tuple[Any, ...]) -> Reader:
     return functools.partial(_read_mapping, args[1])
 
 
-def _as_it_is(value: Any, _path: str, _mode: _Mode) -> Any:
+def _identity(value: Any, _path: str, _mode: _Mode) -> Any:
     return value
 
 
@@ -201,7 +201,7 @@ def _read_tuple(hint: Any, value: Any, path: str, mode: _Mode) -> tuple[Any, ...
     read_item = _reader(hint)
     if not mode.salvaging:
         return tuple([read_item(item, f"{path}[{i}]", mode) for i, item in enumerate(value)])
-    return tuple(_salvaged(read_item, [(f"{path}[{i}]", item) for i, item in enumerate(value)], mode).values())
+    return tuple(_salvage(read_item, [(f"{path}[{i}]", item) for i, item in enumerate(value)], mode).values())
 
 
 def _read_mapping(hint: Any, value: Any, path: str, mode: _Mode) -> dict[str, Any]:
@@ -211,10 +211,10 @@ def _read_mapping(hint: Any, value: Any, path: str, mode: _Mode) -> dict[str, An
         return {str(name): read_item(item, _join(path, str(name)), mode) for name, item in value.items()}
     names = {_join(path, str(name)): str(name) for name in value}
     items = [(_join(path, str(name)), item) for name, item in value.items()]
-    return {names[where]: item for where, item in _salvaged(read_item, items, mode).items()}
+    return {names[where]: item for where, item in _salvage(read_item, items, mode).items()}
 
 
-def _salvaged(read_item: Reader, items: list[tuple[str, Any]], mode: _Mode) -> dict[str, Any]:
+def _salvage(read_item: Reader, items: list[tuple[str, Any]], mode: _Mode) -> dict[str, Any]:
     """Path → item, of those that can be read."""
     kept = {}
     for path, item in items:
@@ -228,7 +228,7 @@ def _salvaged(read_item: Reader, items: list[tuple[str, Any]], mode: _Mode) -> d
 def _read_choice(choices: tuple[Any, ...], value: Any, path: str, _mode: _Mode) -> Any:
     if value not in choices:
         names = ", ".join(str(choice) for choice in choices)
-        kind = UnknownWord if isinstance(value, str) else CodecError
+        kind = UnknownValue if isinstance(value, str) else CodecError
         raise kind(path, f"{value!r} is not one of {names}")
     return value
 
@@ -272,13 +272,13 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
     return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(known))})"
 
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 """Types that JSON writes as they are."""
 
 
 def write(value: Any, *, keep_defaults: bool = False) -> Any:
     """The JSON value of a dataclass (recursively); fields at their default are left out unless kept."""
-    if type(value) in _PLAIN:
+    if type(value) in _PLAIN_TYPES:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _write_dataclass(value, keep_defaults=keep_defaults)
@@ -294,18 +294,18 @@ def write(value: Any, *, keep_defaults: bool = False) -> Any:
 def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     cls: type = type(value)
-    for name, field in _written(cls):
+    for name, field in _written_fields(cls):
         item = getattr(value, field.name)
         if item is None or (not keep_defaults and _is_default(field, item)):
             continue
         packs = field.metadata.get(_WRITE)
         plain = packs(item) if packs else item
-        out[name] = plain if type(plain) in _PLAIN else write(plain, keep_defaults=keep_defaults)
+        out[name] = plain if type(plain) in _PLAIN_TYPES else write(plain, keep_defaults=keep_defaults)
     return out
 
 
 @functools.cache
-def _written(cls: type) -> tuple[tuple[str, "dataclasses.Field[Any]"], ...]:
+def _written_fields(cls: type) -> tuple[tuple[str, "dataclasses.Field[Any]"], ...]:
     """JSON name and field of a dataclass, in order."""
     return tuple((_name_of(field), field) for field in dataclasses.fields(cls))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class FieldFault:
+class FieldError:
     """One fault of a manifest: `path` as kubectl writes it (`spec.minReplicas`), `message` a clause with the cure."""
 
     path: str
@@ -30,9 +30,9 @@ class ContractError(Exception):
 class InvalidSpec(ContractError):
     """A manifest with faults."""
 
-    def __init__(self, faults: Sequence[FieldFault]) -> None:
-        super().__init__("; ".join(str(fault) for fault in faults))
-        self.faults = tuple(faults)
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(str(fault) for fault in errors))
+        self.errors = tuple(errors)
 
 
 class RecordError(ContractError):
@@ -48,5 +48,5 @@ class CodecError(ContractError):
         self.message = message
 
 
-class UnknownWord(CodecError):
+class UnknownValue(CodecError):
     """A text that is none of the words that the field may have."""

@@ -29,6 +29,6 @@ _SIGNAL_BASE = 128
 _BYTE = 256
 
 
-def from_worker(code: int) -> int:
+def exit_code_of(code: int) -> int:
     """A worker's end as a process exit code: negative (a signal, as in `subprocess`) → 128 + number; 0–255 as is."""
     return _SIGNAL_BASE - code if code < 0 else code % _BYTE

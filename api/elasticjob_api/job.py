@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api import codec, constants, validation
-from elasticjob_api.errors import CodecError, FieldFault, InvalidSpec
+from elasticjob_api.errors import CodecError, FieldError, InvalidSpec
 from elasticjob_api.job_size import size_of
 from elasticjob_api.nesting import JOB_LEVELS, is_deeper
 from elasticjob_api.spec import JobSpec
@@ -71,41 +71,41 @@ def read_status(value: Any, ignored: list[str] | None = None) -> JobStatus:
 
 def _parse(manifest: Any, read_spec: Callable[[Any], JobSpec]) -> ElasticJob:
     if not isinstance(manifest, dict):
-        raise InvalidSpec([FieldFault("manifest", "is not an object; it must be one ElasticJob")])
-    faults = list(_kind_faults(manifest))
+        raise InvalidSpec([FieldError("manifest", "is not an object; it must be one ElasticJob")])
+    faults = list(_kind_errors(manifest))
     if faults:
         raise InvalidSpec(faults)
     if is_deeper(manifest.get("spec"), JOB_LEVELS):
-        raise InvalidSpec([FieldFault("spec", f"is nested more than {JOB_LEVELS} levels deep; make it flatter")])
+        raise InvalidSpec([FieldError("spec", f"is nested more than {JOB_LEVELS} levels deep; make it flatter")])
     if too_large := size_of(manifest.get("spec")).fault:
-        raise InvalidSpec([FieldFault("spec", too_large)])
+        raise InvalidSpec([FieldError("spec", too_large)])
     try:
         spec = read_spec(manifest.get("spec"))
     except CodecError as error:
-        raise InvalidSpec([FieldFault(error.path, error.message)]) from error
+        raise InvalidSpec([FieldError(error.path, error.message)]) from error
     status = read_status(manifest.get("status"))
     job = ElasticJob(metadata=_metadata(manifest.get("metadata")), spec=spec, status=status)
-    if faults := list(validation.faults(job.metadata.name, spec)):
+    if faults := list(validation.validate(job.metadata.name, spec)):
         raise InvalidSpec(faults)
     return job
 
 
-def _kind_faults(manifest: Mapping[str, Any]) -> Iterator[FieldFault]:
+def _kind_errors(manifest: Mapping[str, Any]) -> Iterator[FieldError]:
     if manifest.get("apiVersion") != constants.API_VERSION:
-        yield FieldFault("apiVersion", f"is {manifest.get('apiVersion')!r}; it must be {constants.API_VERSION}")
+        yield FieldError("apiVersion", f"is {manifest.get('apiVersion')!r}; it must be {constants.API_VERSION}")
     if manifest.get("kind") != constants.KIND:
-        yield FieldFault("kind", f"is {manifest.get('kind')!r}; it must be {constants.KIND}")
+        yield FieldError("kind", f"is {manifest.get('kind')!r}; it must be {constants.KIND}")
     for name in sorted(set(manifest) - {"apiVersion", "kind", "metadata", "spec", "status"}):
         belongs = name in {codec.json_name(f.name) for f in dataclasses.fields(JobSpec)}
         cure = "it belongs into spec" if belongs else "an ElasticJob has apiVersion, kind, metadata and spec"
-        yield FieldFault(str(name), f"unknown field; {cure}")
+        yield FieldError(str(name), f"unknown field; {cure}")
     if "spec" not in manifest:
-        yield FieldFault("spec", "is required")
+        yield FieldError("spec", "is required")
 
 
 def _metadata(value: Any) -> Metadata:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
-        raise InvalidSpec([FieldFault("metadata.name", "is required")])
+        raise InvalidSpec([FieldError("metadata.name", "is required")])
     return Metadata(
         name=value["name"],
         namespace=value.get("namespace") or "default",

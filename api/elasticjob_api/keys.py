@@ -68,27 +68,27 @@ class Keys:
         return f"{self.prefix}/c/ctl/"
 
     @property
-    def all(self) -> str:
+    def everything(self) -> str:
         """Everything of the job; deleting it is deleting the job."""
         return f"{self.prefix}/"
 
     @property
-    def world(self) -> str:
+    def rendezvous_state(self) -> str:
         """The state of the rendezvous."""
         return f"{self.prefix}/c/ctl/world"
 
     @property
-    def closer(self) -> str:
+    def leader(self) -> str:
         """The elected node that closes rounds; leased."""
         return f"{self.prefix}/c/ctl/closer"
 
     @property
-    def terms(self) -> str:
+    def runtime_config(self) -> str:
         """Return the key of the part of the spec that may change under the workers."""
         return f"{self.prefix}/c/ctl/terms"
 
     @property
-    def link(self) -> str:
+    def link_secret(self) -> str:
         """The key by which agents know each other on their links."""
         return f"{self.prefix}/c/ctl/link"
 
@@ -121,7 +121,7 @@ class Keys:
         """One stay of one agent; leased."""
         return f"{self.prefix}/c/nodes/{slot:04x}.{incarnation}"
 
-    def gone(self, slot: int, incarnation: str) -> str:
+    def tombstone(self, slot: int, incarnation: str) -> str:
         """Proof that this incarnation is gone, and why."""
         return f"{self.prefix}/c/gone/{slot:04x}.{incarnation}"
 
@@ -137,19 +137,19 @@ class Keys:
         """Prefix of a round's failures."""
         return f"{self.prefix}/c/failures/{round_}/"
 
-    def done(self, round_: int, slot: int) -> str:
+    def completion(self, round_: int, slot: int) -> str:
         """All workers of this member exited 0 in this round."""
         return f"{self.prefix}/c/done/{round_}/{slot:04x}"
 
-    def dones(self, round_: int) -> str:
+    def completions(self, round_: int) -> str:
         """Prefix of a round's done records."""
         return f"{self.prefix}/c/done/{round_}/"
 
     def parse(self, key: str) -> ParsedKey | None:
         """Return the parsed `key`; None for a key that is not of this layout (ignored by every reader)."""
-        if not key.startswith(self.all):
+        if not key.startswith(self.everything):
             return None
-        rest = key[len(self.all) :]
+        rest = key[len(self.everything) :]
         for kind, pattern in _PATTERNS:
             if match := pattern.fullmatch(rest):
                 return _parsed(kind, match.groupdict())

@@ -8,23 +8,23 @@ from collections.abc import Callable
 
 from elasticjob_api.errors import RecordError
 
-BYTES = 32
+SECRET_BYTES = 32
 _FORM = re.compile(rb"1 ([0-9a-f]{64})")
 
 
-def new_link_key(draw: Callable[[], str]) -> bytes:
+def new_link_secret(draw: Callable[[], str]) -> bytes:
     """A key of what `draw` gives: eight random hex digits at a time."""
-    return bytes.fromhex("".join(draw() for _ in range(BYTES // 4)))
+    return bytes.fromhex("".join(draw() for _ in range(SECRET_BYTES // 4)))
 
 
-def encode_link_key(key: bytes) -> bytes:
+def encode_link_secret(secret: bytes) -> bytes:
     """The version and the key in hex digits."""
-    if len(key) != BYTES:
-        raise ValueError(f"the key of a job's links has {len(key)} bytes; it must have {BYTES}")
-    return f"1 {key.hex()}".encode()
+    if len(secret) != SECRET_BYTES:
+        raise ValueError(f"the key of a job's links has {len(secret)} bytes; it must have {SECRET_BYTES}")
+    return f"1 {secret.hex()}".encode()
 
 
-def decode_link_key(data: bytes) -> bytes:
+def decode_link_secret(data: bytes) -> bytes:
     """Return the key in `data`; RecordError if corrupt or of another version, without `data` in its message."""
     match = _FORM.fullmatch(data)
     if match is None:

@@ -15,8 +15,8 @@ from elasticjob_api import codec, slot_map
 from elasticjob_api.errors import CodecError, RecordError
 
 VERSION = 1
-IDLE = 0
-"""`Node.ready` of an agent that has run no worker since it joined; rounds begin at 1."""
+NO_ROUND = 0
+"""`NodeRecord.ready` of an agent that has run no worker since it joined; rounds begin at 1."""
 
 R = TypeVar("R")
 
@@ -47,13 +47,13 @@ class FailureRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slots:
+class SpecRecord:
     """`P/c/spec`: what is wanted. Written by the operator; without one by the first agent."""
 
     min: int
     max: int
     desired: int
-    slots: dict[str, SlotOwner] = field(default_factory=dict, metadata=codec.packed(_pack, _unpack))
+    slots: dict[str, SlotOwner] = field(default_factory=dict, metadata=codec.with_codec(_pack, _unpack))
     """Slot (four hex digits) → owner. Empty without an operator: there the oldest live key owns its slot."""
     operator: str | None = None
     """The operator's id; None for a job of the command line."""
@@ -61,10 +61,10 @@ class Slots:
     failure_rules: tuple[FailureRule, ...] = ()
     success_policy: str = "AllWorkers"
     join_timeout_s: float = 600.0
-    last_call_s: float = field(default=5.0, metadata=codec.named("lastCallSeconds"))
+    last_call_timeout_s: float = field(default=5.0, metadata=codec.named("lastCallSeconds"))
     scale_up_delay_s: float = 10.0
     failure_grace_s: float = 5.0
-    stop_grace_s: float = field(default=30.0, metadata=codec.named("stopGraceSeconds"))
+    graceful_shutdown_s: float = field(default=30.0, metadata=codec.named("stopGraceSeconds"))
     stop_signal: str = "SIGTERM"
     report_period_s: float = 60.0
     restart_id: str = ""
@@ -96,14 +96,14 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedSlots:
     """`P/c/expected`: slots whose pod the operator expects within lastCallTimeoutSeconds."""
 
     slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class NodeRecord:
     """`P/c/nodes/<slot>.<incarnation>`: one stay of one agent."""
 
     pod: str
@@ -115,13 +115,13 @@ class Node:
     role: str = "default"
     master_port: int = 0
     link_port: int = 0
-    ready: int = IDLE
+    ready: int = NO_ROUND
     leaving: bool = False
     topology: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class WorkerFailure:
     """`P/c/failures/<round>/<slot>.<local rank>`: how one worker ended badly."""
 
     incarnation: str
@@ -135,7 +135,7 @@ class Failure:
     pid: int = 0
     time_ns: int = 0
     """Wall clock of the node, for people; the order of failures is etcd's."""
-    killed_by_us: bool = field(default=False, metadata=codec.named("killedByUs"))
+    stopped_by_agent: bool = field(default=False, metadata=codec.named("killedByUs"))
     late: bool = False
     """Written by the loser of the race to open the round: counts for the cause, never for the charge."""
     oom: bool = False
@@ -150,13 +150,13 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Completion:
     """`P/c/done/<round>/<slot>`: all workers of this member exited 0."""
 
     incarnation: str
 
 
-class GoneReason(StrEnum):
+class TombstoneReason(StrEnum):
     """Why an incarnation is known to be gone."""
 
     LEFT = "left"
@@ -169,15 +169,15 @@ class GoneReason(StrEnum):
     """A reason of a newer version."""
 
     @classmethod
-    def _missing_(cls, _value: object) -> "GoneReason":
+    def _missing_(cls, _value: object) -> "TombstoneReason":
         return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Tombstone:
     """`P/c/gone/<slot>.<incarnation>`."""
 
-    reason: GoneReason
+    reason: TombstoneReason
     detail: str = ""
 
 
@@ -219,7 +219,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class RecoveryTimings:
     """How long the steps of a round took one agent, by its own clock; None: it had no part in the step."""
 
     detect_s: float | None = None
@@ -233,7 +233,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class NodeReport:
     """`P/r/<slot>.<incarnation>`: on each change of state, and samples every report period."""
 
     pod: str
@@ -246,7 +246,7 @@ class Report:
     time_ns: int = 0
     stalled_since_ns: int = 0
     """Wall clock since when the workers are suspected to hang; 0 while they are not."""
-    recovery: Recovery | None = None
+    recovery: RecoveryTimings | None = None
     """Of `round`, once its workers were started."""
 
 

@@ -22,7 +22,7 @@ _MAGIC = "w1"
 _SAFE = ":.,-_/x*[]"
 
 
-class State(Enum):
+class RoundPhase(Enum):
     """States of a job's rendezvous, in the order that (round, state) may grow."""
 
     FORMING = "forming"
@@ -32,9 +32,9 @@ class State(Enum):
     FAILED = "failed"
 
     @property
-    def final(self) -> bool:
+    def is_final(self) -> bool:
         """Nothing starts and nothing is written after it."""
-        return self in {State.SUCCEEDED, State.FAILED}
+        return self in {RoundPhase.SUCCEEDED, RoundPhase.FAILED}
 
 
 class Cause(Enum):
@@ -55,7 +55,7 @@ class Cause(Enum):
     JOIN_TIMEOUT = "JoinTimeout"
     OPERATOR = "Operator"
     UNKNOWN = "Unknown"
-    """A cause of a newer version; the world's `detail` describes it."""
+    """A cause of a newer version; the world's `message` describes it."""
 
     @classmethod
     def _missing_(cls, _value: object) -> "Cause":
@@ -76,30 +76,30 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class RendezvousState:
     """The state of a job's rendezvous; written by compare-and-swap only (docs/architecture/rendezvous.md)."""
 
-    state: State
+    state: RoundPhase
     round: int
     nonce: str
     restarts: int = 0
     """Worker failures charged so far, against spec.maxRestarts."""
-    losses: int = 0
+    node_losses: int = 0
     """Rounds in which nodes were lost; never charged."""
     cause: Cause = Cause.FIRST
-    detail: str = ""
+    message: str = ""
     """A short sentence for people: what happened."""
-    root: str = ""
+    root_cause: str = ""
     """The root cause of the last judged round: `<round>/<slot>.<local rank>` below `P/c/failures/`."""
-    judged: bool = False
+    has_verdict: bool = False
     """The membership in `P/c/members` has had its verdict; it is judged once."""
-    held: bool = False
+    loss_grace_spent: bool = False
     restart_id: str = ""
-    strikes: int = 0
+    startup_failures: int = 0
     """Failures in a row before any progress, up to the last verdict: the back-off grows with them."""
     port_retries: int = 0
     """Rounds in a row that ended because MASTER_PORT was taken; not charged, but bounded."""
-    charges: str = ""
+    charged_failures: str = ""
     """`<round>:<age>,<age>`: how old, in seconds, each failure that counts was at the verdict on what ended before
     this round began. Only with a restart window; written by a verdict alone, so each value is written once."""
     master: str = ""
@@ -113,7 +113,7 @@ class World:
     @property
     def order(self) -> tuple[int, int]:
         """Return the pair that never decreases outside a wipe."""
-        return self.round, list(State).index(self.state)
+        return self.round, list(RoundPhase).index(self.state)
 
 
 _BOOLS = {"judged", "held"}
@@ -133,10 +133,10 @@ _WIRE = {
 """Field → its name in the record, where they differ."""
 
 
-def encode_world(world: World) -> bytes:
+def encode_state(world: RendezvousState) -> bytes:
     """The compact form; empty and false fields are left out."""
     words = [_MAGIC]
-    for field in (f.name for f in fields(World) if f.name != "members"):
+    for field in (f.name for f in fields(RendezvousState) if f.name != "members"):
         value, name = getattr(world, field), _WIRE.get(field, field)
         if value or name in _ALWAYS:
             words.append(f"{name}={quote(_text(value), safe=_SAFE)}")
@@ -150,7 +150,7 @@ def _text(value: Any) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def decode_world(data: bytes) -> World:
+def decode_state(data: bytes) -> RendezvousState:
     """The world in `data`; RecordError when it is corrupt or of another version."""
     head, _, tail = data.partition(b"\n")
     try:
@@ -158,9 +158,9 @@ def decode_world(data: bytes) -> World:
         if magic != _MAGIC:
             raise RecordError(f"world record is of version {magic[:8]!r}, not {_MAGIC}")
         values = dict(word.split("=", 1) for word in words)
-        known = {_WIRE.get(f.name, f.name): f.name for f in fields(World) if f.name != "members"}
+        known = {_WIRE.get(f.name, f.name): f.name for f in fields(RendezvousState) if f.name != "members"}
         parsed = {known[name]: _value(name, unquote(text)) for name, text in values.items() if name in known}
-        return replace(World(**parsed), members=decode_members(tail))
+        return replace(RendezvousState(**parsed), members=decode_members(tail))
     except (ValueError, TypeError, KeyError) as error:
         raise RecordError(f"world record is corrupt: {error}") from error
 
@@ -171,7 +171,7 @@ def _value(name: str, text: str) -> Any:
     if name in _INTS:
         return int(text)
     if name == "state":
-        return State(text)
+        return RoundPhase(text)
     return Cause(text) if name == "cause" else text
 
 
@@ -222,24 +222,24 @@ def decode_membership(data: bytes) -> Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Closer:
+class Leader:
     """`P/c/ctl/closer`: who closes rounds; `link` is `host:port` of its link listener, or empty."""
 
     member: Member
     link: str = ""
 
 
-def encode_closer(closer: Closer) -> bytes:
+def encode_leader(leader: Leader) -> bytes:
     """Member token, space, link."""
-    return f"{closer.member.token} {closer.link}".encode()
+    return f"{leader.member.token} {leader.link}".encode()
 
 
-def decode_closer(data: bytes) -> Closer:
+def decode_leader(data: bytes) -> Leader:
     """The closer in `data`; RecordError when corrupt."""
     token, _, words = data.partition(b" ")
     try:
         (member,) = decode_members(token)
-        return Closer(member, words.partition(b" ")[0].decode())
+        return Leader(member, words.partition(b" ")[0].decode())
     except ValueError as error:
         raise RecordError(f"closer record is corrupt: {error}") from error
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass, fields, replace
 from signal import Signals
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 
 VERSION = "1"
 _NEVER = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """Fields of the same names in `Slots`."""
+class RuntimeConfig:
+    """Fields of the same names in `SpecRecord`."""
 
     stop_signal: str
-    stop_grace_s: float
+    graceful_shutdown_s: float
     failure_grace_s: float
     max_restarts: int
     report_period_s: float
@@ -27,33 +27,33 @@ class Terms:
     isolation_grace_s: float | None = None
 
     @property
-    def short_grace_s(self) -> float:
+    def failure_stop_grace_s(self) -> float:
         """Return the grace of workers that stop because of a failure: never longer than that of a planned stop."""
-        return min(self.failure_grace_s, self.stop_grace_s)
+        return min(self.failure_grace_s, self.graceful_shutdown_s)
 
-    def apply(self, spec: Slots) -> Slots:
+    def apply(self, spec: SpecRecord) -> SpecRecord:
         """Return `spec` with these; itself, if it has them already."""
         new = {name: value for name in _NAMES if (value := getattr(self, name)) != getattr(spec, name)}
         return replace(spec, **new) if new else spec
 
 
-_NAMES = tuple(each.name for each in fields(Terms))
+_NAMES = tuple(each.name for each in fields(RuntimeConfig))
 
 
-def terms_of(spec: Slots) -> Terms:
+def runtime_config_of(spec: SpecRecord) -> RuntimeConfig:
     """Return the terms in `spec`."""
-    return Terms(**{name: getattr(spec, name) for name in _NAMES})
+    return RuntimeConfig(**{name: getattr(spec, name) for name in _NAMES})
 
 
-def encode_terms(terms: Terms) -> bytes:
+def encode_runtime_config(config: RuntimeConfig) -> bytes:
     """The version, then the fields in the order of the class, separated by spaces; a later version may add some."""
-    numbers = (terms.stop_grace_s, terms.failure_grace_s, terms.max_restarts)
-    more = (terms.report_period_s, terms.progress_deadline_s)
-    isolation = _NEVER if terms.isolation_grace_s is None else repr(terms.isolation_grace_s)
-    return " ".join((VERSION, terms.stop_signal, *map(repr, (*numbers, *more)), isolation)).encode()
+    numbers = (config.graceful_shutdown_s, config.failure_grace_s, config.max_restarts)
+    more = (config.report_period_s, config.progress_deadline_s)
+    isolation = _NEVER if config.isolation_grace_s is None else repr(config.isolation_grace_s)
+    return " ".join((VERSION, config.stop_signal, *map(repr, (*numbers, *more)), isolation)).encode()
 
 
-def decode_terms(data: bytes) -> Terms:
+def decode_runtime_config(data: bytes) -> RuntimeConfig:
     """The terms in `data`; RecordError when corrupt or of another version."""
     try:
         version, signal, grace, failure_grace, restarts, period, deadline, *added = data.decode().split(" ")
@@ -61,9 +61,9 @@ def decode_terms(data: bytes) -> Terms:
             raise RecordError(f"terms record is corrupt: {signal[:20]!r} is no signal")
         if version != VERSION:
             raise RecordError(f"terms of version {version[:20]!r}; this agent knows {VERSION}")
-        return Terms(
+        return RuntimeConfig(
             stop_signal=signal,
-            stop_grace_s=_seconds(grace),
+            graceful_shutdown_s=_seconds(grace),
             failure_grace_s=_seconds(failure_grace),
             max_restarts=int(restarts),
             report_period_s=_seconds(period),

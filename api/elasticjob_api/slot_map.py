@@ -22,7 +22,7 @@ Packed = dict[str, dict[str, str]]
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _SUFFIX = re.compile(r"[a-z0-9]+")
-_LONGEST_STEM = 512
+_MAX_STEM = 512
 """Names of pods and hosts have 253 characters. Each slot repeats its stem: of a long one a megabyte makes gigabytes."""
 
 
@@ -49,7 +49,7 @@ def _split(slot: int, pod: str) -> tuple[str, str]:
 def unpack(value: Any, path: str) -> Iterator[Owner]:
     """The owners in what `pack` has made; CodecError, with this path, for anything else."""
     for stem, places in _items(value, path):
-        if len(stem) > _LONGEST_STEM:
+        if len(stem) > _MAX_STEM:
             raise CodecError(path, f"{stem!r:.60}… has {len(stem)} characters; no name of a pod is so long")
         for topology, text in _items(places, f"{path}.{stem}"):
             if not isinstance(text, str):

@@ -195,11 +195,11 @@ class JobSpec:
     agent: Agent = field(default_factory=Agent)
 
     @property
-    def lowest(self) -> int:
+    def effective_min(self) -> int:
         """minReplicas, or replicas when unset."""
         return self.replicas if self.min_replicas is None else self.min_replicas
 
     @property
-    def highest(self) -> int:
+    def effective_max(self) -> int:
         """maxReplicas, or replicas when unset."""
         return self.replicas if self.max_replicas is None else self.max_replicas

@@ -7,7 +7,7 @@ that no code here reads are not checked here either: the API server reports thei
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 
 _NAMED = {"name": str}
 _TEXTS = {"*": str}
@@ -21,7 +21,7 @@ _CONTAINER = {
     "resources": {"limits": {"*": (str, int)}},
     "terminationMessagePath": str,
 }
-SHAPE: Mapping[str, Any] = {
+POD_TEMPLATE_SCHEMA: Mapping[str, Any] = {
     "metadata": {"labels": _TEXTS, "annotations": _TEXTS},
     "spec": {
         "containers": [_CONTAINER],
@@ -40,41 +40,41 @@ SHAPE: Mapping[str, Any] = {
 _WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
-def shape_faults(template: Any, path: str) -> Iterator[FieldFault]:
+def schema_errors(template: Any, path: str) -> Iterator[FieldError]:
     """Every field of a type that Kubernetes does not know there."""
-    yield from _faults(template, SHAPE, path)
+    yield from _errors(template, POD_TEMPLATE_SCHEMA, path)
 
 
-def _faults(value: Any, shape: Any, path: str) -> Iterator[FieldFault]:
-    if isinstance(shape, Mapping):
-        yield from _object_faults(value, shape, path)
-    elif isinstance(shape, list):
-        yield from _list_faults(value, shape[0], path)
-    elif not _is(value, shape if isinstance(shape, tuple) else (shape,)):
-        yield FieldFault(path, f"is {value!r:.60}; it must be {_words(shape)}")
+def _errors(value: Any, schema: Any, path: str) -> Iterator[FieldError]:
+    if isinstance(schema, Mapping):
+        yield from _object_errors(value, schema, path)
+    elif isinstance(schema, list):
+        yield from _list_errors(value, schema[0], path)
+    elif not _is_instance(value, schema if isinstance(schema, tuple) else (schema,)):
+        yield FieldError(path, f"is {value!r:.60}; it must be {_describe(schema)}")
 
 
-def _object_faults(value: Any, shape: Mapping[str, Any], path: str) -> Iterator[FieldFault]:
+def _object_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if not isinstance(value, Mapping):
-        yield FieldFault(path, f"is {value!r:.60}; it must be an object")
+        yield FieldError(path, f"is {value!r:.60}; it must be an object")
         return
     for name, item in value.items():
-        wanted = shape.get(name, shape.get("*"))
+        wanted = schema.get(name, schema.get("*"))
         if wanted is not None and item is not None:
-            yield from _faults(item, wanted, f"{path}.{name}")
+            yield from _errors(item, wanted, f"{path}.{name}")
 
 
-def _list_faults(value: Any, shape: Any, path: str) -> Iterator[FieldFault]:
+def _list_errors(value: Any, schema: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(value, list):
-        yield FieldFault(path, f"is {value!r:.60}; it must be a list")
+        yield FieldError(path, f"is {value!r:.60}; it must be a list")
         return
     for index, item in enumerate(value):
-        yield from _faults(item, shape, f"{path}[{index}]")
+        yield from _errors(item, schema, f"{path}[{index}]")
 
 
-def _is(value: Any, kinds: tuple[type, ...]) -> bool:
+def _is_instance(value: Any, kinds: tuple[type, ...]) -> bool:
     return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
-def _words(shape: Any) -> str:
+def _describe(shape: Any) -> str:
     return " or ".join(_WORDS[kind] for kind in (shape if isinstance(shape, tuple) else (shape,)))

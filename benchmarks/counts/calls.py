@@ -21,8 +21,8 @@ from elasticjob_agent.rendezvous.protocol.view import NodeEntry, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Node, SlotOwner, Slots, WorkerReport, WorkerState
-from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
+from elasticjob_api.records import NodeRecord, SlotOwner, SpecRecord, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.ids import Ids
@@ -76,14 +76,14 @@ def _calls(run: Callable[[], Any]) -> int:
 
 def closer_plans(nodes: int) -> Callable[[], Any]:
     """A round closes: everything is parsed, the failure judged, the world written."""
-    items = _items(members_of(nodes), State.FORMING)
+    items = _items(members_of(nodes), RoundPhase.FORMING)
     observed = Observations(now_s=100.0, forming_since_s=99.0, newest_key_s=90.0, enough_since_s=99.0)
     return lambda: plan(parse_view(_KEYS, items), observed, "0" * 8)
 
 
 def closer_looks(nodes: int) -> Callable[[], Any]:
     """Nothing is to be done: nobody is missing, nobody new, nobody lost."""
-    items = _items(members_of(nodes), State.ACTIVE)
+    items = _items(members_of(nodes), RoundPhase.ACTIVE)
 
     def run() -> Any:
         view = parse_view(_KEYS, items)
@@ -95,11 +95,11 @@ def closer_looks(nodes: int) -> Callable[[], Any]:
 def member_places(nodes: int) -> Callable[[], Any]:
     """A member sees the active world and looks for its place; the last one, that comes latest in any search."""
     members = members_of(nodes)
-    data = rendezvous_state.encode_world(active(members))
+    data = rendezvous_state.encode_state(active(members))
 
     def run() -> Any:
-        rendezvous_state.decode_world.cache_clear()
-        now = rendezvous_state.decode_world(data)
+        rendezvous_state.decode_state.cache_clear()
+        now = rendezvous_state.decode_state(data)
         step = next_step(MemberState(me=members[-1], world=now))
         return ranks.assignment(now, step.group_rank)
 
@@ -119,7 +119,7 @@ def operator_views(nodes: int) -> Callable[[], Any]:
     running, keys = _running(builders.job(replicas=nodes), range(nodes)), Keys("/elasticjob/bench/ns/j/uid")
     values = {
         keys.spec: records.encode(running.spec),
-        keys.world: rendezvous_state.encode_world(running.active),
+        keys.rendezvous_state: rendezvous_state.encode_state(running.active),
         **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
         **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
     }
@@ -146,30 +146,36 @@ def members_of(count: int) -> tuple[Member, ...]:
     return tuple(Member(slot, f"{slot:08x}") for slot in range(count))
 
 
-def active(members: tuple[Member, ...]) -> World:
+def active(members: tuple[Member, ...]) -> RendezvousState:
     """A round of them that runs."""
     nprocs, roles = ranks.encode_layout([NodeEntry(member, _node(member), 1) for member in members])
-    return World(
-        state=State.ACTIVE, round=1, nonce="1" * 8, members=members, nprocs=nprocs, roles=roles, master="10.0.0.1:29500"
+    return RendezvousState(
+        state=RoundPhase.ACTIVE,
+        round=1,
+        nonce="1" * 8,
+        members=members,
+        nprocs=nprocs,
+        roles=roles,
+        master="10.0.0.1:29500",
     )
 
 
-def _node(member: Member, ready: int = 1) -> Node:
+def _node(member: Member, ready: int = 1) -> NodeRecord:
     address = f"10.0.{member.slot >> 8}.{member.slot & 255}"
-    return Node(
+    return NodeRecord(
         pod=f"pod-{member.slot}", pod_uid="u", lease=member.slot, host="h", address=address, nproc=8, ready=ready
     )
 
 
-def _items(members: tuple[Member, ...], state: State) -> dict[str, KeyValue]:
+def _items(members: tuple[Member, ...], state: RoundPhase) -> dict[str, KeyValue]:
     owners = {f"{member.slot:04x}": SlotOwner(pod=f"pod-{member.slot}") for member in members}
     count = len(members)
-    spec = Slots(min=count, max=count, desired=count, slots=owners, operator="benchmark")
-    forming = World(state=State.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)
-    now = active(members) if state is State.ACTIVE else forming
+    spec = SpecRecord(min=count, max=count, desired=count, slots=owners, operator="benchmark")
+    forming = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)
+    now = active(members) if state is RoundPhase.ACTIVE else forming
     values = {
         _KEYS.spec: records.encode(spec),
-        _KEYS.world: rendezvous_state.encode_world(now),
+        _KEYS.rendezvous_state: rendezvous_state.encode_state(now),
         _KEYS.members: rendezvous_state.encode_membership(Membership(1, members)),
         **{_KEYS.node(m.slot, m.incarnation): records.encode(_node(m, ready=2)) for m in members},
     }

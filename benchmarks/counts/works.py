@@ -13,8 +13,8 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import decide_verdict
 from elasticjob_agent.rendezvous.protocol.view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api import records, rendezvous_state
-from elasticjob_api.records import Failure, Node, Report, Slots, WorkerReport, WorkerState
-from elasticjob_api.rendezvous_state import Member, Membership, World
+from elasticjob_api.records import NodeRecord, NodeReport, SpecRecord, WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
@@ -58,22 +58,22 @@ def failure_judged(nodes: int) -> Work:
     alive = _alive(nodes)
     failures = [FailureEntry(_failure(each), 1, each.slot, 0, nodes - each.slot) for each in alive]
     view = RendezvousView(nodes=alive, membership=Membership(1, tuple(alive)), failures=failures)
-    spec = Slots(min=nodes, max=nodes, desired=nodes)
+    spec = SpecRecord(min=nodes, max=nodes, desired=nodes)
     return lambda: decide_verdict(view, spec, RestartCounts(round=2))
 
 
-def _failure(member: Member) -> Failure:
+def _failure(member: Member) -> WorkerFailure:
     said = "loss is nan" if member.slot == 0 else "Connection closed by peer"
-    return Failure(incarnation=member.incarnation, rank=member.slot, exit_code=1, message=f"RuntimeError: {said}")
+    return WorkerFailure(incarnation=member.incarnation, rank=member.slot, exit_code=1, message=f"RuntimeError: {said}")
 
 
 def world_copied(nodes: int) -> Work:
     """It is encoded, and decoded from that."""
     now = active(members_of(nodes))
 
-    def run() -> World:
-        rendezvous_state.decode_world.cache_clear()
-        return rendezvous_state.decode_world(rendezvous_state.encode_world(now))
+    def run() -> RendezvousState:
+        rendezvous_state.decode_state.cache_clear()
+        return rendezvous_state.decode_state(rendezvous_state.encode_state(now))
 
     return run
 
@@ -84,8 +84,8 @@ def report_copied(workers: int) -> Work:
         WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=100 + rank, cpu_percent=99.5, memory_bytes=1 << 30)
         for rank in range(workers)
     )
-    report = Report(pod="job-0-abcde", pod_uid="uid", round=3, group_rank=0, workers=states, time_ns=1)
-    return lambda: records.decode(Report, records.encode(report))
+    report = NodeReport(pod="job-0-abcde", pod_uid="uid", round=3, group_rank=0, workers=states, time_ns=1)
+    return lambda: records.decode(NodeReport, records.encode(report))
 
 
 def operator_plans(nodes: int) -> Work:
@@ -113,5 +113,5 @@ def pod_rendered() -> Work:
 
 
 def _alive(nodes: int) -> dict[Member, NodeEntry]:
-    node = Node(pod="p", pod_uid="u", lease=1, host="h", address="10.0.0.1", nproc=LOCAL)
+    node = NodeRecord(pod="p", pod_uid="u", lease=1, host="h", address="10.0.0.1", nproc=LOCAL)
     return {each: NodeEntry(each, node, 1) for each in members_of(nodes)}

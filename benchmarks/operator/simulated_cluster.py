@@ -26,16 +26,25 @@ from typing import Any
 
 from benchmarks.operator.api_client import Api
 from elasticjob_api.keys import ROOT, Keys
-from elasticjob_api.records import Node, Progress, Report, Slots, WorkerReport, WorkerState, decode, encode
+from elasticjob_api.records import (
+    NodeRecord,
+    NodeReport,
+    Progress,
+    SpecRecord,
+    WorkerReport,
+    WorkerState,
+    decode,
+    encode,
+)
 from elasticjob_api.rendezvous_state import (
     Cause,
     Member,
     Membership,
-    State,
-    World,
-    decode_world,
+    RendezvousState,
+    RoundPhase,
+    decode_state,
     encode_membership,
-    encode_world,
+    encode_state,
 )
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Delete, Endpoint, Op, Put, Txn, unchanged
@@ -65,8 +74,8 @@ class Job:
     """What the agents of one job know."""
 
     keys: Keys
-    slots: Slots | None = None
-    world: World | None = None
+    slots: SpecRecord | None = None
+    world: RendezvousState | None = None
     world_revision: int = 0
     agents: dict[int, Agent] = field(default_factory=dict)
     dirty: bool = False
@@ -158,7 +167,7 @@ class Agents:
     @property
     def active(self) -> int:
         """Jobs whose round is active."""
-        return sum(job.world is not None and job.world.state is State.ACTIVE for job in self.jobs.values())
+        return sum(job.world is not None and job.world.state is RoundPhase.ACTIVE for job in self.jobs.values())
 
     def look(self) -> None:
         """The mirror has changed: only specs, worlds and node keys that go concern us."""
@@ -196,10 +205,10 @@ class Agents:
         if kv is None:
             self._gone(prefix, rest)
         elif rest == "spec":
-            self._job(prefix).slots = decode(Slots, kv.value)
+            self._job(prefix).slots = decode(SpecRecord, kv.value)
         elif rest == "ctl/world":
             job = self._job(prefix)
-            job.world, job.world_revision = decode_world(kv.value), kv.mod_revision
+            job.world, job.world_revision = decode_state(kv.value), kv.mod_revision
         else:
             return
         self._dirty.add(prefix)
@@ -222,7 +231,7 @@ class Agents:
         if job.slots is None or self.kubelet is None:
             return
         namespace = prefix.split("/")[3]
-        ended = job.world is not None and job.world.state.final
+        ended = job.world is not None and job.world.state.is_final
         owners = {} if ended else {int(slot, 16): owner.pod for slot, owner in job.slots.slots.items()}
         for slot, agent in list(job.agents.items()):
             if owners.get(slot) != agent.pod:
@@ -234,26 +243,28 @@ class Agents:
         members = tuple(agent.member for _, agent in sorted(job.agents.items()))
         if not members or len(members) < len(owners) or job.slots.suspended:
             return
-        if job.world is None or job.world.state is not State.ACTIVE or job.world.members != members:
+        if job.world is None or job.world.state is not RoundPhase.ACTIVE or job.world.members != members:
             await self._activate(job, members)
 
     async def _join(self, job: Job, slot: int, pod: str, uid: str) -> None:
         async with self._room:
             lease = await self.etcd.lease_grant(LEASE_S)
             agent = Agent(Member(slot, secrets.token_hex(4)), pod, uid, lease.id)
-            record = Node(pod=pod, pod_uid=uid, lease=lease.id, host="h", address="10.0.0.1", nproc=1, link_port=1)
+            record = NodeRecord(
+                pod=pod, pod_uid=uid, lease=lease.id, host="h", address="10.0.0.1", nproc=1, link_port=1
+            )
             await self._put(Put(job.keys.node(slot, agent.member.incarnation), encode(record), lease.id))
         job.agents[slot] = agent
 
     async def _activate(self, job: Job, members: tuple[Member, ...]) -> None:
         before = job.world
-        round_ = 1 if before is None else before.round + (before.state is State.ACTIVE)
-        base = before or World(state=State.FORMING, round=round_, nonce="")
-        world = World(
-            state=State.ACTIVE,
+        round_ = 1 if before is None else before.round + (before.state is RoundPhase.ACTIVE)
+        base = before or RendezvousState(state=RoundPhase.FORMING, round=round_, nonce="")
+        world = RendezvousState(
+            state=RoundPhase.ACTIVE,
             round=round_,
             nonce=secrets.token_hex(8),
-            losses=base.losses,
+            node_losses=base.node_losses,
             cause=Cause.FIRST if before is None else Cause.NODE_JOINED,
             restarts=base.restarts,
             master="10.0.0.1:29500",
@@ -261,10 +272,10 @@ class Agents:
             members=members,
         )
         ops: list[Op] = [
-            Put(job.keys.world, encode_world(world)),
+            Put(job.keys.rendezvous_state, encode_state(world)),
             Put(job.keys.members, encode_membership(Membership(round_, members))),
         ]
-        result = await self.etcd.txn(Txn((unchanged(job.keys.world, job.world_revision),), tuple(ops)))
+        result = await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.world_revision),), tuple(ops)))
         if not result.succeeded:
             return  # the change that it lost to wakes us
         job.world, job.world_revision = world, result.revision
@@ -301,7 +312,7 @@ class Agents:
             cpu_percent=round(random.uniform(90.0, 100.0), 1),
             memory_bytes=random.randrange(10**9, 10**10),
         )
-        report = Report(
+        report = NodeReport(
             pod=agent.pod,
             pod_uid=agent.uid,
             round=job.world.round if job.world else 1,
@@ -320,12 +331,12 @@ class Agents:
     async def finish(self, prefix: str) -> None:
         """All workers of a job have ended well."""
         job = self.jobs[prefix]
-        if job.world is not None and job.world.state is State.ACTIVE:
-            world = World(
-                state=State.SUCCEEDED, round=job.world.round, nonce=secrets.token_hex(8), cause=Cause.SUCCEEDED
+        if job.world is not None and job.world.state is RoundPhase.ACTIVE:
+            world = RendezvousState(
+                state=RoundPhase.SUCCEEDED, round=job.world.round, nonce=secrets.token_hex(8), cause=Cause.SUCCEEDED
             )
-            ops = (Put(job.keys.world, encode_world(world)), Delete(job.keys.reports, prefix=True))
-            await self.etcd.txn(Txn((unchanged(job.keys.world, job.world_revision),), ops))
+            ops = (Put(job.keys.rendezvous_state, encode_state(world)), Delete(job.keys.reports, prefix=True))
+            await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.world_revision),), ops))
 
 
 async def orders(kubelet: Kubelet, agents: Agents) -> None:

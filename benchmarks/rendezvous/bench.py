@@ -37,9 +37,9 @@ from benchmarks.report import etcds, results
 from benchmarks.report.etcds import Server
 from benchmarks.report.results import FLOOR, OURS, Report, Series
 from elasticjob_api import records
-from elasticjob_api.bootstrap import brief_of, encode_brief
+from elasticjob_api.bootstrap import bootstrap_of, encode_bootstrap
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_api.records import SlotOwner, SpecRecord
 from elasticjob_api.rendezvous_state import Member, encode_members
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Put, Txn
@@ -83,7 +83,7 @@ async def put(endpoint: Endpoint, key: str, value: bytes) -> Written:
 def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
     """Write what is wanted, as an operator does, a slot for every node; what it tells their pods of it."""
     owners = {f"{slot:04x}": SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
-    spec = Slots(
+    spec = SpecRecord(
         min=nodes,
         max=nodes,
         desired=nodes,
@@ -92,7 +92,7 @@ def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
         max_restarts=100,
         keep_alive_s=lease_s,
     )
-    return encode_brief(brief_of(spec, asyncio.run(put(endpoint, keys.spec, records.encode(spec))).revision))
+    return encode_bootstrap(bootstrap_of(spec, asyncio.run(put(endpoint, keys.spec, records.encode(spec))).revision))
 
 
 @contextlib.contextmanager
@@ -156,7 +156,7 @@ def floor(server: Server, nodes: int, samples: Samples, first: str = FIRST) -> N
         if first != FIRST:
             return
         phase = Phase(server, children)
-        begin_us = asyncio.run(put(server.endpoint, keys.world, b"forming2 ")).at_us
+        begin_us = asyncio.run(put(server.endpoint, keys.rendezvous_state, b"forming2 ")).at_us
         next_us = _world(server, keys, children, "stopped", b"active2 " + members)
         add(samples, (NEXT, FLOOR, nodes), (next_us - begin_us) / 1e6, phase)
 
@@ -165,7 +165,7 @@ def _world(server: Server, keys: Keys, children: Sequence[Child], after: str, wo
     """Write it when all have said `after`; when the last has seen it."""
     for child in children:
         child.hear(after)
-    asyncio.run(put(server.endpoint, keys.world, world))
+    asyncio.run(put(server.endpoint, keys.rendezvous_state, world))
     return max(child.started_us(int(world[6:7])) for child in children)
 
 

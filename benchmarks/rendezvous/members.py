@@ -27,10 +27,10 @@ from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants
-from elasticjob_api.bootstrap import decode_brief
+from elasticjob_api.bootstrap import decode_bootstrap
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Failure
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.records import WorkerFailure
+from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd import channel
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
@@ -54,7 +54,7 @@ class QuickWorkers:
         self._place: Assignment | None = None
         self._port = 20000
 
-    async def start(self, assignment: Assignment, config: Terms) -> None:
+    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         """They run."""
         if not config.stop_signal:
             raise AssertionError("workers are started by terms")
@@ -77,7 +77,7 @@ class QuickWorkers:
         """One has failed by itself."""
         if self._place is None:
             raise AssertionError("a worker that never ran cannot fail")
-        failure = Failure(incarnation="", rank=self._place.base_rank, exit_code=1)
+        failure = WorkerFailure(incarnation="", rank=self._place.base_rank, exit_code=1)
         self.failures = [FailureRecord(self._place.round, 0, failure)]
         self.phase = Workers.FAILED
         self.on_change()
@@ -91,7 +91,7 @@ class Members:
         self._keys = Keys(prefix)
         self._first, self._count = first, count
         told = os.environ.get(constants.ENV_SPEC)
-        self._brief = decode_brief(told) if told else None
+        self._brief = decode_bootstrap(told) if told else None
         self._workers: list[QuickWorkers] = []
         self._started: dict[int, int] = {}
         self._tasks: list[asyncio.Task[Outcome]] = []

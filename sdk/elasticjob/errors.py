@@ -29,7 +29,7 @@ Errors of libraries below never reach the caller: they are the `__cause__`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 from elasticjob_api.status import JobStatus
 
 __all__ = [
@@ -66,7 +66,7 @@ class ElasticJobError(Exception):
 class InvalidJob(ElasticJobError):
     """A manifest with faults; the message has one line for each."""
 
-    def __init__(self, message: str, faults: Sequence[FieldFault] = ()) -> None:
+    def __init__(self, message: str, faults: Sequence[FieldError] = ()) -> None:
         super().__init__(message)
         self.faults = tuple(faults)
 

@@ -43,7 +43,7 @@ def checked(manifest: Any, *, where: str = "the manifest") -> dict[str, Any]:
     try:
         parse_job(manifest)
     except InvalidSpec as error:
-        raise InvalidJob("\n".join(f"{where}: {fault}" for fault in error.faults), error.faults) from error
+        raise InvalidJob("\n".join(f"{where}: {fault}" for fault in error.errors), error.errors) from error
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         # A pod template is any object to the contract: what is no object where it must be one is found by use.
         raise InvalidJob(f"{where}: cannot be understood: {error}; compare it with the reference of fields") from error

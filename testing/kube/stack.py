@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Report, Slots, decode
+from elasticjob_api.records import NodeReport, SpecRecord, decode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Put, Range, Txn
 from testing.kube.namespace import Namespace
@@ -183,14 +183,14 @@ class Rig:
         """Every key of this cluster's jobs."""
         return [kv.key for kv in self.etcd_range(f"/elasticjob/{self.cluster_id}/").kvs]
 
-    def slots(self, keys: Keys) -> Slots | None:
+    def slots(self, keys: Keys) -> SpecRecord | None:
         """The map as it is written."""
         found = self.etcd_range(keys.spec).kvs
-        return decode(Slots, found[0].value) if found else None
+        return decode(SpecRecord, found[0].value) if found else None
 
     def pids(self, keys: Keys) -> dict[int, tuple[int, str]]:
         """Rank → pid of the worker, and its pod, as the agents report them."""
-        reports = [decode(Report, kv.value) for kv in self.etcd_range(keys.reports).kvs]
+        reports = [decode(NodeReport, kv.value) for kv in self.etcd_range(keys.reports).kvs]
         return {w.rank: (w.pid, report.pod) for report in reports for w in report.workers if w.pid}
 
     def patch_pod_status(self, pod: str, status: Mapping[str, Any]) -> None:

@@ -18,8 +18,8 @@ from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import constants, keys, records
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Failure, Slots
-from elasticjob_api.rendezvous_state import State, World
+from elasticjob_api.records import SpecRecord, WorkerFailure
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from testing.processes.fleet import Fleet
@@ -143,14 +143,14 @@ class Drill(Fleet):
         """Everything that etcd holds of the job."""
         return asyncio.run(_view(self.endpoint, self.keys))
 
-    def world(self) -> World | None:
+    def world(self) -> RendezvousState | None:
         """The world as it is."""
         return self.view().world
 
-    def await_world(self, state: State, round_: int) -> World:
+    def await_world(self, state: RoundPhase, round_: int) -> RendezvousState:
         """Wait for this world."""
 
-        def seen() -> World | None:
+        def seen() -> RendezvousState | None:
             world = self.world()
             return world if world is not None and (world.state, world.round) == (state, round_) else None
 
@@ -158,11 +158,11 @@ class Drill(Fleet):
         assert found is not None
         return found
 
-    def root(self, round_: int) -> Failure:
+    def root(self, round_: int) -> WorkerFailure:
         """What the verdict named as the cause of that round's end; to be asked while the next one stands."""
         view = self.view()
         assert view.world is not None
-        name = view.world.root
+        name = view.world.root_cause
         found = [f.failure for f in view.failures if f.name == name and f.round == round_]
         assert found, f"{name or 'nothing'} is named as the cause of round {round_}'s end"
         return found[0]
@@ -184,12 +184,12 @@ class Drill(Fleet):
         """Say in `P/c/spec` what is wanted: before the first agent everything, later what changes."""
         now = self.view().spec
         least, _, most = self.nnodes.partition(":")
-        plain = Slots(
+        plain = SpecRecord(
             min=int(least),
             max=int(most or least),
             desired=int(most or least),
             max_restarts=self.max_restarts,
-            last_call_s=LAST_CALL_TIMEOUT_S,
+            last_call_timeout_s=LAST_CALL_TIMEOUT_S,
             scale_up_delay_s=1.0,
             keep_alive_s=self.keep_alive_s,
         )
@@ -203,7 +203,7 @@ class Drill(Fleet):
 async def _view(endpoint: str, of: Keys) -> RendezvousView:
     client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
     try:
-        return parse_view(of, (await client.range(of.all)).kvs)
+        return parse_view(of, (await client.range(of.everything)).kvs)
     finally:
         await client.close()
 
@@ -220,7 +220,7 @@ def _closer(endpoint: str, of: Keys) -> str:
     async def ask() -> str:
         client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
         try:
-            found = await client.get(of.closer)
+            found = await client.get(of.leader)
             return "" if found is None else found.value.decode()
         finally:
             await client.close()

@@ -23,26 +23,43 @@ from elasticjob_agent.workers.error_file import read_error_file
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
-from elasticjob_api.link_secret import decode_link_key, encode_link_key
-from elasticjob_api.records import Done, Expected, Failure, Gone, GoneReason, Node, Progress, Report, Slots
-from elasticjob_api.rendezvous_state import Member, State, World
-from elasticjob_api.runtime_config import decode_terms
+from elasticjob_api.link_secret import decode_link_secret, encode_link_secret
+from elasticjob_api.records import (
+    Completion,
+    ExpectedSlots,
+    NodeRecord,
+    NodeReport,
+    Progress,
+    SpecRecord,
+    Tombstone,
+    TombstoneReason,
+    WorkerFailure,
+)
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import decode_runtime_config
 from elasticjob_operator.informers.record_validation import require_size, validate
 
 _SEAL = Authenticator(b"k" * 32, Peer.DIALS, "f" * 16)
 _HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
 _KEYS = Keys("/elasticjob/c/n/j/u")
-_KINDS = (Slots, Expected, Node, Failure, Done, Gone, Report)
+_KINDS = (SpecRecord, ExpectedSlots, NodeRecord, WorkerFailure, Completion, Tombstone, NodeReport)
 _RECORDS = (
-    Slots(min=1, max=2, desired=2, slots={"0000": records.SlotOwner("j-0-abcde")}),
-    Expected((1, 2)),
-    Node(pod="p", pod_uid="u", lease=7, host="h", address="a", nproc=2),
-    Failure(incarnation="0000000a", rank=0, exit_code=-9, message="boom", stderr="Traceback"),
-    Done("0000000a"),
-    Gone(GoneReason.POD_FAILED, "OOMKilled"),
-    Report(pod="p", pod_uid="u", round=1, progress=Progress(3, 10, {"loss": "0.1"})),
+    SpecRecord(min=1, max=2, desired=2, slots={"0000": records.SlotOwner("j-0-abcde")}),
+    ExpectedSlots((1, 2)),
+    NodeRecord(pod="p", pod_uid="u", lease=7, host="h", address="a", nproc=2),
+    WorkerFailure(incarnation="0000000a", rank=0, exit_code=-9, message="boom", stderr="Traceback"),
+    Completion("0000000a"),
+    Tombstone(TombstoneReason.POD_FAILED, "OOMKilled"),
+    NodeReport(pod="p", pod_uid="u", round=1, progress=Progress(3, 10, {"loss": "0.1"})),
 )
-_WORLD = World(state=State.ACTIVE, round=3, nonce="n", charges="1:0,5", nprocs="2x2", members=(Member(0, "0000000a"),))
+_WORLD = RendezvousState(
+    state=RoundPhase.ACTIVE,
+    round=3,
+    nonce="n",
+    charged_failures="1:0,5",
+    nprocs="2x2",
+    members=(Member(0, "0000000a"),),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +83,7 @@ def link(data: bytes) -> None:
 
 def stored(data: bytes) -> None:
     """Keys, and records of every kind: what is taken is written as it was read, and judged by the operator."""
-    _KEYS.parse(_KEYS.all + data.decode(errors="replace"))
+    _KEYS.parse(_KEYS.everything + data.decode(errors="replace"))
     for kind in _KINDS:
         try:
             require_size(data, kind.__name__.lower())
@@ -76,11 +93,11 @@ def stored(data: bytes) -> None:
         assert records.decode(kind, records.encode(record)) == record
         _judge(record)
     for reader in (
-        rendezvous_state.decode_world,
+        rendezvous_state.decode_state,
         rendezvous_state.decode_membership,
-        rendezvous_state.decode_closer,
-        decode_terms,
-        decode_link_key,
+        rendezvous_state.decode_leader,
+        decode_runtime_config,
+        decode_link_secret,
     ):
         try:
             record = reader(data)
@@ -104,8 +121,8 @@ def told(data: bytes) -> None:
         found = read_error_file(path)
     assert len(found.message) <= 1024
     assert 0 <= found.time_ns < 2**63
-    report = Report(pod="p", pod_uid="u", round=1, progress=parse_progress(data))
-    assert records.decode(Report, records.encode(report)) == report
+    report = NodeReport(pod="p", pod_uid="u", round=1, progress=parse_progress(data))
+    assert records.decode(NodeReport, records.encode(report)) == report
 
 
 def _quick() -> str | None:
@@ -119,8 +136,8 @@ TARGETS = {
         stored,
         (
             *(records.encode(record) for record in _RECORDS),
-            rendezvous_state.encode_world(_WORLD),
-            encode_link_key(b"k" * 32),
+            rendezvous_state.encode_state(_WORLD),
+            encode_link_secret(b"k" * 32),
             b"c/failures/1/0000.0",
         ),
     ),

@@ -22,10 +22,10 @@ from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants, keys
-from elasticjob_api.bootstrap import Brief, decode_brief
+from elasticjob_api.bootstrap import Bootstrap, decode_bootstrap
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
 
 _KEEP_ALIVE_S = 6.0
@@ -82,13 +82,13 @@ def _join_timeout_s(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _bootstrap(environment: Mapping[str, str]) -> Brief | None:
+def _bootstrap(environment: Mapping[str, str]) -> Bootstrap | None:
     """None where the operator gave none, or one that this agent cannot read: then it reads the spec."""
     text = environment.get(constants.ENV_SPEC)
     if not text:
         return None
     try:
-        return decode_brief(text)
+        return decode_bootstrap(text)
     except RecordError as error:
         log.warning("ignored %s, the spec is read in etcd: %s", constants.ENV_SPEC, error)
         return None
@@ -138,17 +138,17 @@ def from_command_line(
     )
 
 
-def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: RdzvConf, *, static: bool) -> Slots:
+def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: RdzvConf, *, static: bool) -> SpecRecord:
     nodes = values.parse_nnodes(namespace.nnodes)
-    return Slots(
+    return SpecRecord(
         min=nodes.max if static else nodes.min,
         max=nodes.max,
         desired=nodes.max,
         max_restarts=values.parse_positive_int("max-restarts", namespace.max_restarts),
         join_timeout_s=conf.join_timeout_s or 600.0,
-        last_call_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
+        last_call_timeout_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
         scale_up_delay_s=1.0,
-        stop_grace_s=_stop_grace_s(namespace, environment),
+        graceful_shutdown_s=_stop_grace_s(namespace, environment),
         progress_deadline_s=conf.progress_deadline_s or 0.0,
         restart_window_s=conf.restart_window_s or 0.0,
         backoff_initial_s=1.0 if conf.backoff_initial_s is None else conf.backoff_initial_s,
@@ -161,7 +161,7 @@ def _identity(
     environment: Mapping[str, str],
     conf: RdzvConf,
     *,
-    spec: Slots,
+    spec: SpecRecord,
     targets: tuple[str, ...],
     backend: RdzvBackend,
 ) -> NodeIdentity:

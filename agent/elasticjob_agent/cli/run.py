@@ -23,7 +23,7 @@ from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.server._restart_policy import VERDICTS
 from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_api import constants
-from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_etcd.errors import EtcdError
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _log_to_stderr(level: str) -> None:
 def _exit(outcome: Outcome, received: list[signal.Signals], environment: Mapping[str, str]) -> int:
     """Say it everywhere where it is looked for; the exit code, which for a signal is 128 + its number."""
     left = outcome.code == ExitCode.LEFT
-    code = from_worker(-received[0]) if left and received else outcome.code
+    code = exit_code_of(-received[0]) if left and received else outcome.code
     good = left or code == ExitCode.OK
     log.log(logging.INFO if good else logging.ERROR, "%s (exit code %d)", outcome.detail, code)
     if not good:

@@ -7,15 +7,15 @@ a joiner has stopped no workers, and only who opened a round knows how long it t
 from collections.abc import Mapping
 
 from elasticjob_agent.tracing import TracedPoint
-from elasticjob_api.records import Recovery
+from elasticjob_api.records import RecoveryTimings
 
 _NS = 10**9
 _REACTION_S = 5.0
 
 
-def recovery_timings(points: Mapping[str, TracedPoint], round_: int, started_ns: int) -> Recovery:
+def recovery_timings(points: Mapping[str, TracedPoint], round_: int, started_ns: int) -> RecoveryTimings:
     """The steps of `round_`, whose last worker here was started at `started_ns`."""
-    return Recovery(
+    return RecoveryTimings(
         detect_s=_detect_s(points, round_),
         stop_s=_between_s(points, "saw forming", "ready", round_),
         agree_s=_between_s(points, "ready", "saw active", round_),

@@ -21,7 +21,7 @@ from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers
-from elasticjob_api.records import Recovery, Report, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, RecoveryTimings, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.interface import Etcd
 
@@ -116,10 +116,10 @@ class Reporter:
         if self._member.session is session:
             self._member.session_lost()
 
-    def _build_report(self, session: Session) -> Report:
+    def _build_report(self, session: Session) -> NodeReport:
         assignment, workers = self._workers.assignment, self._workers.reports()
         used = self._meter.measure([worker.pid for worker in workers if worker.state is WorkerState.HEALTHY])
-        return Report(
+        return NodeReport(
             pod=session.node.pod,
             pod_uid=session.node.pod_uid,
             round=assignment.round if assignment else 0,
@@ -132,7 +132,7 @@ class Reporter:
             recovery=self._recovery(assignment.round) if assignment else None,
         )
 
-    def _recovery(self, round_: int) -> Recovery | None:
+    def _recovery(self, round_: int) -> RecoveryTimings | None:
         started_ns = self._workers.started_ns
         return None if started_ns is None else recovery_timings(self._trace.points, round_, started_ns)
 

@@ -71,12 +71,12 @@ class NodeAgent(SimpleElasticAgent):
         return self._host
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
-        assignment, terms = self._handler.assignment, self._handler.runtime_config
-        if assignment is None or terms is None:
+        assignment, config = self._handler.assignment, self._handler.runtime_config
+        if assignment is None or config is None:
             raise AssertionError("workers are started in a round only")
-        worker_group.spec.max_restarts = terms.max_restarts
+        worker_group.spec.max_restarts = config.max_restarts
         self._reported_failures = 0
-        self._loop.submit(self._workers.start(assignment, terms)).result()
+        self._loop.submit(self._workers.start(assignment, config)).result()
         return {worker.local_rank: f"{assignment.round}/{worker.global_rank}" for worker in worker_group.workers}
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
@@ -105,11 +105,11 @@ class NodeAgent(SimpleElasticAgent):
     def _end_all(self) -> None:
         if self._workers.phase in _ENDED:
             return
-        order, terms = self._handler.stop_order(), self._handler.runtime_config
+        order, config = self._handler.stop_order(), self._handler.runtime_config
         if order is not None:
             grace_s, name = order.grace_s, order.signal_name
-        elif terms is not None:
-            grace_s, name = terms.short_grace_s, terms.stop_signal
+        elif config is not None:
+            grace_s, name = config.failure_stop_grace_s, config.stop_signal
         else:
             raise AssertionError("workers run in a round only")
         self._loop.submit(self._start_stopping(grace_s, name)).result()

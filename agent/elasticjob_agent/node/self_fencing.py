@@ -54,7 +54,7 @@ class SelfFencing:
 
     async def _etcd_answers(self, session: Session) -> bool:
         try:
-            await self._etcd.get(session.me.keys.world)
+            await self._etcd.get(session.me.keys.rendezvous_state)
         except EtcdError:
             return False
         return True

@@ -26,7 +26,7 @@ from elasticjob_agent.supervisor.background_loop import background
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants, keys
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
 
@@ -71,13 +71,13 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
 
 def _profile(params: RendezvousParameters, node: NodeInfo, address: str) -> NodeIdentity:
     host, timeouts = socket.gethostname(), _timeouts(params)
-    spec = Slots(
+    spec = SpecRecord(
         min=params.min_nodes,
         max=params.max_nodes,
         desired=params.max_nodes,
         max_restarts=node.max_restarts,
         join_timeout_s=timeouts.join_s,
-        last_call_s=timeouts.last_call_timeout_s,
+        last_call_timeout_s=timeouts.last_call_timeout_s,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )
     return NodeIdentity(

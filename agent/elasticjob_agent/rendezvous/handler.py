@@ -32,7 +32,7 @@ from elasticjob_agent.rendezvous.worker_mailbox import ThreadedWorkers
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 
@@ -212,7 +212,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         return self._assignment
 
     @property
-    def runtime_config(self) -> Terms | None:
+    def runtime_config(self) -> RuntimeConfig | None:
         """What the job wanted when that round was offered."""
         return None if self._mailbox is None else self._mailbox.runtime_config
 

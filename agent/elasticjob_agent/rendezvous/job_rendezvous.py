@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.interface import RendezvousHandler
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
-from elasticjob_api.records import Failure
+from elasticjob_api.records import WorkerFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class LocalFailure:
     pid: int = 0
     startup: bool = False
     """It ended soon after its start; it may well fail again at once."""
-    record: Failure | None = None
+    record: WorkerFailure | None = None
     """All that is known of it, from who knows more than the fields above; then those count for nothing."""
 
 

@@ -15,8 +15,8 @@ from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
-from elasticjob_api.records import Failure
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.records import WorkerFailure
+from elasticjob_api.runtime_config import RuntimeConfig
 
 Renew = Callable[[], int]
 
@@ -39,11 +39,11 @@ class ThreadedWorkers:
         self._stop_order: StopOrder | None = None
         self._ended: Outcome | BaseException | None = None
         self._closed = False  # the agent has stopped them before it was told to
-        self.runtime_config: Terms | None = None
+        self.runtime_config: RuntimeConfig | None = None
 
     # -- the member's side, in the loop ----------------------------------------------------------
 
-    async def start(self, assignment: Assignment, config: Terms) -> None:
+    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         """Offer the round to the agent."""
         self.phase, self.failures, self._assignment, self._closed = Workers.RUNNING, [], assignment, False
         with self._rounds:
@@ -92,10 +92,10 @@ class ThreadedWorkers:
         # Even while they are being stopped: what failed by itself is told before this node is ready.
         self._set_phase(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
-    def _record(self, assignment: Assignment, failed: LocalFailure) -> Failure:
+    def _record(self, assignment: Assignment, failed: LocalFailure) -> WorkerFailure:
         if failed.record is not None:
             return failed.record
-        return Failure(
+        return WorkerFailure(
             incarnation="",
             rank=assignment.base_rank + failed.local_rank,
             exit_code=failed.exit_code,

@@ -33,7 +33,7 @@ from elasticjob_agent.torchrun.round_store import RoundEnded, RoundStore
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants
 from elasticjob_api.keys import Keys, cli_prefix
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Txn
@@ -58,13 +58,13 @@ def create(parameters: Any) -> "TorchrunRendezvous":
     targets = values.parse_endpoint(parameters.endpoint)
     address = parameters.local_addr or own_address(targets[0])
     keys = Keys(cli_prefix(f"torchrun-{values.parse_run_id(parameters.run_id)}"))
-    spec = Slots(
+    spec = SpecRecord(
         min=parameters.min_nodes,
         max=parameters.max_nodes,
         desired=parameters.max_nodes,
         max_restarts=_NO_LIMIT,
         join_timeout_s=conf.join_timeout_s or 600.0,
-        last_call_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
+        last_call_timeout_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
         scale_up_delay_s=1.0,
     )
     identity = NodeIdentity(
@@ -174,7 +174,7 @@ class TorchrunRendezvous:
         self._inner.shutdown()
 
     async def _delete(self) -> None:
-        await self._etcd.txn(Txn((), (Delete(self._keys.all, prefix=True),)))
+        await self._etcd.txn(Txn((), (Delete(self._keys.everything, prefix=True),)))
 
     def _is_over(self) -> bool:
         return self._inner.num_nodes_waiting() > 0 or (self._inner.is_closed() and not self._succeeded)

@@ -16,7 +16,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Exit, StartError
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
 from elasticjob_agent.workers.error_message import error_line, traceback_tail
-from elasticjob_api.records import Failure
+from elasticjob_api.records import WorkerFailure
 
 STARTUP_FAILURE_S = 10.0
 """A worker that exits within this time, and has reported no progress, has failed to start."""
@@ -63,11 +63,11 @@ class FailureRecorder:
         self._progress_before = self._progress()
         self._memory.take_baseline()
 
-    def record(self, exited: ExitedWorker) -> Failure:
+    def record(self, exited: ExitedWorker) -> WorkerFailure:
         """The record of one that ended."""
         end, said = exited.exit, exited.error_file.message
         words = said or self._message_of(exited)
-        return Failure(
+        return WorkerFailure(
             incarnation="",
             rank=exited.rank,
             exit_code=end.code,
@@ -77,16 +77,16 @@ class FailureRecorder:
             host=self._host,
             pid=exited.pid,
             time_ns=_when_ns(exited),
-            killed_by_us=end.stopped_by_us,
+            stopped_by_agent=end.stopped_by_us,
             oom=oom.may_be_oom(end.code, words) and not end.stopped_by_us and self._memory.has_grown(),
             startup=self._is_startup(end, words),
             port_taken=self._is_port_conflict(exited, words),
             stderr=exited.tail.text,
         )
 
-    def record_start_error(self, rank: int, error: StartError, time_ns: int) -> Failure:
+    def record_start_error(self, rank: int, error: StartError, time_ns: int) -> WorkerFailure:
         """The record of one that could not be started."""
-        return Failure(
+        return WorkerFailure(
             incarnation="",
             rank=rank,
             exit_code=error.exit_code,

@@ -29,7 +29,7 @@ from elasticjob_agent.workers.env import WorkerPaths, worker_arguments, worker_e
 from elasticjob_agent.workers.failure_recorder import ExitedWorker, FailureRecorder
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_api.records import WorkerReport, WorkerState
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.runtime_config import RuntimeConfig
 
 _MAX_TAILS = 16
 """Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""
@@ -131,7 +131,7 @@ class NodeWorkers:
 
     # -- start -----------------------------------------------------------------------------------
 
-    async def start(self, assignment: Assignment, config: Terms) -> None:
+    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         """Begin to start all workers of `assignment`; what cannot be started makes the group FAILED.
 
         Does not wait for them: an exec may hang on a dead file system, and this node must still be able to leave.
@@ -164,7 +164,7 @@ class NodeWorkers:
         )
         self._changed()
 
-    def _prepare(self, assignment: Assignment, terms: Terms, local_rank: int) -> _Launch:
+    def _prepare(self, assignment: Assignment, config: RuntimeConfig, local_rank: int) -> _Launch:
         rank = assignment.base_rank + local_rank
         files = logs.worker_logs(self._template.log_dir, assignment.round, rank)
         job = self._template
@@ -177,7 +177,7 @@ class NodeWorkers:
                 assignment,
                 local_rank=local_rank,
                 run_id=self._template.run_id,
-                max_restarts=terms.max_restarts,
+                max_restarts=config.max_restarts,
                 paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._template.progress)),
                 virtual=job.virtual_local_rank,
             ),

@@ -40,6 +40,6 @@ def checked(made: Converted) -> Converted:
     try:
         parse_job(made.manifest)
     except InvalidSpec as error:
-        faults = [Note(fault.path, Kind.FILL_IN, fault.message) for fault in error.faults]
+        faults = [Note(fault.path, Kind.FILL_IN, fault.message) for fault in error.errors]
         return Converted(made.manifest, [*made.notes, *faults])
     return made

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.pod_template import Json, containers_of
 from elasticjob_cli.local.quantity import in_units_of, parse_quantity
 
@@ -59,7 +59,7 @@ class PodFacts:
 # --- refusing ----------------------------------------------------------------------------------------------------
 
 
-def environment_faults(pod_spec: Json, path: str) -> Iterator[FieldFault]:
+def environment_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
     """Everything in the containers' environment that this machine cannot give."""
     for place, container in containers_of(pod_spec):
         for i, source in enumerate(container.get("envFrom") or []):
@@ -68,26 +68,26 @@ def environment_faults(pod_spec: Json, path: str) -> Iterator[FieldFault]:
             yield from _variable_faults(variable, f"{path}.{place}.env[{i}]")
 
 
-def _source_faults(source: Json, path: str) -> Iterator[FieldFault]:
+def _source_faults(source: Json, path: str) -> Iterator[FieldError]:
     for kind in ("configMapRef", "secretRef"):
         if kind in source and not _is_optional(source[kind]):
             yield _refused(f"{path}.{kind}", f"the variables of {_KINDS[kind]} {source[kind].get('name', '')!r}")
 
 
-def _variable_faults(variable: Json, path: str) -> Iterator[FieldFault]:
+def _variable_faults(variable: Json, path: str) -> Iterator[FieldError]:
     if not variable.get("name"):
-        yield FieldFault(f"{path}.name", "is required")
+        yield FieldError(f"{path}.name", "is required")
         return
     for kind, reference in (variable.get("valueFrom") or {}).items():
         yield from _reference_faults(variable["name"], kind, reference, path=f"{path}.valueFrom.{kind}")
 
 
-def _reference_faults(name: str, kind: str, reference: Json, *, path: str) -> Iterator[FieldFault]:
+def _reference_faults(name: str, kind: str, reference: Json, *, path: str) -> Iterator[FieldError]:
     if kind == "fieldRef":
         field_path = str(reference.get("fieldPath", ""))
         if field_path not in _PLAIN_FIELDS and not _MAP_FIELD.fullmatch(field_path):
             known = ", ".join(_PLAIN_FIELDS)
-            yield FieldFault(
+            yield FieldError(
                 f"{path}.fieldPath",
                 f"{field_path!r} is not one of {known}, metadata.labels['…'], metadata.annotations['…']",
             )
@@ -97,23 +97,23 @@ def _reference_faults(name: str, kind: str, reference: Json, *, path: str) -> It
         yield _refused(path, f"variable {name!r} from {_KINDS.get(kind, kind)}")
 
 
-def _resource_faults(reference: Json, path: str) -> Iterator[FieldFault]:
+def _resource_faults(reference: Json, path: str) -> Iterator[FieldError]:
     kind, _, resource = str(reference.get("resource", "")).partition(".")
     if kind not in {"limits", "requests"} or resource not in _RESOURCES:
-        yield FieldFault(f"{path}.resource", "is not limits or requests of cpu, memory or ephemeral-storage")
+        yield FieldError(f"{path}.resource", "is not limits or requests of cpu, memory or ephemeral-storage")
     try:
         if parse_quantity(reference.get("divisor") or "1") <= 0:
-            yield FieldFault(f"{path}.divisor", "must be more than 0")
+            yield FieldError(f"{path}.divisor", "must be more than 0")
     except ValueError as error:
-        yield FieldFault(f"{path}.divisor", str(error))
+        yield FieldError(f"{path}.divisor", str(error))
 
 
 def _is_optional(reference: Json) -> bool:
     return reference.get("optional") is True
 
 
-def _refused(path: str, what: str) -> FieldFault:
-    return FieldFault(path, f"{what} cannot be had without a cluster; give it as a literal `value` to run here")
+def _refused(path: str, what: str) -> FieldError:
+    return FieldError(path, f"{what} cannot be had without a cluster; give it as a literal `value` to run here")
 
 
 # --- resolving ---------------------------------------------------------------------------------------------------

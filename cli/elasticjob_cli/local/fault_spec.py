@@ -112,15 +112,16 @@ def _when(given: str, text: str) -> When:
 
 def _count(kind: Kind, job: ElasticJob) -> int:
     """How many ranks or slots there can ever be."""
-    return job.spec.highest * (nproc_per_node(job.spec) if kind is Kind.KILL_WORKER else 1)
+    return job.spec.effective_max * (nproc_per_node(job.spec) if kind is Kind.KILL_WORKER else 1)
 
 
 def _check(fault: Fault, job: ElasticJob, text: str) -> None:
     spec = job.spec
     if fault.kind is Kind.SCALE:
-        if not spec.lowest <= fault.target <= spec.highest:
+        if not spec.effective_min <= fault.target <= spec.effective_max:
             raise InvalidFault(
-                f"--inject {text}: the job runs with {spec.lowest} to {spec.highest} nodes (minReplicas, maxReplicas)"
+                f"--inject {text}: the job runs with {spec.effective_min} to {spec.effective_max} nodes"
+                " (minReplicas, maxReplicas)"
             )
     elif fault.target >= (count := _count(fault.kind, job)):
         noun = "rank" if fault.kind is Kind.KILL_WORKER else "slot"

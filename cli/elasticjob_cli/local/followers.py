@@ -12,7 +12,7 @@ from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Report, decode
+from elasticjob_api.records import NodeReport, decode
 from elasticjob_cli.local.console import Tone
 from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.run_view import RunView
@@ -130,7 +130,7 @@ async def follow_reports(etcd: Etcd, keys: Keys, view: RunView) -> None:
 
 def _take(value: bytes, view: RunView) -> None:
     try:
-        report = decode(Report, value)
+        report = decode(NodeReport, value)
     except RecordError:
         return  # the operator, which reads the same record, logs it
     view.reports[report.pod] = report

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.containers import Host, plan_pod
 from elasticjob_cli.local.environment import PodFacts
 from elasticjob_cli.local.pod_runner import PodLife
@@ -47,7 +47,7 @@ class _Entry:
 
     pod: Object
     node: str
-    faults: list[FieldFault]
+    faults: list[FieldError]
     life: PodLife | None = None
     task: "asyncio.Task[None] | None" = None
     removing: bool = False

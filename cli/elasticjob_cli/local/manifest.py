@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from elasticjob_api import constants
-from elasticjob_api.errors import FieldFault, InvalidSpec
+from elasticjob_api.errors import FieldError, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.environment import Machine
@@ -68,7 +68,7 @@ def read_manifest(path: Path) -> Manifest:
     try:
         job = parse_job(value)
     except InvalidSpec as error:
-        raise _invalid(path, document, error.faults) from error
+        raise _invalid(path, document, error.errors) from error
     if faults := list(_local_faults(job)) or list(_reserved_faults(job)):
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
@@ -126,7 +126,7 @@ def _constructed(path: Path, document: yaml.Node) -> Any:
         loader.dispose()
 
 
-def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldFault]:
+def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldError]:
     """YAML's silent trap: of two equal keys the last would win."""
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
@@ -137,12 +137,12 @@ def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldFault]:
             name = str(key.value)
             field = f"{path}.{name}" if path else name
             if name in seen:
-                yield FieldFault(field, "is given twice; keep one of them")
+                yield FieldError(field, "is given twice; keep one of them")
             seen.add(name)
             yield from _duplicates(item, field)
 
 
-def _shape_faults(value: Any) -> Iterator[FieldFault]:
+def _shape_faults(value: Any) -> Iterator[FieldError]:
     """Asked first: whoever reads the pod after this may rely on lists being lists."""
     for step in ("spec", "template", "spec"):
         value = value.get(step) if isinstance(value, dict) else None
@@ -150,25 +150,25 @@ def _shape_faults(value: Any) -> Iterator[FieldFault]:
         yield from shape_faults(value, _TEMPLATE)
 
 
-def _local_faults(job: ElasticJob) -> Iterator[FieldFault]:
+def _local_faults(job: ElasticJob) -> Iterator[FieldError]:
     """What a cluster could do and one machine cannot, and what only the API server checks of any object."""
     if not _NAME.fullmatch(job.metadata.namespace):
         why = f"is {job.metadata.namespace!r}; it must be lower-case letters, digits and '-', 63 at most"
-        yield FieldFault("metadata.namespace", why)
+        yield FieldError("metadata.namespace", why)
     yield from pod_faults(job.spec.template["spec"], _TEMPLATE)
     yield from process_faults(job.spec, Machine())
     if job.spec.suspend:
-        yield FieldFault("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
+        yield FieldError("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
 
 
-def _reserved_faults(job: ElasticJob) -> Iterator[FieldFault]:
+def _reserved_faults(job: ElasticJob) -> Iterator[FieldError]:
     """Names that the operator needs for itself; it joins its sentences, each `field: …`, into one."""
     try:
         validate(job)
     except RenderError as error:
         for sentence in str(error).split("; spec."):
             field, _, message = sentence.partition(": ")
-            yield FieldFault(f"spec.{field.removeprefix('spec.')}", message)
+            yield FieldError(f"spec.{field.removeprefix('spec.')}", message)
 
 
 _CURES = {
@@ -178,12 +178,12 @@ _CURES = {
 """For a value of the wrong type, of which the contract says only that."""
 
 
-def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldFault]) -> InvalidManifest:
+def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldError]) -> InvalidManifest:
     lines = [f"{path}:{_line_of(document, fault.path)}: {_cured(fault)}" for fault in faults]
     return InvalidManifest("\n".join(lines))
 
 
-def _cured(fault: FieldFault) -> str:
+def _cured(fault: FieldError) -> str:
     cure = _CURES.get(fault.path)
     return str(fault) if cure is None or "must be" in fault.message else f"{fault}; {cure}"
 

@@ -105,7 +105,7 @@ def _state(state: ContainerState) -> dict[str, Any]:
 
 def _terminated(end: ContainerEnd, started_at: str) -> dict[str, Any]:
     return {
-        "exitCode": exit_codes.from_worker(end.code),
+        "exitCode": exit_codes.exit_code_of(end.code),
         **({"signal": -end.code} if end.code < 0 else {}),
         "reason": end.reason or ("Error" if end.code else "Completed"),
         **({"message": end.message} if end.message else {}),

@@ -7,7 +7,7 @@ server checks the known ones; here this module does. Everything not named in the
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 
 Json = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ _POD = {
 }
 
 
-def shape_faults(pod_spec: Any, path: str) -> Iterator[FieldFault]:
+def shape_faults(pod_spec: Any, path: str) -> Iterator[FieldError]:
     """Every known part of the pod's spec that is not what Kubernetes says it is."""
     faults = list(_faults(_POD, pod_spec, path))
     yield from faults
@@ -50,35 +50,35 @@ def shape_faults(pod_spec: Any, path: str) -> Iterator[FieldFault]:
         return
     for place, container in containers_of(pod_spec):
         if not container.get("name"):
-            yield FieldFault(f"{path}.{place}.name", "is required")
+            yield FieldError(f"{path}.{place}.name", "is required")
         if place.startswith("init") and container.get("restartPolicy"):
-            yield FieldFault(
+            yield FieldError(
                 f"{path}.{place}.restartPolicy", "makes it a sidecar, which is not run here; move it to containers"
             )
 
 
-def _faults(schema: Any, value: Any, path: str) -> Iterator[FieldFault]:
+def _faults(schema: Any, value: Any, path: str) -> Iterator[FieldError]:
     if isinstance(schema, dict):
         yield from _object_faults(schema, value, path)
     elif isinstance(schema, list):
         yield from _list_faults(schema[0], value, path)
     elif not isinstance(value, schema) or isinstance(value, bool):
-        yield FieldFault(path, f"{value!r:.60} is not {_WORDS[schema]}")
+        yield FieldError(path, f"{value!r:.60} is not {_WORDS[schema]}")
 
 
-def _object_faults(schema: Json, value: Any, path: str) -> Iterator[FieldFault]:
+def _object_faults(schema: Json, value: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(value, dict):
-        yield FieldFault(path, f"{value!r:.60} is not an object")
+        yield FieldError(path, f"{value!r:.60} is not an object")
         return
     for name, below in schema.items():
         if value.get(name) is not None:  # an explicit null is as good as nothing
             yield from _faults(below, value[name], f"{path}.{name}")
 
 
-def _list_faults(schema: Any, value: Any, path: str) -> Iterator[FieldFault]:
+def _list_faults(schema: Any, value: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(value, list):
         words = ", ".join(value.split()) if isinstance(value, str) else "..."
-        yield FieldFault(path, f"{value!r:.60} is not a list; write it in brackets, as [{words:.60}]")
+        yield FieldError(path, f"{value!r:.60} is not a list; write it in brackets, as [{words:.60}]")
         return
     for i, item in enumerate(value):
         yield from _faults(schema, item, f"{path}[{i}]")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 from elasticjob_api.spec import JobSpec
 from elasticjob_cli.local.environment import Machine
 
@@ -12,7 +12,7 @@ _ALWAYS = 64
 """So many processes are allowed on any machine: a worker need not be Python."""
 
 
-def process_faults(spec: JobSpec, machine: Machine) -> Iterator[FieldFault]:
+def process_faults(spec: JobSpec, machine: Machine) -> Iterator[FieldError]:
     """The fault of a job whose agents and workers are more processes than this machine's memory holds."""
     workers = spec.nproc_per_node if isinstance(spec.nproc_per_node, int) else machine.cpus
     processes = spec.replicas * (workers + 1)
@@ -22,4 +22,4 @@ def process_faults(spec: JobSpec, machine: Machine) -> Iterator[FieldFault]:
             f"is {spec.replicas}: with {workers} workers a node that is {processes} processes, and this machine's"
             f" memory holds some {most}; set a smaller spec.replicas or spec.nprocPerNode"
         )
-        yield FieldFault("spec.replicas", why)
+        yield FieldError("spec.replicas", why)

@@ -147,7 +147,11 @@ async def _show_page(run: _Run, stack: AsyncExitStack, page_state: PageState) ->
 
 def _introduce(run: _Run) -> None:
     spec, say = run.manifest.job.spec, run.voice.say
-    elastic = f" (at least {spec.lowest}, at most {spec.highest})" if spec.lowest != spec.highest else ""
+    elastic = (
+        f" (at least {spec.effective_min}, at most {spec.effective_max})"
+        if spec.effective_min != spec.effective_max
+        else ""
+    )
     nodes = f"{counted(spec.replicas, 'node')}{elastic}"
     say(f"job {run.manifest.job.metadata.name}: {nodes}; everything is kept in {run.folder.path}")
     if images := images_of(run.manifest.object):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.records import Report, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, WorkerReport, WorkerState
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 
@@ -36,7 +36,7 @@ class RunView:
     """By name; also those that are gone."""
     gone: set[str] = field(default_factory=set)
     """Names of pods whose object is gone."""
-    reports: dict[str, Report] = field(default_factory=dict)
+    reports: dict[str, NodeReport] = field(default_factory=dict)
     """By pod; also of agents that are gone."""
     running_since_s: float | None = None
     """When all workers of a round first ran, on the event loop's clock."""

@@ -14,11 +14,11 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import psutil
 
-from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_api.exit_codes import ExitCode, exit_code_of
 
 T = TypeVar("T")
 
-CLOSED_OUTPUT = from_worker(-signal.SIGPIPE)
+CLOSED_OUTPUT = exit_code_of(-signal.SIGPIPE)
 """As a program ends that dies of writing to a pipe nobody reads."""
 _CODES = {
     signal.SIGINT: ExitCode.INTERRUPTED,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_api.errors import FieldFault
+from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.pod_template import Json, containers_of
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount path in a manifest, not a file that we make
@@ -65,12 +65,12 @@ class Places:
 # --- refusing ----------------------------------------------------------------------------------------------------
 
 
-def volume_faults(pod_spec: Json, path: str) -> Iterator[FieldFault]:
+def volume_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
     """Every volume and mount that this machine cannot give."""
     names: set[str] = set()
     for i, volume in enumerate(pod_spec.get("volumes") or []):
         if not volume.get("name"):
-            yield FieldFault(f"{path}.volumes[{i}].name", "is required")
+            yield FieldError(f"{path}.volumes[{i}].name", "is required")
             continue
         names.add(volume["name"])
         yield from _one_volume_faults(volume, f"{path}.volumes[{i}]")
@@ -79,28 +79,28 @@ def volume_faults(pod_spec: Json, path: str) -> Iterator[FieldFault]:
             yield from _mount_faults(mount, names, f"{path}.{place}.volumeMounts[{i}]")
 
 
-def _one_volume_faults(volume: Json, path: str) -> Iterator[FieldFault]:
+def _one_volume_faults(volume: Json, path: str) -> Iterator[FieldError]:
     name = volume["name"]
     kinds = [kind for kind in volume if kind != "name"]
     for kind in kinds:
         if kind not in _SUPPORTED and not (volume[kind] or {}).get("optional"):
-            yield FieldFault(
+            yield FieldError(
                 f"{path}.{kind}",
                 f"volume {name!r} is {_KINDS.get(kind, kind)}, which only a cluster has; "
                 "use an emptyDir or a hostPath to run here",
             )
     if "hostPath" in kinds and not str((volume["hostPath"] or {}).get("path", "")).startswith("/"):
-        yield FieldFault(f"{path}.hostPath.path", f"volume {name!r} needs an absolute path")
+        yield FieldError(f"{path}.hostPath.path", f"volume {name!r} needs an absolute path")
 
 
-def _mount_faults(mount: Json, names: set[str], path: str) -> Iterator[FieldFault]:
+def _mount_faults(mount: Json, names: set[str], path: str) -> Iterator[FieldError]:
     mount_path = str(mount.get("mountPath") or "")
     if mount.get("name") not in names:
-        yield FieldFault(f"{path}.name", f"is {mount.get('name')!r}; no volume has that name")
+        yield FieldError(f"{path}.name", f"is {mount.get('name')!r}; no volume has that name")
     if not mount_path.startswith("/") or not mount_path.strip("/"):
-        yield FieldFault(f"{path}.mountPath", f"is {mount_path!r}; it must be an absolute path below /")
+        yield FieldError(f"{path}.mountPath", f"is {mount_path!r}; it must be an absolute path below /")
     if ".." in str(mount.get("subPath") or "").split("/"):
-        yield FieldFault(f"{path}.subPath", "must not contain '..'")
+        yield FieldError(f"{path}.subPath", "must not contain '..'")
 
 
 # --- mapping -----------------------------------------------------------------------------------------------------

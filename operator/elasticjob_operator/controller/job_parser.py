@@ -6,7 +6,7 @@ from typing import Any
 
 from elasticjob_api import constants, job
 from elasticjob_api.constants import ConditionType
-from elasticjob_api.errors import FieldFault, InvalidSpec
+from elasticjob_api.errors import FieldError, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_stored_job
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model import objects
@@ -36,7 +36,7 @@ class CachingJobParser:
         """As `parse`; InvalidSpec as well for a job of which only the head is here."""
         if why := objects.not_retained_reason(obj):
             self.forget()
-            raise InvalidSpec([FieldFault("spec", why)])
+            raise InvalidSpec([FieldError("spec", why)])
         wanted = _without_status(obj)
         if self._parsed is None or wanted != self._spec:
             self.forget()

@@ -8,7 +8,7 @@ came back through the watch.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from elasticjob_api.bootstrap import brief_of
+from elasticjob_api.bootstrap import bootstrap_of
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.spec_plan import plan_final_spec, plan_spec
@@ -160,8 +160,8 @@ def _resync(snapshot: JobSnapshot) -> bool:
 
 def _pod_source(snapshot: JobSnapshot, revision: Revision) -> PodSource:
     spec, avoided = snapshot.view.spec, avoided_nodes(snapshot.job_state, snapshot.monotonic_s)
-    brief = None if spec is None else brief_of(spec, snapshot.view.spec_revision)
-    return PodSource(snapshot.job, snapshot.settings, revision, avoided, brief)
+    bootstrap = None if spec is None else bootstrap_of(spec, snapshot.view.spec_revision)
+    return PodSource(snapshot.job, snapshot.settings, revision, avoided, bootstrap)
 
 
 def _disruption_budget(snapshot: JobSnapshot) -> Iterator[Action]:

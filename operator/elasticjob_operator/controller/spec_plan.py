@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from elasticjob_api.constants import ConditionType, FailedReason
-from elasticjob_api.records import SlotOwner, Slots
-from elasticjob_api.rendezvous_state import State, World
+from elasticjob_api.records import SlotOwner, SpecRecord
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.model.actions import WriteSpec
@@ -48,7 +48,7 @@ class SpecContext:
     snapshot: JobSnapshot
     status: JobStatus
     ids: Ids
-    previous: Slots
+    previous: SpecRecord
     """The record as it is, or what stands for it while there is none."""
     decisions: PodDecisions
 
@@ -77,7 +77,7 @@ def plan_final_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Write
     """The final world of a job that a deadline ended while etcd was away; its agents then end."""
     view = snapshot.view
     failed = next((c for c in status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
-    if failed is None or view.spec is None or (view.world is not None and view.world.state.final):
+    if failed is None or view.spec is None or (view.world is not None and view.world.state.is_final):
         return None
     context = SpecContext(snapshot, status, ids, view.spec, PodDecisions({}))
     reason = FailedReason(failed.reason) if failed.reason in set(FailedReason) else FailedReason.DEADLINE
@@ -136,7 +136,7 @@ def _plan_suspended(context: SpecContext) -> WriteSpec | None:
     if record == view.spec:
         return None
     world = view.world
-    if world is None or world.state is State.SUSPENDED:
+    if world is None or world.state is RoundPhase.SUSPENDED:
         return _write(context, record, None)
     return _write(context, record, state_transitions.suspended_state(world, context.ids.nonce()))
 
@@ -159,8 +159,8 @@ def _create(context: SpecContext) -> WriteSpec:
     return _write(context, record, opened, expected=frozenset(slots))
 
 
-def _is_suspended(world: World | None) -> bool:
-    return world is not None and world.state is State.SUSPENDED
+def _is_suspended(world: RendezvousState | None) -> bool:
+    return world is not None and world.state is RoundPhase.SUSPENDED
 
 
 def _update(context: SpecContext) -> WriteSpec | None:
@@ -169,7 +169,7 @@ def _update(context: SpecContext) -> WriteSpec | None:
     current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
     # Once a member has finished, a job is not resized any more: it would restart what is about to end. But neither
     # does it keep more slots than it may have or has pods: the map and the finished members are claims of its own.
-    most = max(snapshot.job.spec.highest, len(snapshot.pods.keys() & view.owners().values()))
+    most = max(snapshot.job.spec.effective_max, len(snapshot.pods.keys() & view.owners().values()))
     wanted = min(len(current), most) if view.completed_slots() else desired_nodes(snapshot.job.spec)
     slots = next_slots(
         current,
@@ -198,7 +198,7 @@ def _unnamed_pods(context: SpecContext) -> dict[int, str]:
     return unnamed_pods(pods, context.snapshot.owners(), since_s=from_rfc3339(context.status.start_time))
 
 
-def _events(context: SpecContext, record: Slots, slots: frozenset[int]) -> Iterator[Event]:
+def _events(context: SpecContext, record: SpecRecord, slots: frozenset[int]) -> Iterator[Event]:
     going = {slot: decision for slot, decision in context.decisions.by_slot.items() if slot in slots}
     left = max(0, context.snapshot.job.spec.backoff_limit - record.replacements)
     return describe_replacements(context.snapshot.owners(), going, charged=_charged_failures(context), left=left)
@@ -210,7 +210,7 @@ def _expected(snapshot: JobSnapshot, slots: Mapping[int, SlotOwner], fresh: froz
     return (frozenset() if refused else fresh) | (soon & frozenset(slots))
 
 
-def _record(context: SpecContext, slots: Mapping[int, SlotOwner], *, suspended: bool) -> Slots:
+def _record(context: SpecContext, slots: Mapping[int, SlotOwner], *, suspended: bool) -> SpecRecord:
     return spec_record(
         context.snapshot.job, context.previous, slots, suspended=suspended, counted=_charged_failures(context)
     )
@@ -225,7 +225,7 @@ def _charged_failures(context: SpecContext) -> int:
 
 
 def _write(
-    context: SpecContext, record: Slots, world: World | None, *, expected: frozenset[int] | None = None
+    context: SpecContext, record: SpecRecord, world: RendezvousState | None, *, expected: frozenset[int] | None = None
 ) -> WriteSpec:
     named = set(context.snapshot.view.owners().values()) | set(context.snapshot.pods)
     return WriteSpec(

@@ -14,8 +14,8 @@ from typing import Any
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT
-from elasticjob_api.records import Failure, Report, Slots
-from elasticjob_api.rendezvous_state import World, from_run_lengths
+from elasticjob_api.records import NodeReport, SpecRecord, WorkerFailure
+from elasticjob_api.rendezvous_state import RendezvousState, from_run_lengths
 from elasticjob_operator.policy.etcd.quota import REDUCED, report_bytes
 
 BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}
@@ -55,7 +55,7 @@ def require_report(data: bytes, workers: int) -> None:
 def reduced_failure(data: bytes) -> bytes:
     """Return a failure without its output, as short as the operator keeps it when there are many; b"" if it is none."""
     try:
-        failure = records.decode(Failure, data)
+        failure = records.decode(WorkerFailure, data)
     except RecordError:
         return b""
     reduced = records.encode(replace(failure, message=failure.message[:_REDUCED_MESSAGE], stderr=""))
@@ -65,11 +65,11 @@ def reduced_failure(data: bytes) -> bytes:
 def validate(record: Any, *, job: str) -> None:
     """Raise RecordError if a record of the job of this name cannot be an agent's or an operator's."""
     _require("", record)
-    if isinstance(record, Slots):
+    if isinstance(record, SpecRecord):
         _require_slots(record, job)
-    if isinstance(record, World):
+    if isinstance(record, RendezvousState):
         _require_nprocs(record.nprocs)
-    if isinstance(record, Report) and record.progress and len(record.progress.metrics) > _METRICS_LIMIT:
+    if isinstance(record, NodeReport) and record.progress and len(record.progress.metrics) > _METRICS_LIMIT:
         raise RecordError(f"{len(record.progress.metrics)} metrics are more than {_METRICS_LIMIT}")
 
 
@@ -109,7 +109,7 @@ def _require_number(name: str, value: int) -> None:
         raise RecordError(f"{name} is {value}")
 
 
-def _require_slots(record: Slots, job: str) -> None:
+def _require_slots(record: SpecRecord, job: str) -> None:
     """A map names pods of its own job alone: it is what the operator creates and keeps pods by."""
     if len(record.slots) > SLOT_LIMIT:
         raise RecordError(f"{len(record.slots)} slots are more than {SLOT_LIMIT}")

@@ -157,7 +157,7 @@ class RendezvousInformer:
     def _clear(self, key: JobKey) -> None:
         """Keep the spec of an expelled job and nothing else: it says whose keys these are."""
         known, keys = self._jobs.get(key), key.keys(self._cluster_id)
-        for etcd_key in [each for each in self._mirror.items if each.startswith(keys.all) and each != keys.spec]:
+        for etcd_key in [each for each in self._mirror.items if each.startswith(keys.everything) and each != keys.spec]:
             del self._mirror.items[etcd_key]
             if known is not None:
                 known.drop(etcd_key)

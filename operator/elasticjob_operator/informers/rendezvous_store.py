@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
-from elasticjob_api.records import Report, WorkerReport
+from elasticjob_api.records import NodeReport, WorkerReport
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import LogRateLimiter, printable
@@ -33,15 +33,15 @@ _NAMED = 8
 """Keys that cannot be read, of one job, in its status."""
 
 _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
-    "spec": lambda data: records.decode(records.Slots, data),
-    "expected": lambda data: records.decode(records.Expected, data),
-    "world": rendezvous_state.decode_world,
+    "spec": lambda data: records.decode(records.SpecRecord, data),
+    "expected": lambda data: records.decode(records.ExpectedSlots, data),
+    "world": rendezvous_state.decode_state,
     "members": rendezvous_state.decode_membership,
-    "node": lambda data: records.decode(records.Node, data),
-    "failure": lambda data: records.decode(records.Failure, data),
-    "done": lambda data: records.decode(records.Done, data),
-    "gone": lambda data: records.decode(records.Gone, data),
-    "report": lambda data: records.decode(records.Report, data),
+    "node": lambda data: records.decode(records.NodeRecord, data),
+    "failure": lambda data: records.decode(records.WorkerFailure, data),
+    "done": lambda data: records.decode(records.Completion, data),
+    "gone": lambda data: records.decode(records.Tombstone, data),
+    "report": lambda data: records.decode(records.NodeReport, data),
 }
 
 
@@ -168,7 +168,7 @@ class JobStore:
     def view(self, revision: int) -> RendezvousView:
         """What all of it says."""
         spec, spec_revision = self._decode_single(self._keys.spec)
-        world_, world_revision = self._decode_single(self._keys.world)
+        world_, world_revision = self._decode_single(self._keys.rendezvous_state)
         expected, _ = self._decode_single(self._keys.expected)
         of: defaultdict[Kind, list[_Item]] = defaultdict(list)
         for item in self._items.values():
@@ -203,17 +203,17 @@ class JobStore:
         return (item.record, item.kv.mod_revision) if item else (None, 0)
 
 
-def _change_kind(before: Report, after: Report) -> ChangeKind:
+def _change_kind(before: NodeReport, after: NodeReport) -> ChangeKind:
     if _state(before) != _state(after) or _worker_states_of(before) != _worker_states_of(after):
         return ChangeKind.STATE
     return ChangeKind.PROGRESS
 
 
-_state = fields_except(Report, "workers", "progress", "time_ns")
+_state = fields_except(NodeReport, "workers", "progress", "time_ns")
 _worker_state = fields_except(WorkerReport, "cpu_percent", "memory_bytes")
 
 
-def _worker_states_of(report: Report) -> list[Any]:
+def _worker_states_of(report: NodeReport) -> list[Any]:
     return [_worker_state(worker) for worker in report.workers]
 
 

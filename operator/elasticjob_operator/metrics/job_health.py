@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_operator.model.snapshot import JobSnapshot
 
 
@@ -45,7 +45,11 @@ def job_health(snapshot: JobSnapshot) -> JobHealth:
 
 def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
     world = snapshot.view.world
-    if snapshot.job.spec.suspend or snapshot.view.is_final or (world is not None and world.state is State.SUSPENDED):
+    if (
+        snapshot.job.spec.suspend
+        or snapshot.view.is_final
+        or (world is not None and world.state is RoundPhase.SUSPENDED)
+    ):
         return None
     if snapshot.view.is_active is not None:
         return TimeBucket.ACTIVE

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import World
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.event import Event
@@ -72,10 +72,10 @@ class Evict:
 class WriteSpec:
     """One transaction: the spec, and with it a world and the expected slots, if nothing has changed since."""
 
-    record: Slots
+    record: SpecRecord
     spec_revision: int
     world_revision: int
-    world: World | None = None
+    world: RendezvousState | None = None
     expected: frozenset[int] | None = None
     expected_pods: frozenset[str] = frozenset()
     """Pod names that no map had before."""

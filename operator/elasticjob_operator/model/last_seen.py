@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from elasticjob_api.records import Report
-from elasticjob_api.rendezvous_state import Member, Membership, State
+from elasticjob_api.records import NodeReport
+from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.furthest_progress import furthest
@@ -32,12 +32,12 @@ class PodLocation:
 class LastSeen:
     """Of one job; as large as its last two rounds."""
 
-    reports: dict[Member, Report] = field(default_factory=dict)
+    reports: dict[Member, NodeReport] = field(default_factory=dict)
     locations: dict[Member, PodLocation] = field(default_factory=dict)
     lost_nodes: tuple[LostNode, ...] = ()
     """Of the last round that lost any."""
     membership: Membership | None = None
-    first_reports: Report | None = None
+    first_reports: NodeReport | None = None
     """The first report of the last round with progress: the speed is measured from there."""
 
     def record(self, view: RendezvousView, pods: Mapping[str, Pod]) -> None:
@@ -60,9 +60,9 @@ class LastSeen:
         before, after, world = self.membership, view.membership, view.world
         if before and after and after.round > before.round:
             self._record_lost_since(view, before)  # unless the round between was seen, when more was known
-        if after and world and world.state is State.FORMING and not world.judged:
+        if after and world and world.state is RoundPhase.FORMING and not world.has_verdict:
             self.lost_nodes = lost_nodes(view, after) or self.lost_nodes
-        elif after and world and world.state is State.FORMING:
+        elif after and world and world.state is RoundPhase.FORMING:
             self._record_lost_since(view, after)
         self.membership = after
 

@@ -7,8 +7,8 @@ already when this process first looked is not: its predecessor has measured it.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from elasticjob_api.records import Recovery
-from elasticjob_api.rendezvous_state import Cause, World
+from elasticjob_api.records import RecoveryTimings
+from elasticjob_api.rendezvous_state import Cause, RendezvousState
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 NO_FAULT = frozenset({Cause.FIRST, Cause.RESUMED})
@@ -43,7 +43,7 @@ class RecoveryTracker:
     _forming: bool = False
     """It has not been measured yet."""
 
-    def record(self, view: RendezvousView, *, in_status: int) -> tuple[World | None, RecoverySample | None]:
+    def record(self, view: RendezvousView, *, in_status: int) -> tuple[RendezvousState | None, RecoverySample | None]:
         """Return the round that has just become active, and the one that was just measured.
 
         `in_status` is the last round that the status has. It counts at the first look only.
@@ -58,7 +58,7 @@ class RecoveryTracker:
             self._round, self._forming = world.round, news is not None
         return news, self._sample(view, world) if self._forming else None
 
-    def _sample(self, view: RendezvousView, world: World) -> RecoverySample | None:
+    def _sample(self, view: RendezvousView, world: RendezvousState) -> RecoverySample | None:
         reports = [view.reports.get(member) for member in world.members]
         told = [report.recovery for report in reports if report is not None and report.round == world.round]
         whole = [recovery for recovery in told if recovery is not None]
@@ -68,7 +68,7 @@ class RecoveryTracker:
         return RecoverySample(world.round, world.cause, step_durations(whole))
 
 
-def step_durations(timings: Iterable[Recovery]) -> dict[str, float]:
+def step_durations(timings: Iterable[RecoveryTimings]) -> dict[str, float]:
     """The steps of a round out of its members': each lasts as long as for the slowest.
 
     Agreeing begins when the last one is ready, and that is the one that waits least for it.

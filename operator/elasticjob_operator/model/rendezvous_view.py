@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from elasticjob_api.records import Done, Failure, Gone, Node, Report, Slots
-from elasticjob_api.rendezvous_state import Member, Membership, State, World
+from elasticjob_api.records import Completion, NodeRecord, NodeReport, SpecRecord, Tombstone, WorkerFailure
+from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
     """A node key that exists: the stay of one agent whose lease lives."""
 
-    record: Node
+    record: NodeRecord
     lease: int
     create_revision: int
 
@@ -29,19 +29,19 @@ class RendezvousView:
     """
 
     revision: int = 0
-    spec: Slots | None = None
+    spec: SpecRecord | None = None
     spec_revision: int = 0
-    world: World | None = None
+    world: RendezvousState | None = None
     world_revision: int = 0
     membership: Membership | None = None
     expected: frozenset[int] = frozenset()
     nodes: Mapping[Member, NodeEntry] = field(default_factory=dict)
-    reports: Mapping[Member, Report] = field(default_factory=dict)
-    failures: Mapping[str, Failure] = field(default_factory=dict)
-    """By their name below `P/c/failures/`, as `World.root` spells it."""
-    completions: Mapping[tuple[int, int], Done] = field(default_factory=dict)
+    reports: Mapping[Member, NodeReport] = field(default_factory=dict)
+    failures: Mapping[str, WorkerFailure] = field(default_factory=dict)
+    """By their name below `P/c/failures/`, as `RendezvousState.root` spells it."""
+    completions: Mapping[tuple[int, int], Completion] = field(default_factory=dict)
     """By round and slot."""
-    tombstones: Mapping[Member, Gone] = field(default_factory=dict)
+    tombstones: Mapping[Member, Tombstone] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
     empty: bool = True
     """There is no key at all."""
@@ -51,12 +51,12 @@ class RendezvousView:
     @property
     def is_final(self) -> bool:
         """The rendezvous has come to its end, or is put to one."""
-        return bool(self.quota_violation) or (self.world is not None and self.world.state.final)
+        return bool(self.quota_violation) or (self.world is not None and self.world.state.is_final)
 
     @property
-    def is_active(self) -> World | None:
+    def is_active(self) -> RendezvousState | None:
         """The world, if a round is active."""
-        return self.world if self.world is not None and self.world.state is State.ACTIVE else None
+        return self.world if self.world is not None and self.world.state is RoundPhase.ACTIVE else None
 
     @property
     def closed_round(self) -> int:

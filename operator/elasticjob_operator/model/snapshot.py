@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.records import Report
+from elasticjob_api.records import NodeReport
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.model.job_state import JobState
@@ -59,7 +59,7 @@ class JobSnapshot:
         return outdated_pods(self.job, self.pods, self.settings, self.wanted_revision)
 
     @cached_property
-    def reports(self) -> Mapping[Member, Report]:
+    def reports(self) -> Mapping[Member, NodeReport]:
         """The last report of each stay of the last round, also of those whose agent has taken it along."""
         return {**self.job_state.last_seen.reports, **self.view.reports}
 

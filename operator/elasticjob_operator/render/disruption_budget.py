@@ -26,7 +26,7 @@ def render_disruption_budget(job: ElasticJob) -> dict[str, Any]:
         "ownerReferences": [owner_reference(job)],
     }
     spec = {
-        "minAvailable": job.spec.lowest,
+        "minAvailable": job.spec.effective_min,
         "selector": {"matchLabels": {constants.LABEL_JOB_UID: job.metadata.uid}},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.bootstrap import Brief, encode_brief
+from elasticjob_api.bootstrap import Bootstrap, encode_bootstrap
 from elasticjob_api.job import ElasticJob, nproc_per_node
 from elasticjob_api.keys import job_prefix
 from elasticjob_operator.model import pod_constants
@@ -21,13 +21,13 @@ _FIELDS = {
 
 
 def agent_env(
-    job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, brief: Brief | None = None
+    job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, bootstrap: Bootstrap | None = None
 ) -> list[Env]:
-    """The trainer container's own variables, then the agent's, with the `brief` of the spec that names the pod."""
+    """The trainer container's own variables, then the agent's, with the `bootstrap` of the spec that names the pod."""
     own = list(container.get("env") or [])
     literals = _literals(job, container, slot, settings)
-    if brief is not None:
-        literals[constants.ENV_SPEC] = encode_brief(brief)
+    if bootstrap is not None:
+        literals[constants.ENV_SPEC] = encode_bootstrap(bootstrap)
     ours = [{"name": name, "value": value} for name, value in literals.items()]
     fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FIELDS.items()]
     return own + ours + fields

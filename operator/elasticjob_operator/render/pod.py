@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.bootstrap import Brief
+from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.model import pod_constants
@@ -31,9 +31,9 @@ def render_pod(
     settings: Settings,
     revision: Revision | None = None,
     avoided: Sequence[str] = (),
-    brief: Brief | None = None,
+    bootstrap: Bootstrap | None = None,
 ) -> dict[str, Any]:
-    """The pod `name` for `slot`, which the spec of `brief` names; rather not on the nodes `avoided`.
+    """The pod `name` for `slot`, which the spec of `bootstrap` names; rather not on the nodes `avoided`.
 
     It is of this `revision`, or of the one that a life has which begins now. RenderError when the template clashes
     with ours.
@@ -48,7 +48,7 @@ def render_pod(
         "subdomain": job.metadata.name,
         "terminationGracePeriodSeconds": _grace_s(job),
         "containers": [
-            _trainer(job, container, slot, settings, brief) if container == trainer else container
+            _trainer(job, container, slot, settings, bootstrap) if container == trainer else container
             for container in spec["containers"]
         ],
         "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
@@ -119,7 +119,7 @@ def _grace_s(job: ElasticJob) -> int:
 
 
 def _trainer(
-    job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings, brief: Brief | None
+    job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings, bootstrap: Bootstrap | None
 ) -> dict[str, Any]:
     agent = pod_constants.INJECTED_AGENT if job.spec.agent.mode is AgentMode.INJECT else pod_constants.PROVIDED_AGENT
     command = [agent, "--pod", "--", *container["command"], *(container.get("args") or [])]
@@ -127,7 +127,7 @@ def _trainer(
     return {
         **rest,
         "command": command,
-        "env": agent_env(job, container, slot=slot, settings=settings, brief=brief),
+        "env": agent_env(job, container, slot=slot, settings=settings, bootstrap=bootstrap),
         "volumeMounts": [
             *(container.get("volumeMounts") or []),
             *mounts(job, container),

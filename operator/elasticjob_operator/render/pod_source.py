@@ -6,7 +6,7 @@ A body of ten kilobytes of JSON is some thirty in memory. A plan for ten thousan
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_api.bootstrap import Brief
+from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.job import ElasticJob
 from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.render.pod import render_pod
@@ -23,7 +23,7 @@ class PodSource:
     """Of the present life; None: as a life has that begins now."""
     avoided: tuple[str, ...] = ()
     """Nodes that lost a pod lately."""
-    brief: Brief | None = None
+    brief: Bootstrap | None = None
 
     def pod(self, slot: int, name: str) -> dict[str, Any]:
         """Return the body of the pod `name` for `slot`."""
@@ -34,5 +34,5 @@ class PodSource:
             settings=self.settings,
             revision=self.revision,
             avoided=self.avoided,
-            brief=self.brief,
+            bootstrap=self.brief,
         )

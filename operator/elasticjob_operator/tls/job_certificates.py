@@ -173,7 +173,7 @@ class JobCertificates:
         if key.uid in self._users:  # this process, or one before it, may have ended between the user and its role
             await self._accounts.grant_role(key.uid, role=role)
         else:
-            await self._accounts.add_user(key.uid, role=role, prefix=key.keys(self._policy.cluster_id).all)
+            await self._accounts.add_user(key.uid, role=role, prefix=key.keys(self._policy.cluster_id).everything)
         self._users.add(key.uid)
         self._complete_users.add(key.uid)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.rendezvous_state import State, World, from_run_lengths
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase, from_run_lengths
 
 MAX_ROUNDS = 200
 
@@ -37,14 +37,14 @@ class RoundHistory:
 
     rounds: deque[RoundEntry] = field(default_factory=lambda: deque(maxlen=MAX_ROUNDS))
 
-    def record(self, world: World, now_s: float, *, active_since_s: float | None = None) -> None:
+    def record(self, world: RendezvousState, now_s: float, *, active_since_s: float | None = None) -> None:
         """Take in the world. `active_since_s`: since when a round is active that was so at the first look."""
         last = self.rounds[-1] if self.rounds else None
-        if world.state is State.FORMING:
+        if world.state is RoundPhase.FORMING:
             if last is None or last.number != world.round:
-                self._end(now_s, State.FORMING)
+                self._end(now_s, RoundPhase.FORMING)
                 self.rounds.append(replace(_new_round(world), opened_s=now_s))
-        elif world.state is State.ACTIVE:
+        elif world.state is RoundPhase.ACTIVE:
             self._activate(last, world, now_s, active_since_s)
         elif last is not None and not last.end:
             self._end(now_s, world.state)
@@ -55,29 +55,31 @@ class RoundHistory:
             if known.number == number:
                 self.rounds[i] = replace(known, steps=dict(steps))
 
-    def _activate(self, last: RoundEntry | None, world: World, now_s: float, active_since_s: float | None) -> None:
+    def _activate(
+        self, last: RoundEntry | None, world: RendezvousState, now_s: float, active_since_s: float | None
+    ) -> None:
         if last is not None and last.number == world.round:
             if last.active_s is None:
                 self.rounds[-1] = _activated(last, world, now_s)
             return
-        self._end(now_s, State.FORMING)
+        self._end(now_s, RoundPhase.FORMING)
         began_s = active_since_s if last is None and active_since_s is not None else now_s
         self.rounds.append(_activated(_new_round(world), world, began_s))
 
-    def _end(self, now_s: float, state: State) -> None:
+    def _end(self, now_s: float, state: RoundPhase) -> None:
         if self.rounds and not self.rounds[-1].end:
             self.rounds[-1] = replace(self.rounds[-1], ended_s=now_s, end=state.value)
 
 
-def _new_round(world: World) -> RoundEntry:
-    return RoundEntry(number=world.round, cause=world.cause.value, detail=world.detail)
+def _new_round(world: RendezvousState) -> RoundEntry:
+    return RoundEntry(number=world.round, cause=world.cause.value, detail=world.message)
 
 
-def _activated(round_: RoundEntry, world: World, since_s: float) -> RoundEntry:
+def _activated(round_: RoundEntry, world: RendezvousState, since_s: float) -> RoundEntry:
     return replace(round_, active_s=since_s, nodes=len(world.members), workers=_workers(world))
 
 
-def _workers(world: World) -> int:
+def _workers(world: RendezvousState) -> int:
     try:
         return sum(int(count) for count in from_run_lengths(world.nprocs, "x"))
     except (RecordError, ValueError):

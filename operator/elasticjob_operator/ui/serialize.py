@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from elasticjob_api import codec
-from elasticjob_api.records import Failure, Progress, Report
+from elasticjob_api.records import NodeReport, Progress, WorkerFailure
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
@@ -94,7 +94,7 @@ def _nodes(entry: JobEntry) -> Iterator[Json]:
         yield node
 
 
-def _node(status: NodeStatus | None, report: Report | None, pod: str, *, ended: bool) -> Json:
+def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, ended: bool) -> Json:
     told = letters(report) if report is not None else ""
     kept = status.ranks if status is not None else ""
     workers = report.workers if report is not None else ()
@@ -137,7 +137,7 @@ def _last_failure(status: JobStatus) -> Json | None:
     return {name: _truncate(value) if isinstance(value, str) else value for name, value in told.items()}
 
 
-def _failure(name: str, failure: Failure) -> Json:
+def _failure(name: str, failure: WorkerFailure) -> Json:
     return {
         "name": name,
         "rank": failure.rank,

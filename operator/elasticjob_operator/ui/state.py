@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_api.records import Failure
+from elasticjob_api.records import WorkerFailure
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.model.cluster_interface import Object
@@ -36,7 +36,7 @@ class JobEntry:
     view: RendezvousView
     version: int
     rounds: RoundHistory = field(default_factory=RoundHistory)
-    failures: Mapping[str, Failure] = field(default_factory=dict)
+    failures: Mapping[str, WorkerFailure] = field(default_factory=dict)
     """The records of the last round that had any, the root cause first: etcd forgets them two rounds later."""
 
 
@@ -101,9 +101,9 @@ class PageState(ReconcileObserver):
         return self.version
 
 
-def _recent_failures(view: RendezvousView) -> dict[str, Failure]:
+def _recent_failures(view: RendezvousView) -> dict[str, WorkerFailure]:
     """Of the newest round with failures, the root cause first."""
-    root = view.world.root if view.world is not None else ""
+    root = view.world.root_cause if view.world is not None else ""
     newest = max(int(name.partition("/")[0]) for name in view.failures)
     names = [name for name in sorted(view.failures) if name == root or name.startswith(f"{newest}/")]
     names.sort(key=lambda name: name != root)

@@ -7,7 +7,7 @@ import sys
 from elasticjob.errors import CallError
 from elasticjob.multinode.launcher import join_nodes
 from elasticjob_agent.launch import MainProcessError
-from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_api.exit_codes import ExitCode, exit_code_of
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
         print(f"elasticjob: {error}", file=sys.stderr)
         return ExitCode.FAILED
     except MainProcessError as error:
-        return from_worker(-error.signal_no)
+        return exit_code_of(-error.signal_no)
     return ExitCode.OK
 
 

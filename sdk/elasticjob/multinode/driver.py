@@ -107,7 +107,7 @@ async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: Embed
     except Superseded as error:  # the guests were enough, and have ended the call before this node was in it
         desk.call_is_over()
         return Outcome(ExitCode.FAILED if desk.failures() else ExitCode.OK, str(error))
-    if outcome.world is not None and outcome.world.state.final:
+    if outcome.world is not None and outcome.world.state.is_final:
         desk.call_is_over()
     return outcome
 

@@ -19,7 +19,7 @@ from elasticjob_agent.cli.values import C10D_PORT, parse_endpoint
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_api.keys import Keys, cli_prefix
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
 
 LEASE_TTL_S = 6.0
@@ -63,15 +63,15 @@ def _without_secret(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != VARIABLE}
 
 
-def call_spec(terms: Terms) -> Slots:
+def call_spec(terms: Terms) -> SpecRecord:
     """What the rendezvous is told of a call. The asker alone writes it, once, so that no node can repeat the call."""
-    return Slots(
+    return SpecRecord(
         min=terms.min_nodes,
         max=terms.max_nodes,
         desired=terms.max_nodes,
         max_restarts=terms.max_restarts,
         join_timeout_s=terms.join_timeout_s,
-        last_call_s=terms.last_call_timeout_s,
+        last_call_timeout_s=terms.last_call_timeout_s,
         keep_alive_s=LEASE_TTL_S,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )

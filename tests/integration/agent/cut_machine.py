@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from testing.network.netns import HERE, THERE, Cable, cable
 from testing.network.proxy import proxy
 from testing.processes.scripted_fleet import Drill, drill
@@ -28,7 +28,7 @@ def start_there(job: Drill, line: Cable) -> int:
 def begin(job: Drill, line: Cable, *, closer: str) -> int:
     """Three nodes run round 1; `closer` says where the one is that closes rounds. The number of the one there."""
     first = start_there(job, line) if closer == "there" else start_here(job)
-    job.await_world(State.FORMING, 1)
+    job.await_world(RoundPhase.FORMING, 1)
     there = first if closer == "there" else start_there(job, line)
     for _ in range(3 - len(job.agents)):
         start_here(job)
@@ -43,10 +43,10 @@ def missed_by_nobody(job: Drill, line: Cable, closer: str) -> None:
     here = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != there)
     line.pull()
     job.order(1, {str(here): {"exit": 1}})
-    job.await_world(State.FORMING, 2)
+    job.await_world(RoundPhase.FORMING, 2)
     line.plug()
     job.await_round(2, 3)
-    assert (job.restarts(2), job.await_world(State.ACTIVE, 2).losses) == ({"1"}, 0)
+    assert (job.restarts(2), job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
@@ -63,8 +63,8 @@ def left_behind(job: Drill, line: Cable, closer: str) -> None:
     line.plug()
     job.await_round(3, 3)
     assert not psutil.pid_exists(worker)
-    world = job.await_world(State.ACTIVE, 3)
-    assert (world.restarts, world.losses) == (0, 1)
+    world = job.await_world(RoundPhase.ACTIVE, 3)
+    assert (world.restarts, world.node_losses) == (0, 1)
     job.all_finish()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import drill
 from testing.waiting import eventually
@@ -62,8 +62,8 @@ def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpo
         for round_ in (1, 2, 3):
             job.order(round_, {"0": {"exit": 1}})
             job.await_round(round_ + 1, 1)
-            world = job.await_world(State.ACTIVE, round_ + 1)
-            assert (world.strikes, world.restarts) == (0, round_)
+            world = job.await_world(RoundPhase.ACTIVE, round_ + 1)
+            assert (world.startup_failures, world.restarts) == (0, round_)
         job.all_finish()
 
 
@@ -111,6 +111,6 @@ def test_a_node_that_is_lost_is_counted_apart(endpoint: str, tmp_path: Path) -> 
         job.begin(3)
         job.agents[2].kill()
         job.await_round(2, 2)
-        world = job.await_world(State.ACTIVE, 2)
-        assert (world.restarts, world.losses, world.cause) == (0, 1, Cause.NODE_LOST)
+        world = job.await_world(RoundPhase.ACTIVE, 2)
+        assert (world.restarts, world.node_losses, world.cause) == (0, 1, Cause.NODE_LOST)
         job.all_finish(0, 1)

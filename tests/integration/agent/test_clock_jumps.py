@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.clocks.jumping_wall_clock import SteppedClock
 from testing.processes.scripted_fleet import Drill, drill
@@ -72,7 +72,7 @@ def test_a_jump_while_a_round_runs_loses_nobody(job: Drill, clock: SteppedClock,
     assert not any(job.said(agent, LOST) for agent in range(2))
     job.order(1, {"1": {"exit": 1}})
     job.await_round(2, 2)
-    assert (job.restarts(2), job.await_world(State.ACTIVE, 2).losses) == ({"1"}, 0)
+    assert (job.restarts(2), job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
@@ -80,7 +80,7 @@ def test_a_jump_while_a_round_runs_loses_nobody(job: Drill, clock: SteppedClock,
 def test_a_jump_while_the_first_round_forms_ends_no_patience(job: Drill, clock: SteppedClock) -> None:
     job.environment = clock.environment
     job.obey()
-    job.await_world(State.FORMING, 1)
+    job.await_world(RoundPhase.FORMING, 1)
     clock.jump_to(DAYS)
     job.want(max_restarts=7)
     outlive_a_lease()
@@ -97,7 +97,7 @@ def test_a_jump_while_workers_save_evicts_nobody(
     options = ("--progress", "--save", "SIGTERM")
     endpoint = etcd_server.endpoint.targets[0]
     with drill(endpoint, tmp_path, "2", 1, max_restarts=0, keep_alive_s=KEEP_ALIVE_S, options=options) as job:
-        job.want(stop_grace_s=60.0)
+        job.want(graceful_shutdown_s=60.0)
         job.environment = clock.environment
         job.begin(2)
         job.want(restart_id="another")
@@ -108,5 +108,5 @@ def test_a_jump_while_workers_save_evicts_nobody(
         clock.jump_to(-DAYS)
         job.go()
         job.await_round(2, 2)
-        assert (job.view().tombstones, job.await_world(State.ACTIVE, 2).losses) == ({}, 0)
+        assert (job.view().tombstones, job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({}, 0)
         job.all_finish()

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from testing.network.proxy import proxy
 from testing.processes.scripted_fleet import Drill, drill
 from testing.servers.etcds import OwnEtcd, own_etcd, three_etcds
@@ -45,8 +45,8 @@ def goes_on(job: Drill, at: str | None = None) -> None:
     assert all(psutil.pid_exists(pid) for pid in job.pids(1))
     job.order(1, {"1": {"exit": 1}})
     job.await_round(2, 3)
-    world = job.await_world(State.ACTIVE, 2)
-    assert (world.restarts, world.losses) == (1, 0)
+    world = job.await_world(RoundPhase.ACTIVE, 2)
+    assert (world.restarts, world.node_losses) == (1, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
@@ -76,8 +76,8 @@ def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(t
             teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
             job.await_said(teller, "could not open a round: a worker failed, trying again")
         job.await_round(2, 3)
-        world = job.await_world(State.ACTIVE, 2)
-        assert (world.restarts, world.losses) == (1, 0)
+        world = job.await_world(RoundPhase.ACTIVE, 2)
+        assert (world.restarts, world.node_losses) == (1, 0)
         job.all_finish()
         assert job.rounds() == {1, 2}
 
@@ -115,7 +115,7 @@ def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_aga
         way.refuse()
         job.want(max_restarts=7)
         job.order(1, {"0": {"exit": 1}})
-        job.await_world(State.FORMING, 2)
+        job.await_world(RoundPhase.FORMING, 2)
         job.want(max_restarts=8)
         etcd.compact()
         way.restore()
@@ -136,8 +136,8 @@ def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: 
         job.await_said(teller, "could not open a round: a worker failed, trying again")
         etcd.clear()
         job.await_round(2, 3)
-        world = job.await_world(State.ACTIVE, 2)
-        assert (world.restarts, world.losses) == (1, 0)
+        world = job.await_world(RoundPhase.ACTIVE, 2)
+        assert (world.restarts, world.node_losses) == (1, 0)
         job.all_finish()
 
 

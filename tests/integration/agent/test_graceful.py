@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import Drill, drill
 
@@ -19,7 +19,7 @@ SAVES = ("--progress", "--save", "SIGUSR1")
 def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
     """Two to three nodes whose workers save on SIGUSR1 for as long as the test wants."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=SAVES) as made:
-        made.want(stop_signal="SIGUSR1", stop_grace_s=60.0, failure_grace_s=0.2)
+        made.want(stop_signal="SIGUSR1", graceful_shutdown_s=60.0, failure_grace_s=0.2)
         yield made
 
 
@@ -38,7 +38,7 @@ def test_workers_save_when_a_node_joins(job: Drill) -> None:
     job.obey()
     all_save(job, 2)
     job.await_round(2, 3)
-    assert job.await_world(State.ACTIVE, 2).cause is Cause.NODE_JOINED
+    assert job.await_world(RoundPhase.ACTIVE, 2).cause is Cause.NODE_JOINED
 
 
 def test_workers_save_when_the_job_shrinks(job: Drill) -> None:
@@ -46,7 +46,7 @@ def test_workers_save_when_the_job_shrinks(job: Drill) -> None:
     job.want(desired=2)
     all_save(job, 3)
     job.await_round(2, 2)
-    assert job.await_world(State.ACTIVE, 2).cause is Cause.SCALED_DOWN
+    assert job.await_world(RoundPhase.ACTIVE, 2).cause is Cause.SCALED_DOWN
 
 
 def test_workers_save_when_a_node_is_preempted(job: Drill) -> None:
@@ -55,7 +55,7 @@ def test_workers_save_when_a_node_is_preempted(job: Drill) -> None:
     all_save(job, 3)
     job.await_round(2, 2)
     assert job.agents[1].wait(30) == 128 + signal.SIGTERM
-    assert job.await_world(State.ACTIVE, 2).restarts == 0
+    assert job.await_world(RoundPhase.ACTIVE, 2).restarts == 0
 
 
 def test_after_a_failure_nobody_waits_for_those_who_would_save(job: Drill) -> None:

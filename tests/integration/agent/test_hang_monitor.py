@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_api import records
 from elasticjob_api.keys import Keys, cli_prefix
-from elasticjob_api.records import Report
+from elasticjob_api.records import NodeReport
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import fleet
@@ -35,11 +35,11 @@ async def test_a_hang_is_told_with_stacks_and_nothing_is_stopped(
         agent = job.start_agent(sys.executable, "-c", HANGS, str(HELPER), str(tmp_path / "go"))
         prefix = Keys(cli_prefix(job.run_id)).reports
 
-        async def stalled() -> list[Report]:
-            reports = [records.decode(Report, kv.value) for kv in (await etcd.range(prefix)).kvs]
+        async def stalled() -> list[NodeReport]:
+            reports = [records.decode(NodeReport, kv.value) for kv in (await etcd.range(prefix)).kvs]
             return [report for report in reports if report.stalled_since_ns > 0]
 
-        told: list[Report] = await aeventually(stalled, within_s=30, what="a report of the hang")
+        told: list[NodeReport] = await aeventually(stalled, within_s=30, what="a report of the hang")
         assert [report.round for report in told] == [1]
         said = job.log_of(0).read_text()
         assert "do they hang?" in said

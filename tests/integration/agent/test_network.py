@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.netns import in_own_network
 from testing.network.proxy import Proxy, proxy
@@ -56,11 +56,11 @@ def test_a_short_cut_is_missed_by_nobody(endpoint: str, way: Proxy, tmp_path: Pa
         another = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != behind)
         getattr(way, fault)()
         job.order(1, {str(another): {"exit": 1}})
-        job.await_world(State.FORMING, 2)
+        job.await_world(RoundPhase.FORMING, 2)
         way.restore()
         job.await_round(2, 3)
         assert job.restarts(2) == {"1"}
-        assert job.await_world(State.ACTIVE, 2).losses == 0
+        assert job.await_world(RoundPhase.ACTIVE, 2).node_losses == 0
         job.all_finish()
         assert job.rounds() == {1, 2}
 
@@ -96,8 +96,8 @@ def test_one_that_was_cut_off_too_long_finds_the_job_gone_on_stops_and_joins_ane
         way.restore()
         job.await_round(3, 3)
         assert not psutil.pid_exists(worker)
-        world = job.await_world(State.ACTIVE, 3)
-        assert (world.restarts, world.losses) == (0, 1)
+        world = job.await_world(RoundPhase.ACTIVE, 3)
+        assert (world.restarts, world.node_losses) == (0, 1)
         job.all_finish()
 
 
@@ -125,7 +125,7 @@ def test_an_agent_that_stood_still_until_it_was_replaced_is_fenced_off_and_waits
         still = job.agent_of(1)
         worker = pid_of(job, still, 1)
         os.kill(job.agents[still].pid, signal.SIGSTOP)
-        job.await_world(State.FORMING, 2)
+        job.await_world(RoundPhase.FORMING, 2)
         replacement = job.obey()
         job.await_round(2, 2)
         assert job.ranks(2) == {1 - still: [0], replacement: [1]}

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.proxy import proxy
 from testing.processes.scripted_fleet import Drill, drill
@@ -32,7 +32,7 @@ def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
 def saving(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
     """The same; workers take as long to stop as the test wants."""
     with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0, options=SAVES) as made:
-        made.want(stop_grace_s=60.0)
+        made.want(graceful_shutdown_s=60.0)
         yield made
 
 
@@ -108,10 +108,10 @@ def test_sigterm_while_workers_are_being_started(job: Drill) -> None:
     nodes(job, 2)
     with suspended(starter_of(job, held)):
         job.obey()
-        job.await_world(State.ACTIVE, 1)
+        job.await_world(RoundPhase.ACTIVE, 1)
         job.want(min=2)
         terminate(job, held)
-        job.await_world(State.FORMING, 2)
+        job.await_world(RoundPhase.FORMING, 2)
     assert left(job, held)
     job.await_round(2, 2)
     assert nothing_was_charged(job, 2)
@@ -189,7 +189,7 @@ def test_closer_killed_while_workers_are_being_started(job: Drill) -> None:
     closer = job.agent_of(job.slot_of_closer())
     with suspended(starter_of(job, closer)):
         job.obey()
-        job.await_world(State.ACTIVE, 1)
+        job.await_world(RoundPhase.ACTIVE, 1)
         job.want(min=2)
         kill_closer(job)
         job.await_round(2, 2)
@@ -201,8 +201,8 @@ def test_closer_killed_while_workers_run(job: Drill) -> None:
     job.begin(3)
     _, others = kill_closer(job)
     job.await_round(2, 2)
-    world = job.await_world(State.ACTIVE, 2)
-    assert (world.restarts, world.losses) == (0, 1)
+    world = job.await_world(RoundPhase.ACTIVE, 2)
+    assert (world.restarts, world.node_losses) == (0, 1)
     job.all_finish(*others)
     assert job.rounds() == {1, 2}
 
@@ -230,14 +230,14 @@ def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
         for round_ in (1, 2):
             job.await_round(round_, 3)
             job.order(round_, {"*": {"exit": 1}})
-        job.await_world(State.FORMING, 3)
-        eventually(lambda: getattr(job.world(), "judged", False), within_s=30, what="the verdict", pause_s=0.05)
+        job.await_world(RoundPhase.FORMING, 3)
+        eventually(lambda: getattr(job.world(), "has_verdict", False), within_s=30, what="the verdict", pause_s=0.05)
         _, others = kill_closer(job)
         nodes(job, 2)
         job.want(backoff_initial_s=0.0)
         job.await_round(3, 2)
-        world = job.await_world(State.ACTIVE, 3)
-        assert (world.restarts, world.losses) == (2, 0)
+        world = job.await_world(RoundPhase.ACTIVE, 3)
+        assert (world.restarts, world.node_losses) == (2, 0)
         job.all_finish(*others)
 
 

@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Expected, SlotOwner, Slots
+from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Put, Txn
@@ -52,7 +52,7 @@ def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
         address="127.0.0.1",
         nproc=1,
         lease_ttl_s=6.0,
-        own_spec=Slots(min=1, max=1, desired=1),
+        own_spec=SpecRecord(min=1, max=1, desired=1),
     )
     return NodeSettings(
         endpoint=endpoint.endpoint,
@@ -79,8 +79,8 @@ async def test_a_node_runs_to_its_end_under_the_records_of_a_newer_operator(
 ) -> None:
     node = one_node(etcd_server, tmp_path)
     identity = replace(node.profile, own_spec=None, slot=0)
-    spec = Slots(min=1, max=1, desired=1, operator="op", slots={"0000": SlotOwner(identity.pod)})
-    written = {identity.keys.spec: spec, identity.keys.expected: Expected((0,))}
+    spec = SpecRecord(min=1, max=1, desired=1, operator="op", slots={"0000": SlotOwner(identity.pod)})
+    written = {identity.keys.spec: spec, identity.keys.expected: ExpectedSlots((0,))}
     client = EtcdClient(etcd_server.endpoint)
     try:
         puts = tuple(Put(key, newer_record(records.encode(record))) for key, record in written.items())

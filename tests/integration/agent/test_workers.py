@@ -16,11 +16,11 @@ from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
-from elasticjob_api.records import Failure, Slots
-from elasticjob_api.runtime_config import terms_of
+from elasticjob_api.records import SpecRecord, WorkerFailure
+from elasticjob_api.runtime_config import runtime_config_of
 from testing.waiting import aeventually
 
-TERMS = terms_of(Slots(min=1, max=1, desired=1))
+TERMS = runtime_config_of(SpecRecord(min=1, max=1, desired=1))
 PLACE = Assignment(
     round=1,
     nonce="n",
@@ -76,7 +76,7 @@ async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
     await aeventually((folder / "ready").exists, within_s=30, what="the worker")
 
 
-async def stopped(workers: NodeWorkers, grace_s: float = 20.0, signal_name: str = "SIGTERM") -> list[Failure]:
+async def stopped(workers: NodeWorkers, grace_s: float = 20.0, signal_name: str = "SIGTERM") -> list[WorkerFailure]:
     workers.stop(grace_s=grace_s, signal_name=signal_name)
     await aeventually(lambda: workers.phase is Workers.NONE, within_s=30, what="their end")
     return [failed.failure for failed in workers.failures]
@@ -99,7 +99,7 @@ async def test_a_crash_that_our_signal_finds_on_its_way_is_recorded_as_such(make
     workers = make(f"signal.signal(signal.SIGTERM, lambda *_: {crash}); {READY}")
     await started(workers, tmp_path)
     (failure,) = await stopped(workers)
-    assert (failure.signal, failure.exit_code, failure.killed_by_us) == ("SIGSEGV", -signal.SIGSEGV, True)
+    assert (failure.signal, failure.exit_code, failure.stopped_by_agent) == ("SIGSEGV", -signal.SIGSEGV, True)
 
 
 async def test_an_error_that_was_told_before_our_signal_is_recorded(make: Make, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_an_error_that_was_told_before_our_signal_is_recorded(make: Make, 
     workers = make(f"{tell}; {READY}")
     await started(workers, tmp_path)
     (failure,) = await stopped(workers)
-    assert (failure.message, failure.killed_by_us) == ("boom", True)
+    assert (failure.message, failure.stopped_by_agent) == ("boom", True)
 
 
 async def test_a_worker_that_dies_of_an_exception_when_our_signal_comes_has_told_of_it(
@@ -119,7 +119,7 @@ async def test_a_worker_that_dies_of_an_exception_when_our_signal_comes_has_told
     workers = make(f"{slow_to_leave}\nopen('/no/such/folder/checkpoint.pt')")
     await started(workers, tmp_path)
     (failure,) = await stopped(workers)
-    assert (failure.exit_code, failure.killed_by_us) == (-signal.SIGTERM, True)
+    assert (failure.exit_code, failure.stopped_by_agent) == (-signal.SIGTERM, True)
     assert failure.message.startswith("FileNotFoundError: [Errno 2] No such file or directory: '/no/such/folder/")
 
 

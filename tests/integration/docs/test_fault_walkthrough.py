@@ -15,9 +15,9 @@ from elasticjob_agent.rendezvous.protocol.verdict import describe
 from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView, parse_view
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
-from elasticjob_api.records import Failure, encode
-from elasticjob_api.rendezvous_state import Cause, Membership, World, encode_membership, encode_world
-from elasticjob_api.runtime_config import terms_of
+from elasticjob_api.records import WorkerFailure, encode
+from elasticjob_api.rendezvous_state import Cause, Membership, RendezvousState, encode_membership, encode_state
+from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn
 from testing.operator_history import Stage, staged
 from testing.waiting import aeventually
@@ -47,13 +47,13 @@ class Walk:
     def __init__(self, stage: Stage, folder: Path) -> None:
         self.stage, self.folder = stage, folder
 
-    def world(self) -> World:
+    def world(self) -> RendezvousState:
         """The state of the rendezvous."""
         found = self.stage.world()
         assert found is not None
         return found
 
-    async def failure(self) -> Failure:
+    async def failure(self) -> WorkerFailure:
         """Steps 1 and 2: a worker raises, and the agent makes a record of it."""
         world, [node] = self.world(), self.view().nodes.values()
         place = assignment(world, 0)
@@ -68,7 +68,7 @@ class Walk:
                 wall_ns=time.time_ns,
                 memory=OomCounter(self.folder),
             )
-            await workers.start(replace(place, nproc=1), terms_of(spec))
+            await workers.start(replace(place, nproc=1), runtime_config_of(spec))
             await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="the failure")
             [failed] = workers.failures
         finally:
@@ -89,13 +89,15 @@ class Walk:
             stderr=lambda _: None,
         )
 
-    async def open_round(self, record: Failure) -> str:
+    async def open_round(self, record: WorkerFailure) -> str:
         """Step 3: the agent writes the record and opens the next round; return the key of the record."""
         world = self.world()
         key = self.stage.keys.failure(world.round, 0, 0)
         cause = describe(FailureEntry(record, world.round, 0, 0, 1))
         opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, cause)
-        await self.stage.etcd.txn(Txn((), (Put(key, encode(record)), Put(self.stage.keys.world, encode_world(opened)))))
+        await self.stage.etcd.txn(
+            Txn((), (Put(key, encode(record)), Put(self.stage.keys.rendezvous_state, encode_state(opened))))
+        )
         return key.removeprefix(self.stage.keys.prefix)
 
     async def lead(self) -> None:
@@ -112,22 +114,22 @@ class Walk:
             await self.write(decision.world)
         raise AssertionError("the leader writes without an end")
 
-    async def write(self, world: World) -> None:
+    async def write(self, world: RendezvousState) -> None:
         """Write a state as the leader does."""
-        puts: list[Op] = [Put(self.stage.keys.world, encode_world(world))]
+        puts: list[Op] = [Put(self.stage.keys.rendezvous_state, encode_state(world))]
         if world.members:
             puts.append(Put(self.stage.keys.members, encode_membership(Membership(world.round, world.members))))
         await self.stage.etcd.txn(Txn((), tuple(puts)))
 
     def view(self) -> RendezvousView:
         """All keys of the job, as the leader reads them."""
-        found = self.stage.etcd.store.range(self.stage.keys.all).kvs
+        found = self.stage.etcd.store.range(self.stage.keys.everything).kvs
         return parse_view(self.stage.keys, {kv.key: kv for kv in found})
 
 
-def state(world: World) -> str:
+def state(world: RendezvousState) -> str:
     """Return a state as the pages spell it."""
-    return world.state.value if world.state.final else f"{world.state.value}({world.round})"
+    return world.state.value if world.state.is_final else f"{world.state.value}({world.round})"
 
 
 async def test_the_page_has_the_values_of_each_step(tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ async def test_the_page_has_the_values_of_each_step(tmp_path: Path) -> None:
         key = await walk.open_round(record)
         found["3"] = [f"P{key}", state(walk.world()), walk.world().cause.value]
         await walk.lead()
-        found["4"] = [str(walk.world().restarts), walk.world().root]
+        found["4"] = [str(walk.world().restarts), walk.world().root_cause]
         found["5"] = [state(walk.world())]
         await stage.until("the failure", lambda: "lastFailure" in stage.status())
         status = stage.status()

@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 import pytest
 
-from elasticjob_api.rendezvous_state import State, decode_world
+from elasticjob_api.rendezvous_state import RoundPhase, decode_state
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import Rig
 from tests.integration.kube.test_operator_changes import agent_of
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.kube
 
 
 def world_of(rig: Rig) -> Any:
-    found = rig.etcd_range(rig.keys().world).kvs
-    return decode_world(found[0].value)
+    found = rig.etcd_range(rig.keys().rendezvous_state).kvs
+    return decode_state(found[0].value)
 
 
 def active(rig: Rig, *, round_: int, nodes: int) -> bool:
     world = world_of(rig)
-    return (world.state, world.round, len(world.members)) == (State.ACTIVE, round_, nodes)
+    return (world.state, world.round, len(world.members)) == (RoundPhase.ACTIVE, round_, nodes)
 
 
 def workers_of(rig: Rig, nodes: int) -> dict[int, tuple[int, str]]:

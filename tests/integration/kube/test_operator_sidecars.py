@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from testing.kube.jobs import waiting_job
@@ -40,11 +40,11 @@ def says_trainer_ended(rig: Rig, pod: str, exit_code: int) -> None:
 
 def says_all_workers_succeeded(rig: Rig) -> None:
     """As the closer of a round of one."""
-    world = World(state=State.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
+    world = RendezvousState(state=RoundPhase.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
 
     async def write() -> None:
         client = EtcdClient(rig.etcd)
-        await client.txn(Txn((), (Put(rig.keys().world, encode_world(world)),)))
+        await client.txn(Txn((), (Put(rig.keys().rendezvous_state, encode_state(world)),)))
         await client.close()
 
     asyncio.run(write())

@@ -163,9 +163,9 @@ def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Re
     bad = {"name": "trainer", "image": "i", "command": ["x"], "env": [{"name": "ELASTICJOB_SLOT", "value": "0"}]}
     rig.patch_job("j", {"suspend": True, "template": {"spec": {"containers": [bad]}}})
     rig.until("it is refused", lambda: rig.condition("Accepted").get("status") == "False")
-    as_the_job(release, uid, lambda etcd: fill(etcd, keys.all))
+    as_the_job(release, uid, lambda etcd: fill(etcd, keys.everything))
     rig.until("no user", lambda: not users(release))
-    rig.until("no key", lambda: not rig.etcd_range(keys.all).kvs)
+    rig.until("no key", lambda: not rig.etcd_range(keys.everything).kvs)
 
 
 async def fill(etcd: EtcdClient, prefix: str) -> None:
@@ -206,7 +206,7 @@ def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     other = rig.namespace.apply(waiting_job(rig, "other"))["metadata"]["uid"]
     rig.until("their pods", lambda: len(rig.pod_names()) == 2)
-    prefix = rig.keys().all
+    prefix = rig.keys().everything
     as_the_job(release, uid, lambda etcd: fill(etcd, prefix))
     assert rig.phase("Failed")["reason"] == "FootprintExceeded"
     assert "65 MiB are below its prefix in etcd, and a job of its size may have 64 MiB" in rig.status()["message"]
@@ -224,7 +224,9 @@ def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(relea
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     rig.until("a pod", rig.pods)
     keys = rig.keys()
-    as_the_job(release, uid, lambda etcd: etcd.txn(Txn((), (Put(keys.spec, b"spoilt"), Put(keys.all + "x", b"")))))
+    as_the_job(
+        release, uid, lambda etcd: etcd.txn(Txn((), (Put(keys.spec, b"spoilt"), Put(keys.everything + "x", b""))))
+    )
     rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
     for pod in rig.pod_names():
         rig.forget_pod(pod)
@@ -232,7 +234,7 @@ def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(relea
     rig.kill_operator()
     release.start_operator()
     rig.until("no user", lambda: not users(release))
-    rig.until("no key", lambda: not rig.etcd_range(keys.all).kvs)
+    rig.until("no key", lambda: not rig.etcd_range(keys.everything).kvs)
 
 
 @pytest.mark.nightly

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import uid_of
@@ -37,7 +37,7 @@ async def test_the_last_status_of_a_job_is_not_written_to_a_new_job_of_its_name(
     async with staged(cluster, replicas=1) as stage:
         await running(stage, 1)
         before = uid_of(stage.job)
-        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
         async with asyncio.timeout(30.0):
             await cluster.held.wait()
         await cluster.delete(Resource.JOB, NAMESPACE, "digits", uid=before)

@@ -2,11 +2,11 @@
 
 import functools
 
-from elasticjob_api.bootstrap import brief_of, decode_brief
+from elasticjob_api.bootstrap import bootstrap_of, decode_bootstrap
 from elasticjob_api.constants import ENV_SPEC
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Progress, Slots, WorkerState, decode, encode
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.records import Progress, SpecRecord, WorkerState, decode, encode
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
@@ -28,8 +28,8 @@ async def test_what_the_pods_are_told_of_the_spec_is_still_so_when_all_of_them_r
         await running(stage, 3)
         spec = await stage.etcd.get(stage.keys.spec)
         assert spec is not None
-        briefs = [decode_brief(_variable(pod, ENV_SPEC)) for pod in stage.pods()]
-        assert briefs == [brief_of(decode(Slots, spec.value), spec.mod_revision)] * 3
+        briefs = [decode_bootstrap(_variable(pod, ENV_SPEC)) for pod in stage.pods()]
+        assert briefs == [bootstrap_of(decode(SpecRecord, spec.value), spec.mod_revision)] * 3
         assert briefs[0].keep_alive_s == 9.0
 
 
@@ -129,12 +129,12 @@ async def test_suspending_frees_all_pods_and_resuming_opens_the_next_round_with_
         await stage.until("phase Suspended", lambda: stage.status()["phase"] == "Suspended")
         world = stage.world()
         assert world is not None
-        assert (world.state, world.round) == (State.SUSPENDED, 1)
+        assert (world.state, world.round) == (RoundPhase.SUSPENDED, 1)
         await stage.scale(suspend=False)
         await stage.until("2 pods", lambda: len(stage.pods()) == 2)
         resumed = stage.world()
         assert resumed is not None
-        assert (resumed.state, resumed.round, resumed.judged) == (State.FORMING, 2, True)
+        assert (resumed.state, resumed.round, resumed.has_verdict) == (RoundPhase.FORMING, 2, True)
         assert not before & stage.pod_names()
 
 
@@ -160,7 +160,7 @@ async def test_success_ends_the_job_and_keeps_its_pods_that_ended() -> None:
     async with staged(replicas=2) as stage:
         await running(stage, 2)
         await stage.finish(0, 1)
-        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
         await stage.until("phase Succeeded", lambda: stage.status()["phase"] == "Succeeded")
         for pod in stage.pods():
             await stage.end_pod(pod, exit_code=0)
@@ -172,7 +172,7 @@ async def test_success_ends_the_job_and_keeps_its_pods_that_ended() -> None:
 async def test_failure_by_the_closer_ends_the_job_with_its_reason() -> None:
     async with staged(replicas=2) as stage:
         await running(stage, 2)
-        await stage.end(State.FAILED, Cause.MAX_RESTARTS, "4 restarts, more than maxRestarts (3)")
+        await stage.end(RoundPhase.FAILED, Cause.MAX_RESTARTS, "4 restarts, more than maxRestarts (3)")
         await stage.until("phase Failed", lambda: stage.status()["phase"] == "Failed")
         assert stage.condition("Failed")["reason"] == "MaxRestartsExceeded"
 
@@ -186,7 +186,7 @@ async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
         world, spec = stage.world(), stage.spec()
         assert world is not None
         assert spec is not None
-        assert (world.state, spec.slots) == (State.FAILED, {})
+        assert (world.state, spec.slots) == (RoundPhase.FAILED, {})
 
 
 async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
@@ -202,7 +202,7 @@ async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
 def leave_behind(stage: Stage, name: str, operator: str) -> str:
     """The map of a job that is no more, as that operator wrote it; its key."""
     keys = Keys(job_prefix(cluster="c1", namespace=NAMESPACE, name=name, uid=f"uid-of-{name}"))
-    record = Slots(min=1, max=1, desired=1, operator=operator)
+    record = SpecRecord(min=1, max=1, desired=1, operator=operator)
     stage.etcd.store.txn(Txn((), (Put(keys.spec, encode(record)),)))
     return keys.spec
 

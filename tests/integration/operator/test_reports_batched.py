@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from elasticjob_api.records import Report, WorkerReport, WorkerState, encode
+from elasticjob_api.records import NodeReport, WorkerReport, WorkerState, encode
 from elasticjob_etcd.interface import PagedEtcd, Put, Txn
 from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
@@ -17,7 +17,7 @@ from testing.waiting import aeventually
 pytestmark = pytest.mark.etcd
 
 WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0, memory_bytes=1)
-REPORT = Report(pod="j-0-a", pod_uid="u", round=1)
+REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1)
 AGENTS = 10
 
 
@@ -49,7 +49,7 @@ class Told:
         report = replace(REPORT, workers=(worker,), time_ns=next(self._time_ns))
         await asyncio.gather(*(self._write(slot, report) for slot in range(AGENTS)))
 
-    async def _write(self, slot: int, report: Report) -> None:
+    async def _write(self, slot: int, report: NodeReport) -> None:
         put = Put(self.key.keys(self.cluster).report(slot, f"{slot:08x}"), encode(report))
         await self._etcd.txn(Txn((), (put,)))
 

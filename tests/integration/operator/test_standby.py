@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.interface import Range, Txn, TxnResult
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
@@ -213,7 +213,7 @@ async def test_two_that_both_believe_they_lead_do_no_harm(stage: Stage, start: S
     assert spec is not None
     assert {owner.pod for owner in spec.slots.values()} == stage.pod_names()
     await stage.finish(0, 1, 2, 3)
-    await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+    await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
     await stage.until("the end", lambda: stage.status().get("phase") == "Succeeded")
     assert (stage.status()["restarts"], stage.status()["podReplacements"]) == (0, 1)
 

@@ -12,7 +12,7 @@ import pytest
 
 from elasticjob_api import constants
 from elasticjob_api.records import WorkerState
-from elasticjob_api.rendezvous_state import Cause, State, encode_world
+from elasticjob_api.rendezvous_state import Cause, RoundPhase, encode_state
 from elasticjob_etcd.interface import Op, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -51,7 +51,7 @@ async def test_a_job_of_newer_agents_runs_recovers_and_ends() -> None:
         await stage.until("the failure", lambda: stage.status().get("lastFailure", {}).get("exitCode") == 137)
         await stage.close_round(Cause.WORKER_FAILED)
         await stage.until("round 3", lambda: stage.status().get("rendezvousRound") == 3)
-        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
         await stage.until("succeeded", lambda: stage.status().get("phase") == "Succeeded")
         assert stage.condition("RendezvousUnavailable")["status"] == "False"
 
@@ -61,8 +61,8 @@ async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
         await running(stage, 1)
         world = stage.world()
         assert world is not None
-        text = encode_world(world).replace(b"cause=First", b"cause=Replaced")
-        await stage.etcd.txn(Txn((), (Put(stage.keys.world, text.replace(b"round=1", b"round=2")),)))
+        text = encode_state(world).replace(b"cause=First", b"cause=Replaced")
+        await stage.etcd.txn(Txn((), (Put(stage.keys.rendezvous_state, text.replace(b"round=1", b"round=2")),)))
         await stage.report(world.members[0], 0, WorkerState.HEALTHY)
         await stage.until("the round", lambda: stage.status().get("rendezvousRound") == 2)
         assert [each["cause"] for each in stage.status()["rounds"]] == ["First", "Unknown"]
@@ -75,17 +75,17 @@ async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
 async def test_while_the_state_of_the_world_is_not_known_nothing_is_done_and_the_status_names_it() -> None:
     async with staged(replicas=2) as stage:
         await running(stage, 2)
-        pods, known = stage.pod_names(), stage.etcd.store.get(stage.keys.world)
+        pods, known = stage.pod_names(), stage.etcd.store.get(stage.keys.rendezvous_state)
         assert known is not None
         strange = known.value.replace(b"state=active", b"state=draining")
-        await stage.etcd.txn(Txn((), (Put(stage.keys.world, strange),)))
+        await stage.etcd.txn(Txn((), (Put(stage.keys.rendezvous_state, strange),)))
         unavailable = "RendezvousUnavailable"
         await stage.until("unreadable", lambda: stage.condition(unavailable).get("reason") == "RecordUnreadable")
         assert "draining" in stage.condition(unavailable)["message"]
         await stage.scale(replicas=3, maxReplicas=3)
         await stage.until("a look", lambda: stage.status().get("observedGeneration") == 2)
         assert (stage.pod_names(), stage.status()["startTime"] > "") == (pods, True)
-        await stage.etcd.txn(Txn((), (Put(stage.keys.world, known.value),)))
+        await stage.etcd.txn(Txn((), (Put(stage.keys.rendezvous_state, known.value),)))
         await stage.until("3 pods", lambda: len(stage.pods()) == 3)
 
 
@@ -106,7 +106,7 @@ FINISHED: list[Any] = [
 async def test_a_finished_job_is_never_started_again(doctored: Any) -> None:
     async with staged(replicas=2) as stage:
         await running(stage, 2)
-        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
         await stage.until("succeeded", lambda: stage.status().get("phase") == "Succeeded")
         await _lose_everything_but_the_status(stage)
         await stage.cluster.patch_status(Resource.JOB, NAMESPACE, name_of(stage.job), doctored(stage.status()))
@@ -161,7 +161,7 @@ async def test_a_running_job_with_an_unknown_field_is_cared_for() -> None:
         await stage.scale(replicas=3)
         await stage.until("scaled", lambda: len(stage.pods()) == 3)
         await running(stage, 3)
-        await stage.end(State.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
         await stage.until("deleted by its TTL", lambda: not stage.cluster.objects(Resource.JOB))
         assert stage.events().count("UnknownFields") == 1
 

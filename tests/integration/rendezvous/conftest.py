@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -29,7 +29,7 @@ async def recruit(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[Rec
     made: list[Crew] = []
 
     def make(least: int, most: int, *, max_restarts: int = 3) -> Crew:
-        spec = Slots(min=least, max=most, desired=most, max_restarts=max_restarts, scale_up_delay_s=1.0)
+        spec = SpecRecord(min=least, max=most, desired=most, max_restarts=max_restarts, scale_up_delay_s=1.0)
         made.append(Crew(connect, prefix, spec))
         return made[-1]
 

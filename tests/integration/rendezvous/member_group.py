@@ -17,9 +17,9 @@ from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Failure, SlotOwner, Slots
-from elasticjob_api.rendezvous_state import State, World
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.records import SlotOwner, SpecRecord, WorkerFailure
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, Put, Txn
 from testing.waiting import aeventually, slowness
@@ -41,7 +41,7 @@ class ScriptedWorkers:
         self.slow = False
         self._port = 20000 + next(_numbers)
 
-    async def start(self, assignment: Assignment, config: Terms) -> None:
+    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         assert self.phase in {Workers.NONE, Workers.SUCCEEDED}
         assert len(self.starts) <= config.max_restarts + 10
         self.starts.append(assignment)
@@ -72,7 +72,7 @@ class ScriptedWorkers:
     def fail(self, exit_code: int = 1) -> None:
         """One ends badly by itself."""
         place = self.starts[-1]
-        failure = Failure(incarnation="", rank=place.base_rank, exit_code=exit_code, message=f"exit {exit_code}")
+        failure = WorkerFailure(incarnation="", rank=place.base_rank, exit_code=exit_code, message=f"exit {exit_code}")
         self.failures.append(FailureRecord(place.round, 0, failure))
         self._become(Workers.FAILED)
 
@@ -119,12 +119,12 @@ class Crew:
 
     connect: Callable[[], Etcd]
     prefix: str
-    spec: Slots
+    spec: SpecRecord
     lease_ttl_s: float = 2.0
     mates: list[Mate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.spec = replace(self.spec, last_call_s=LAST_CALL_TIMEOUT_S)
+        self.spec = replace(self.spec, last_call_timeout_s=LAST_CALL_TIMEOUT_S)
         self.keys = Keys(self.prefix.rstrip("/"))
         self.observer = self.connect()
 
@@ -161,12 +161,12 @@ class Crew:
 
     async def view(self) -> RendezvousView:
         """Everything as it is."""
-        return parse_view(self.keys, (await self.observer.range(self.keys.all)).kvs)
+        return parse_view(self.keys, (await self.observer.range(self.keys.everything)).kvs)
 
-    async def world(self, state: State, round_: int) -> World:
+    async def world(self, state: RoundPhase, round_: int) -> RendezvousState:
         """Wait for this world."""
 
-        async def seen() -> World | None:
+        async def seen() -> RendezvousState | None:
             self._raise_faults()
             try:
                 world = (await self.view()).world
@@ -176,10 +176,10 @@ class Crew:
 
         return await aeventually(_found(seen), within_s=20, what=f"{state.value} {round_}")
 
-    async def running(self, round_: int, *mates: Mate) -> World:
+    async def running(self, round_: int, *mates: Mate) -> RendezvousState:
         """Wait until all of these (all that there are) run this round."""
         crew = mates or tuple(self.mates)
-        world = await self.world(State.ACTIVE, round_)
+        world = await self.world(RoundPhase.ACTIVE, round_)
         await aeventually(
             lambda: all(m.workers.rounds[-1:] == [round_] and m.workers.phase is Workers.RUNNING for m in crew),
             within_s=20,
@@ -213,7 +213,7 @@ class Crew:
         assert mate is not None
         return mate
 
-    def by_rank(self, world: World) -> list[Mate]:
+    def by_rank(self, world: RendezvousState) -> list[Mate]:
         """The members of a round in rank order."""
         here = {mate.member.session.me.member: mate for mate in self.mates if mate.member.session is not None}
         return [here[member] for member in world.members]
@@ -231,10 +231,10 @@ class Crew:
         await self.observer.close()
 
 
-def _found(seen: Callable[[], Awaitable[World | None]]) -> Callable[[], Awaitable[World]]:
+def _found(seen: Callable[[], Awaitable[RendezvousState | None]]) -> Callable[[], Awaitable[RendezvousState]]:
     """For `aeventually`, which goes on until it gets something."""
 
-    async def ask() -> World:
+    async def ask() -> RendezvousState:
         return await seen()  # type: ignore[return-value]  # None is falsy: it asks again
 
     return ask

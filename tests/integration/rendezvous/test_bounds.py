@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
-from elasticjob_api.records import Failure
+from elasticjob_api.records import WorkerFailure
 from tests.integration.rendezvous.conftest import Recruit
 from tests.integration.rendezvous.member_group import ScriptedWorkers
 
@@ -28,7 +28,7 @@ async def test_of_nodes_that_left_long_ago_nothing_is_kept(recruit: Recruit) -> 
 def fail_all(workers: ScriptedWorkers, count: int) -> None:
     """So many workers of one node end at once, with as much to say as there may be."""
     place = workers.starts[-1]
-    worst = Failure(
+    worst = WorkerFailure(
         incarnation="", rank=place.base_rank, exit_code=1, message="\U0001f4a9" * 1024, stderr="\x01" * 4096
     )
     told = [FailureRecord(place.round, local, replace(worst, rank=place.base_rank + local)) for local in range(count)]

@@ -21,8 +21,8 @@ from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Node
-from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_api.records import NodeRecord
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from testing.waiting import aeventually
 
 JOB = "/elasticjob/cli/link"
@@ -60,10 +60,12 @@ class Nodes:
 
     def view(self) -> RendezvousView:
         """All of them as live nodes of a running round."""
-        view = RendezvousView(world=World(state=State.ACTIVE, round=1, nonce="n"), link_secret=KEY)
+        view = RendezvousView(world=RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n"), link_secret=KEY)
         for who, listener in self.listeners.items():
             assert listener.address is not None
-            record = Node(pod="", pod_uid="", lease=1, host="", address=HOST, nproc=1, link_port=listener.address.port)
+            record = NodeRecord(
+                pod="", pod_uid="", lease=1, host="", address=HOST, nproc=1, link_port=listener.address.port
+            )
             view.nodes[who] = NodeEntry(who, record, 1)
         return view
 
@@ -356,16 +358,16 @@ async def test_proof_is_forgotten_with_the_key_and_so_is_the_link(nodes: Nodes, 
 async def test_no_link_is_begun_while_a_round_forms(nodes: Nodes, links: LeaderLinks) -> None:
     await nodes.listen(1)
     view = nodes.view()
-    view.world = World(state=State.FORMING, round=2, nonce="n")
+    view.world = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n")
     links.update(view)
     assert links._tasks == {}
 
 
-@pytest.mark.parametrize("end", [State.SUCCEEDED, State.FAILED])
-async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: LeaderLinks, end: State) -> None:
+@pytest.mark.parametrize("end", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
+async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: LeaderLinks, end: RoundPhase) -> None:
     await linked(nodes, links, 1, 2)
     view = nodes.view()
-    view.world = World(state=end, round=1, nonce="n")
+    view.world = RendezvousState(state=end, round=1, nonce="n")
     links.update(view, predecessor_crashed=True)
     assert links._tasks == {}
     await aeventually(lambda: nodes.ended == [CLOSER] * 2)

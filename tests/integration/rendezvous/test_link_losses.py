@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import pytest
 
-from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.rendezvous_state import Cause, decode_world
+from elasticjob_api.records import SpecRecord, TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, decode_state
 from elasticjob_etcd.interface import Etcd, WatchBatch
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
@@ -16,7 +16,7 @@ from tests.integration.rendezvous.member_group import Crew, Mate
 @pytest.fixture
 async def crew(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[Crew]:
     """Three members with a lease of an hour."""
-    made = Crew(connect, prefix, Slots(min=1, max=3, desired=3), lease_ttl_s=3600.0)
+    made = Crew(connect, prefix, SpecRecord(min=1, max=3, desired=3), lease_ttl_s=3600.0)
     made.join(3)
     await made.running(1)
     yield made
@@ -38,8 +38,8 @@ async def test_a_member_that_dies_is_found_by_its_link(crew: Crew) -> None:
     assert gone is not None
     await victim.crash()
     world = await crew.running(2, closer, *others)
-    assert (world.cause, world.losses) == (Cause.NODE_LOST, 1)
-    assert (await crew.view()).tombstones[gone.me.member].reason is GoneReason.REFUSED
+    assert (world.cause, world.node_losses) == (Cause.NODE_LOST, 1)
+    assert (await crew.view()).tombstones[gone.me.member].reason is TombstoneReason.REFUSED
 
 
 async def test_a_closer_that_dies_is_found_by_its_members(crew: Crew) -> None:
@@ -47,7 +47,7 @@ async def test_a_closer_that_dies_is_found_by_its_members(crew: Crew) -> None:
     others = [mate for mate in crew.mates if mate is not closer]
     await closer.crash()
     world = await crew.running(2, *others)
-    assert (world.cause, world.losses) == (Cause.NODE_LOST, 1)
+    assert (world.cause, world.node_losses) == (Cause.NODE_LOST, 1)
 
 
 async def test_two_that_die_at_once_one_of_them_the_closer_are_both_known(crew: Crew) -> None:
@@ -56,7 +56,7 @@ async def test_two_that_die_at_once_one_of_them_the_closer_are_both_known(crew: 
     victim, survivor = [mate for mate in crew.mates if mate is not closer]
     await asyncio.gather(closer.crash(), victim.crash())
     world = await crew.running(2, survivor)
-    assert (world.cause, world.losses, len(world.members)) == (Cause.NODE_LOST, 1, 1)
+    assert (world.cause, world.node_losses, len(world.members)) == (Cause.NODE_LOST, 1, 1)
 
 
 async def test_who_follows_a_closer_that_left_in_order_takes_nobody_for_gone_who_refuses(crew: Crew) -> None:
@@ -67,7 +67,7 @@ async def test_who_follows_a_closer_that_left_in_order_takes_nobody_for_gone_who
     await deaf.member._listener.close()  # its process lives, and its port refuses
     closer.member.request_leave()
     await crew.running(2, deaf, other)
-    assert [gone.reason for gone in (await crew.view()).tombstones.values()] == [GoneReason.LEFT]
+    assert [gone.reason for gone in (await crew.view()).tombstones.values()] == [TombstoneReason.LEFT]
 
 
 async def test_a_closer_that_stops_closing_and_lives_is_not_evicted(crew: Crew) -> None:
@@ -99,7 +99,7 @@ class _HearsTheEndLast(InMemoryEtcd):
         self._closes |= prefix.endswith("/c/")
         async for batch in super().watch(prefix, start_revision=start_revision):
             worlds = [event.kv.value for event in batch.events if event.kv.key.endswith("/c/ctl/world")]
-            if self._closes and any(decode_world(world).state.final for world in worlds):
+            if self._closes and any(decode_state(world).state.is_final for world in worlds):
                 await self._told.wait()
             yield batch
 
@@ -108,7 +108,7 @@ async def test_a_closer_that_has_ended_the_job_takes_nobody_who_goes_for_lost(
     prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, told = InMemoryStore(min_ttl_s=1.0), asyncio.Event()
-    crew = Crew(lambda: _HearsTheEndLast(store, told), prefix, Slots(min=3, max=3, desired=3), lease_ttl_s=3600.0)
+    crew = Crew(lambda: _HearsTheEndLast(store, told), prefix, SpecRecord(min=3, max=3, desired=3), lease_ttl_s=3600.0)
     crew.join(3)
     await crew.running(1)
     closer = await linked(crew)

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_api.keys import Keys, cli_prefix
-from elasticjob_api.rendezvous_state import decode_closer
+from elasticjob_api.rendezvous_state import decode_leader
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import Fleet, fleet
@@ -30,9 +30,9 @@ async def closer_of(job: Fleet, server: EmbeddedEtcd) -> "subprocess.Popen[bytes
     """The agent that closes rounds."""
     etcd, keys = EtcdClient(server.endpoint), Keys(cli_prefix(job.run_id))
     try:
-        found = await etcd.get(keys.closer)
+        found = await etcd.get(keys.leader)
         assert found is not None
-        member = decode_closer(found.value).member
+        member = decode_leader(found.value).member
         node = await etcd.get(keys.node(member.slot, member.incarnation))
         assert node is not None
         return next(agent for agent in job.agents if f'-{agent.pid}"'.encode() in node.value)

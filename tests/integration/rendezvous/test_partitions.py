@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Put, Txn, TxnResult
@@ -19,7 +19,7 @@ from tests.integration.rendezvous.member_group import Crew, Mate
 async def patient() -> AsyncIterator[Crew]:
     """A crew that gives its lease up after 1 s, over a store that keeps it for a minute: as after its own outage."""
     store = InMemoryStore(min_ttl_s=60.0)
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/patient/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/patient/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0)
     yield crew
     await crew.close()
 
@@ -55,7 +55,7 @@ async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_out
 async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_nothing() -> None:
     """Leases are refreshed at different moments: a stall a little shorter than a lease ends some and not others."""
     store = InMemoryStore(min_ttl_s=60.0)
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/stalled/", Slots(min=1, max=2, desired=2), lease_ttl_s=4.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/stalled/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=4.0)
     mates = crew.join(2)
     await crew.running(1)
     closer = await crew.closer()
@@ -83,12 +83,12 @@ async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> 
     await aeventually(lambda: is_lost(mates[0]), what="its lease is given up")
     connect(*mates)
     world = await patient.running(2)
-    assert (world.restarts, world.losses) == (1, 0)
+    assert (world.restarts, world.node_losses) == (1, 0)
 
 
 async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_while_it_still_stops() -> None:
     store = InMemoryStore()
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/leaving/", Slots(min=1, max=2, desired=2), lease_ttl_s=60.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/leaving/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=60.0)
     crew.join(2)
     stayer, leaver = crew.by_rank(await crew.running(1))
     cut_off(leaver)
@@ -108,7 +108,7 @@ async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_wh
 
 async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
     store = InMemoryStore(min_ttl_s=1.0)
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/late/", Slots(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    crew = Crew(lambda: InMemoryEtcd(store), "/test/late/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0)
     mates = crew.join(2)
     await crew.running(1)
     closer = await crew.closer()
@@ -135,7 +135,7 @@ class FullEtcd(InMemoryEtcd):
 
 async def test_a_closer_that_cannot_go_on_says_why_and_is_not_silent() -> None:
     store = InMemoryStore(min_ttl_s=1.0)
-    crew = Crew(lambda: FullEtcd(store), "/test/full/", Slots(min=1, max=1, desired=1), lease_ttl_s=1.0)
+    crew = Crew(lambda: FullEtcd(store), "/test/full/", SpecRecord(min=1, max=1, desired=1), lease_ttl_s=1.0)
     (mate,) = crew.join()
     await aeventually(mate.task.done, within_s=5)
     with pytest.raises(RequestRejected, match="space exceeded"):

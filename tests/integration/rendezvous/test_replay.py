@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import World
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import RendezvousState
 from testing.servers.etcds import OwnEtcd, own_etcd
 from tests.integration.rendezvous.real_store import RealStore
 from tests.unit.rendezvous import test_findings
@@ -28,7 +28,7 @@ FINDINGS = {**test_findings.ALONE, **test_findings.WIPED}
 EVERY_TIME = re.compile(r"(1|8|9|21|25): |success that was|what had been|in a restored store an older")
 """Findings whose histories are played in every run; the others at night."""
 
-Told = tuple[list[World], dict[str, bytes]]
+Told = tuple[list[RendezvousState], dict[str, bytes]]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,6 @@ def test_a_random_history_on_a_real_etcd_is_the_one_in_memory(
     ],
 )
 def test_a_findings_history_goes_right_on_a_real_etcd_too(history: str, real: RealStore) -> None:
-    made = Play(Slots(min=1, max=2 if history in test_findings.WIPED.values() else 3, desired=2), real)
+    made = Play(SpecRecord(min=1, max=2 if history in test_findings.WIPED.values() else 3, desired=2), real)
     made.run("start; start; settle; is active 1")
     made.run(history)

@@ -4,7 +4,7 @@ import asyncio
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from testing.waiting import aeventually
 from tests.integration.rendezvous.conftest import Recruit
 from tests.integration.rendezvous.member_group import Crew, Mate
@@ -22,14 +22,14 @@ async def test_three_members_join_and_each_has_its_ranks(recruit: Recruit) -> No
     places = [mate.workers.starts[0] for mate in mates]
     assert [(p.group_rank, p.base_rank, p.world_size) for p in places] == [(0, 0, 6), (1, 2, 6), (2, 4, 6)]
     assert {f"{p.master_addr}:{p.master_port}" for p in places} == {world.master}
-    assert (world.restarts, world.losses, world.cause) == (0, 0, Cause.FIRST)
+    assert (world.restarts, world.node_losses, world.cause) == (0, 0, Cause.FIRST)
 
 
 async def test_the_closer_of_a_new_job_and_its_first_world_come_in_one_revision(recruit: Recruit) -> None:
     crew = recruit(2, 2)
     crew.join()
-    await crew.world(State.FORMING, 1)
-    closer, world = await crew.observer.get(crew.keys.closer), await crew.observer.get(crew.keys.world)
+    await crew.world(RoundPhase.FORMING, 1)
+    closer, world = await crew.observer.get(crew.keys.leader), await crew.observer.get(crew.keys.rendezvous_state)
     assert closer is not None
     assert world is not None
     assert closer.mod_revision == world.mod_revision
@@ -41,7 +41,7 @@ async def test_a_worker_failure_is_one_new_round_of_the_same_members_charged_onc
     before = await crew.running(1)
     mates[1].workers.fail()
     world = await crew.running(2)
-    assert (world.members, world.restarts, world.losses) == (before.members, 1, 0)
+    assert (world.members, world.restarts, world.node_losses) == (before.members, 1, 0)
     assert world.master != before.master
     assert {mate.workers.starts[-1].restart_count for mate in mates} == {1}
     assert await crew.finish(*mates) == [0, 0, 0]
@@ -55,7 +55,7 @@ async def test_failures_on_all_nodes_at_once_are_one_restart(recruit: Recruit) -
     for mate in mates:
         mate.workers.fail()
     world = await crew.running(2)
-    assert (world.restarts, world.losses) == (1, 0)
+    assert (world.restarts, world.node_losses) == (1, 0)
     assert await crew.finish(*mates) == [0, 0, 0]
 
 
@@ -67,7 +67,7 @@ async def test_one_that_leaves_costs_one_round_and_nothing_is_counted(recruit: R
     leaver.member.request_leave()
     world = await crew.running(2, first, last)
     assert await leaver.end() == ExitCode.LEFT
-    assert (world.restarts, world.losses, world.cause) == (0, 0, Cause.NODE_LEFT)
+    assert (world.restarts, world.node_losses, world.cause) == (0, 0, Cause.NODE_LEFT)
     assert crew.by_rank(world) == [first, last]
     assert await crew.finish(first, last) == [0, 0]
     assert rounds(first, leaver, last) == [[1, 2], [1], [1, 2]]
@@ -80,7 +80,7 @@ async def test_nobody_runs_the_next_round_before_a_leaver_has_stopped(recruit: R
     leaver.workers.slow = True
     leaver.member.request_leave()
     await aeventually(lambda: (leaver.workers.phase, stayer.workers.phase) == (Workers.STOPPING, Workers.NONE))
-    assert (await crew.world(State.FORMING, 2)).members == ()
+    assert (await crew.world(RoundPhase.FORMING, 2)).members == ()
     leaver.workers.let_stop()
     await crew.running(2, stayer)
     assert rounds(stayer, leaver) == [[1, 2], [1]]
@@ -92,7 +92,7 @@ async def test_one_that_crashes_is_a_loss_and_never_a_restart(recruit: Recruit) 
     first, second, victim = crew.by_rank(await crew.running(1))
     await victim.crash()
     world = await crew.running(2, first, second)
-    assert (world.restarts, world.losses, world.cause) == (0, 1, Cause.NODE_LOST)
+    assert (world.restarts, world.node_losses, world.cause) == (0, 1, Cause.NODE_LOST)
     assert await crew.finish(first, second) == [0, 0]
     assert rounds(first, second) == [[1, 2]] * 2
 
@@ -104,16 +104,18 @@ async def test_the_victims_of_a_crash_are_not_charged_though_they_fail_first(rec
     await victim.crash()
     survivor.workers.fail()
     world = await crew.running(2, survivor)
-    assert (world.restarts, world.losses) == (0, 1)
+    assert (world.restarts, world.node_losses) == (0, 1)
 
 
 async def test_workers_are_stopped_as_the_spec_says_now_and_not_when_the_node_joined(recruit: Recruit) -> None:
     crew = recruit(2, 2)
     crew.join(2)
     await crew.running(1)
-    await crew.want(stop_grace_s=77.0, stop_signal="SIGUSR1")
+    await crew.want(graceful_shutdown_s=77.0, stop_signal="SIGUSR1")
     await aeventually(
-        lambda: all(m.member.session and m.member.session.runtime_config.stop_grace_s == 77.0 for m in crew.mates)
+        lambda: all(
+            m.member.session and m.member.session.runtime_config.graceful_shutdown_s == 77.0 for m in crew.mates
+        )
     )
     await crew.want(restart_id="another")
     await crew.running(2)
@@ -198,7 +200,7 @@ async def test_another_closes_when_the_closer_dies(recruit: Recruit) -> None:
     await closer.crash()
     others = [mate for mate in mates if mate is not closer]
     world = await crew.running(2, *others)
-    assert world.losses == 1
+    assert world.node_losses == 1
     others[0].workers.fail()
     assert (await crew.running(3, *others)).restarts == 1
     assert await crew.finish(*others) == [0, 0]
@@ -224,7 +226,7 @@ async def test_all_that_is_known_of_a_finished_run_is_cleared_away_and_its_name_
     first = crew.join(2)
     await crew.running(1)
     assert await crew.finish(*first) == [0, 0]
-    assert (await crew.observer.range(crew.keys.all)).kvs == ()
+    assert (await crew.observer.range(crew.keys.everything)).kvs == ()
     second = crew.join(2)
     await crew.running(1, *second)
     assert await crew.finish(*second) == [0, 0]
@@ -276,7 +278,7 @@ async def test_who_comes_back_too_late_begins_anew_and_nobody_is_charged(recruit
     await aeventually(lambda: all(mate.workers.phase is Workers.RUNNING for mate in mates), within_s=20)
     view = await crew.view()
     assert view.world is not None
-    assert (view.world.restarts, view.world.losses) == (0, 1)
+    assert (view.world.restarts, view.world.node_losses) == (0, 1)
     assert await crew.finish(*mates) == [0, 0, 0]
 
 
@@ -288,7 +290,7 @@ async def test_a_wedged_member_is_left_behind_and_told_when_it_comes_to(recruit:
     other = next(mate for mate in mates if mate is not closer)
     other.workers.slow = True
     closer.workers.fail()
-    await crew.world(State.FORMING, 2)
+    await crew.world(RoundPhase.FORMING, 2)
     await revoke(crew, other)
     await crew.running(2, closer)
     assert other.workers.phase is Workers.STOPPING

@@ -12,8 +12,8 @@ import pytest
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Gone, GoneReason, Slots
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.records import SpecRecord, Tombstone, TombstoneReason
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import EtcdError
@@ -33,7 +33,7 @@ class Site:
         self.folder = folder
         self.server = server
         self.port = int(server.endpoint.targets[0].rpartition(":")[2])
-        self.crew = Crew(self._client, "/test/wipes/", Slots(min=1, max=2, desired=2), lease_ttl_s=2.0)
+        self.crew = Crew(self._client, "/test/wipes/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=2.0)
 
     def _client(self) -> EtcdClient:
         return EtcdClient(replace(self.server.endpoint, timeout_s=1.0), rng=lambda: 0.0)
@@ -127,10 +127,10 @@ async def test_a_restart_of_etcd_is_not_even_noticed(site: Site) -> None:
 
 
 async def test_a_wipe_costs_no_round_and_no_worker(site: Site) -> None:
-    before = await site.crew.world(State.ACTIVE, 1)
+    before = await site.crew.world(RoundPhase.ACTIVE, 1)
     await site.start("another")
     await site.all_back(1, *site.crew.mates)
-    assert (await site.crew.world(State.ACTIVE, 1)) == before
+    assert (await site.crew.world(RoundPhase.ACTIVE, 1)) == before
     assert untouched(*site.crew.mates)
     assert await site.crew.finish(*site.crew.mates) == [0, 0]
 
@@ -153,8 +153,8 @@ async def test_what_was_charged_before_a_wipe_stays_charged_and_a_failure_after_
     await site.all_back(2, first, second)
     second.workers.fail()
     await site.crew.running(3)
-    world = await site.crew.world(State.ACTIVE, 3)
-    assert (world.restarts, world.losses) == (2, 0)
+    world = await site.crew.world(RoundPhase.ACTIVE, 3)
+    assert (world.restarts, world.node_losses) == (2, 0)
 
 
 async def test_a_member_lost_together_with_the_store_is_missed_when_all_have_had_time_to_come_back(site: Site) -> None:
@@ -172,7 +172,9 @@ async def test_a_member_whose_workers_stop_while_the_store_is_lost_goes_on_with_
     assert other.member.session is not None
     gone, other.workers.slow = other.member.session.me.member, True
     await closer.crash()
-    proof = Put(site.crew.keys.gone(gone.slot, gone.incarnation), records.encode(Gone(GoneReason.REFUSED)))
+    proof = Put(
+        site.crew.keys.tombstone(gone.slot, gone.incarnation), records.encode(Tombstone(TombstoneReason.REFUSED))
+    )
     await site.crew.observer.txn(Txn((), (proof,)))
     other.member.session_lost()  # it asks, finds the proof, and is to begin anew
     await aeventually(lambda: other.workers.phase is Workers.STOPPING, within_s=20)
@@ -228,7 +230,7 @@ async def test_a_finished_run_without_an_operator_is_not_begun_again_by_a_node_t
         crew = Crew(
             lambda: EtcdClient(replace(next(endpoints), timeout_s=1.0), rng=lambda: 0.0),
             "/test/away/",
-            Slots(min=1, max=2, desired=2),
+            SpecRecord(min=1, max=2, desired=2),
             lease_ttl_s=2.0,
         )
         stayed, away = crew.join(2)

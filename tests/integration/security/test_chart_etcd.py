@@ -41,7 +41,7 @@ async def flooder(charted: ChartEtcd, admin: EtcdClient) -> AsyncIterator[Job]:
 
 def writes_nothing(own: Job, size: int) -> Any:
     """A transaction of so many bytes that leaves no key and no revision; raft keeps it all the same."""
-    key = f"{own.keys.all}x".encode()
+    key = f"{own.keys.everything}x".encode()
     compare = rpc.Compare(key=key, target=rpc.Compare.VALUE, result=rpc.Compare.EQUAL, value=bytes(size))
     delete = rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
     return rpc.TxnRequest(compare=[compare], failure=[delete])

@@ -64,7 +64,7 @@ def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Fleet]:
 
 async def footprint(etcd: EtcdClient, keys: Keys) -> tuple[KeyValue, ...]:
     """All that etcd holds of the job, which is asserted to keep within the bound."""
-    held = (await etcd.range(keys.all)).kvs
+    held = (await etcd.range(keys.everything)).kvs
     told = {kv.key: len(kv.value) for kv in held}
     assert len(held) <= most_keys(NODES, NODES * NPROC), told
     assert sum(len(kv.key) + len(kv.value) for kv in held) <= most_bytes(NODES, NODES * NPROC), told
@@ -73,7 +73,7 @@ async def footprint(etcd: EtcdClient, keys: Keys) -> tuple[KeyValue, ...]:
 
 async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(etcd: EtcdClient, job: Fleet) -> None:
     keys = Keys(cli_prefix(job.run_id))
-    before = (await etcd.range(keys.all)).revision
+    before = (await etcd.range(keys.everything)).revision
     for _ in range(NODES):
         job.start_agent(sys.executable, "-S", "-c", WORST)
     rounds: set[int] = set()
@@ -89,7 +89,7 @@ async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(e
 
     often: bool = await aeventually(has_failed_often, within_s=90, what=f"failures of {ROUNDS} rounds")
     assert often
-    written = (await etcd.range(keys.all)).revision - before
+    written = (await etcd.range(keys.everything)).revision - before
     assert written <= most_writes(max(rounds) + 1, NODES, NODES * NPROC), (
         "progress and log lines are written one by one"
     )

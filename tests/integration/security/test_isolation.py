@@ -146,12 +146,12 @@ async def test_a_job_cannot_reach_keys_by_etcds_own_clients(
     async with bare_channel(attacker.endpoint) as channel:
         with pytest.raises(grpc.RpcError, match=r"PERMISSION_DENIED|permission denied"):
             await channel.unary_unary(IN_PROCESS[attack], bytes, bytes)(request, timeout=10)
-    assert [kv.key for kv in (await root.range(victim.keys.all)).kvs] == [victim.keys.spec]
+    assert [kv.key for kv in (await root.range(victim.keys.everything)).kvs] == [victim.keys.spec]
 
 
 async def test_a_job_cannot_touch_the_lease_of_another(attacker: Job, victim: Job, root: EtcdClient) -> None:
     lease = await victim.etcd.lease_grant(60)
-    await victim.etcd.txn(Txn((), (Put(victim.keys.closer, b"of B", lease=lease.id),)))
+    await victim.etcd.txn(Txn((), (Put(victim.keys.leader, b"of B", lease=lease.id),)))
     tied = rpc.PutRequest(key=attacker.keys.spec.encode(), value=b"", lease=lease.id)
     touches = {
         "revoke": ("LeaseRevoke", rpc.LeaseRevokeRequest(ID=lease.id), "Lease"),
@@ -164,13 +164,13 @@ async def test_a_job_cannot_touch_the_lease_of_another(attacker: Job, victim: Jo
         answer = await call(attacker, service, method, request)
         assert isinstance(answer, grpc.RpcError), f"{name}: {answer}"
         assert answer.code() in REFUSALS, f"{name}: {answer}"
-    assert await root.get(victim.keys.closer) is not None
+    assert await root.get(victim.keys.leader) is not None
     assert await victim.etcd.lease_revoke(lease.id)
 
 
 async def test_a_job_cannot_keep_the_lease_of_another_alive(attacker: Job, victim: Job) -> None:
     lease = await victim.etcd.lease_grant(60)
-    await victim.etcd.txn(Txn((), (Put(victim.keys.closer, b"of B", lease=lease.id),)))
+    await victim.etcd.txn(Txn((), (Put(victim.keys.leader, b"of B", lease=lease.id),)))
     with pytest.raises(EtcdError, match="permission denied"):
         await attacker.etcd.lease_keep_alive(lease.id)
 

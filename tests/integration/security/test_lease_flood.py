@@ -55,14 +55,14 @@ async def test_leases_without_a_key_are_ended_and_an_agents_stays(
     attacker: Job, victim: Job, root: EtcdClient, swept: list[int]
 ) -> None:
     agents = await victim.etcd.lease_grant(600)
-    await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}x", b"", lease=agents.id),)))
+    await victim.etcd.txn(Txn((), (Put(f"{victim.keys.everything}x", b"", lease=agents.id),)))
     async with bare_channel(attacker.endpoint) as channel:
         await flood(channel)
     await aeventually(lambda: sum(swept) >= MANY, within_s=120, what="the end of the flood's leases")
     async with EtcdLeaseAdmin.connect(root.endpoint) as admin:
         assert agents.id in await admin.leases()
         assert agents.id in await admin.with_keys(frozenset({agents.id}))
-    assert await victim.etcd.get(f"{victim.keys.all}x")
+    assert await victim.etcd.get(f"{victim.keys.everything}x")
 
 
 async def test_which_leases_have_keys_is_asked_without_a_read_of_any_value(
@@ -72,7 +72,7 @@ async def test_which_leases_have_keys_is_asked_without_a_read_of_any_value(
     ids = [(await victim.etcd.lease_grant(600)).id for _ in range(5)]
     tied, gone = ids[:3], ids[4]
     for number, lease_id in enumerate(tied):
-        await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}{number}", b"", lease=lease_id),)))
+        await victim.etcd.txn(Txn((), (Put(f"{victim.keys.everything}{number}", b"", lease=lease_id),)))
     monkeypatch.setattr("elasticjob_etcd.lease_admin._MAX_CONCURRENT", 2)
     sent: list[Any] = []
     call = Connection.call

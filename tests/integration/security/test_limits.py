@@ -67,7 +67,7 @@ async def flood(channel: grpc.aio.Channel) -> list[grpc.aio.AioRpcError | int]:
 async def open_watches(job: Job, channel: grpc.aio.Channel, number: int) -> tuple[Any, int]:
     """A stream, and how many watches etcd has confirmed on it before it refused one."""
     stream = rpc.WatchStub(channel).Watch()
-    create = rpc.WatchCreateRequest(**prefix_range(job.keys.all))
+    create = rpc.WatchCreateRequest(**prefix_range(job.keys.everything))
     for confirmed in range(number):
         try:
             await stream.write(rpc.WatchRequest(create_request=create))
@@ -96,7 +96,7 @@ async def test_a_flood_of_leases_stays_within_the_limit_and_another_job_does_not
         flooding = asyncio.create_task(flood(channel))
         for _ in range(LEASES // 2):  # it has the same limit
             lease = await victim.etcd.lease_grant(TTL_S)
-            await victim.etcd.txn(Txn((), (Put(f"{victim.keys.all}x", b"", lease=lease.id),)))
+            await victim.etcd.txn(Txn((), (Put(f"{victim.keys.everything}x", b"", lease=lease.id),)))
             await admin.revoke(lease.id)
         outcomes = await flooding
         granted = [outcome for outcome in outcomes if isinstance(outcome, int)]
@@ -162,7 +162,7 @@ async def test_a_watch_that_is_canceled_makes_room_for_one_and_no_more(attacker:
     async with bare_channel(attacker.endpoint) as channel:
         stream, confirmed = await open_watches(attacker, channel, WATCHES)
         assert confirmed == WATCHES
-        create = rpc.WatchCreateRequest(start_revision=-1, **prefix_range(attacker.keys.all))
+        create = rpc.WatchCreateRequest(start_revision=-1, **prefix_range(attacker.keys.everything))
         for _ in range(3 * WATCHES):
             await stream.write(rpc.WatchRequest(cancel_request=rpc.WatchCancelRequest(watch_id=0)))
             await stream.write(rpc.WatchRequest(create_request=create))
@@ -191,7 +191,7 @@ async def test_an_agents_watch_waits_for_room_and_then_goes_on(attacker: Job) ->
     allowed = STREAMS + PER_ADDRESS["streams"]
     async with bare_channel(attacker.endpoint) as channel:
         streams = [await open_watches(attacker, channel, 1) for _ in range(allowed)]
-        watch = attacker.etcd.watch(attacker.keys.all, start_revision=0)
+        watch = attacker.etcd.watch(attacker.keys.everything, start_revision=0)
         waiting = asyncio.ensure_future(anext(watch))
         _, pending = await asyncio.wait({waiting}, timeout=1)
         assert pending, f"it ended at the limit: {waiting}"
@@ -203,7 +203,7 @@ async def test_an_agents_watch_waits_for_room_and_then_goes_on(attacker: Job) ->
 
 
 async def test_a_watch_of_a_key_of_a_megabyte_is_refused(attacker: Job) -> None:
-    create = rpc.WatchCreateRequest(key=attacker.keys.all.encode() + b"x" * 1_000_000)
+    create = rpc.WatchCreateRequest(key=attacker.keys.everything.encode() + b"x" * 1_000_000)
     async with bare_channel(attacker.endpoint) as channel:
         stream = rpc.WatchStub(channel).Watch()
         await stream.write(rpc.WatchRequest(create_request=create))

@@ -106,19 +106,19 @@ async def test_idle_connections_of_a_job_stay_within_the_limit_and_another_job_d
     with idle(secured, attacker.endpoint) as first, idle(secured, victim.endpoint) as other:
         assert await first.open(ALLOWED + 20) == ALLOWED
         assert await other.open(5) == 5
-        assert await victim.etcd.get(f"{victim.keys.all}x") is None
+        assert await victim.etcd.get(f"{victim.keys.everything}x") is None
 
 
 async def test_a_connection_that_ends_makes_room(secured: SecuredEtcd, attacker: Job) -> None:
     with idle(secured, attacker.endpoint) as held:
         assert await held.open(ALLOWED + 1) == ALLOWED
         with pytest.raises(Unavailable):
-            await attacker.etcd.get(f"{attacker.keys.all}x")
+            await attacker.etcd.get(f"{attacker.keys.everything}x")
         held.close(10)
 
         async def answered() -> Any:
             with contextlib.suppress(Unavailable):
-                return await attacker.etcd.get(f"{attacker.keys.all}x") is None
+                return await attacker.etcd.get(f"{attacker.keys.everything}x") is None
             return False
 
         await aeventually(answered, within_s=60, what="an answer for the job when connections have ended")

@@ -46,7 +46,7 @@ async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]
     """Job A, with some megabytes below its prefix: somebody's code runs with its certificate."""
     async with job(secured, root, "a") as made:
         for number in range(KEYS):
-            await made.etcd.txn(Txn((), (Put(f"{made.keys.all}{number:02}", b"x" * VALUE),)))
+            await made.etcd.txn(Txn((), (Put(f"{made.keys.everything}{number:02}", b"x" * VALUE),)))
         yield made
 
 
@@ -54,7 +54,7 @@ async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]
 async def victim(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
     """Job B: of other people."""
     async with job(secured, root, "b") as made:
-        await made.etcd.txn(Txn((), (Put(f"{made.keys.all}x", b"1"),)))
+        await made.etcd.txn(Txn((), (Put(f"{made.keys.everything}x", b"1"),)))
         yield made
 
 
@@ -88,7 +88,7 @@ async def peak_of(etcd: SecuredEtcd) -> AsyncIterator[Peak]:
 
 def listing(job: Job) -> Any:
     """A request for all of its keys."""
-    return rpc.RangeRequest(**prefix_range(job.keys.all))
+    return rpc.RangeRequest(**prefix_range(job.keys.everything))
 
 
 def ask(channel: grpc.aio.Channel, method: str, request: Any, answer: Any) -> Any:
@@ -109,7 +109,7 @@ async def begun(calls: list[Any]) -> None:
 async def read_as_ever(job: Job) -> None:
     """Another job has its answers."""
     for _ in range(20):
-        assert (await job.etcd.get(f"{job.keys.all}x")) is not None
+        assert (await job.etcd.get(f"{job.keys.everything}x")) is not None
 
 
 async def test_replies_that_nobody_takes_are_bounded_and_another_job_does_not_feel_it(
@@ -128,7 +128,7 @@ async def test_replies_to_writes_that_nobody_takes_are_bounded(secured: SecuredE
     """Nobody knows how large they will be; what goes too far is refused after the write."""
     write = rpc.TxnRequest(
         success=[
-            rpc.RequestOp(request_put=rpc.PutRequest(key=f"{attacker.keys.all}00".encode())),
+            rpc.RequestOp(request_put=rpc.PutRequest(key=f"{attacker.keys.everything}00".encode())),
             rpc.RequestOp(request_range=listing(attacker)),
         ]
     )
@@ -177,11 +177,11 @@ async def test_many_nodes_that_read_at_once_all_have_their_answers(attacker: Job
 async def test_a_read_sees_what_was_written_before_it(attacker: Job) -> None:
     for number in range(50):
         value = str(number).encode()
-        await attacker.etcd.txn(Txn((), (Put(f"{attacker.keys.all}count", value),)))
-        found = await attacker.etcd.get(f"{attacker.keys.all}count")
+        await attacker.etcd.txn(Txn((), (Put(f"{attacker.keys.everything}count", value),)))
+        found = await attacker.etcd.get(f"{attacker.keys.everything}count")
         assert found is not None
         assert found.value == value
-        result = await attacker.etcd.txn(Txn((), (Get(f"{attacker.keys.all}count"),)))
+        result = await attacker.etcd.txn(Txn((), (Get(f"{attacker.keys.everything}count"),)))
         assert result.reads[0][0].value == value
 
 
@@ -189,7 +189,7 @@ async def test_a_read_sees_what_was_written_before_it(attacker: Job) -> None:
 async def test_a_transaction_that_reads_the_same_keys_again_and_again_is_refused(
     secured: SecuredEtcd, attacker: Job, reads: int
 ) -> None:
-    again = Txn((), tuple(Get(attacker.keys.all, prefix=True) for _ in range(reads)))
+    again = Txn((), tuple(Get(attacker.keys.everything, prefix=True) for _ in range(reads)))
     async with peak_of(secured) as peak:
         with pytest.raises(RequestRejected, match=f"reads a key {reads} times"):
             await attacker.etcd.txn(again)
@@ -197,20 +197,20 @@ async def test_a_transaction_that_reads_the_same_keys_again_and_again_is_refused
 
 
 async def test_a_transaction_may_read_many_keys_once(attacker: Job) -> None:
-    reads = tuple(Get(f"{attacker.keys.all}{number:02}") for number in range(KEYS))
+    reads = tuple(Get(f"{attacker.keys.everything}{number:02}") for number in range(KEYS))
     result = await attacker.etcd.txn(Txn((), reads))
     assert len(result.reads) == KEYS
 
 
 async def test_the_operator_reads_what_it_wants(root: EtcdClient, attacker: Job) -> None:
-    again = Txn((), tuple(Get(attacker.keys.all, prefix=True) for _ in range(3)))
+    again = Txn((), tuple(Get(attacker.keys.everything, prefix=True) for _ in range(3)))
     assert [len(read) for read in (await root.txn(again)).reads] == [KEYS] * 3
 
 
 async def test_requests_that_wait_are_bounded(attacker: Job) -> None:
     """They are refused, and one that comes when they are gone is not."""
     padded = rpc.RangeRequest(
-        key=f"{attacker.keys.all}00".encode(), range_end=f"{attacker.keys.all}{'0' * MIB}".encode()
+        key=f"{attacker.keys.everything}00".encode(), range_end=f"{attacker.keys.everything}{'0' * MIB}".encode()
     )
     async with bare_channel(attacker.endpoint) as channel:
         unread = [ask(channel, "Range", listing(attacker), rpc.RangeResponse) for _ in range(3)]
@@ -221,4 +221,4 @@ async def test_requests_that_wait_are_bounded(attacker: Job) -> None:
         assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
         for call in unread:
             call.cancel()
-    assert await attacker.etcd.get(f"{attacker.keys.all}00") is not None
+    assert await attacker.etcd.get(f"{attacker.keys.everything}00") is not None

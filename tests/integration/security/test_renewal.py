@@ -28,8 +28,8 @@ async def test_calls_watches_and_leases_go_on_over_the_new_certificate(secured: 
     etcd = victim.etcd
     keeper = LeaseKeeper(etcd, await etcd.lease_grant(2))
     seen: list[bytes] = []
-    begin = (await etcd.range(victim.keys.all)).revision + 1
-    async with contextlib.aclosing(etcd.watch(victim.keys.all, start_revision=begin)) as watch:
+    begin = (await etcd.range(victim.keys.everything)).revision + 1
+    async with contextlib.aclosing(etcd.watch(victim.keys.everything, start_revision=begin)) as watch:
         writer = asyncio.create_task(write_on(etcd, victim.keys.spec, renew=lambda: secured.certify(victim.uid)))
         async for batch in watch:
             seen += [event.kv.value for event in batch.events]
@@ -52,7 +52,7 @@ async def write_on(etcd: EtcdClient, key: str, *, renew: Callable[[], object]) -
 
 async def test_a_certificate_that_expires_in_use_is_waited_for(secured: SecuredEtcd, victim: Job) -> None:
     """What was good once is no mistake of whoever set the files: the next one heals it, and nobody has to restart."""
-    async with Mirror(victim.etcd, victim.keys.all) as mirror:
+    async with Mirror(victim.etcd, victim.keys.everything) as mirror:
         secured.certify(victim.uid, life_s=-60)
         await asyncio.sleep(0.5)  # it has been looked at, and cannot be used
         secured.certify(victim.uid)

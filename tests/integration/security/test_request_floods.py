@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import grpc
 import pytest
 
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint, Lease, Put, Txn
@@ -72,8 +72,8 @@ async def compact(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Act]:
 @pytest.fixture
 async def crew(victim: Job) -> AsyncIterator[Crew]:
     """Three members of B at work in round 1."""
-    spec = Slots(min=2, max=3, desired=3, max_restarts=3, scale_up_delay_s=1.0)
-    made = Crew(lambda: EtcdClient(victim.endpoint), victim.keys.all, spec)
+    spec = SpecRecord(min=2, max=3, desired=3, max_restarts=3, scale_up_delay_s=1.0)
+    made = Crew(lambda: EtcdClient(victim.endpoint), victim.keys.everything, spec)
     made.join(3)
     await made.running(1)
     yield made
@@ -89,7 +89,7 @@ async def goes_on_undisturbed(crew: Crew, storm: Act) -> None:
             await crew.running(round_)
             await more()
     world = await crew.running(3)
-    assert (world.restarts, world.losses) == (2, 0)
+    assert (world.restarts, world.node_losses) == (2, 0)
     assert [mate.lease for mate in crew.mates] == leases
 
 
@@ -130,16 +130,16 @@ async def test_a_lease_that_a_stranger_gets_hold_of_before_it_has_a_key_costs_a_
         if how == "ended":
             await attacker.etcd.lease_revoke(lease.id)
         else:
-            await attacker.etcd.txn(Txn((), (Put(attacker.keys.closer, b"", lease=lease.id),)))
+            await attacker.etcd.txn(Txn((), (Put(attacker.keys.leader, b"", lease=lease.id),)))
 
-    spec = Slots(min=1, max=1, desired=1, max_restarts=3, scale_up_delay_s=1.0)
+    spec = SpecRecord(min=1, max=1, desired=1, max_restarts=3, scale_up_delay_s=1.0)
     clients: list[_Robbed] = []
 
     def connect() -> EtcdClient:
         clients.append(_Robbed(victim.endpoint, rob))
         return clients[-1]
 
-    crew = Crew(connect, victim.keys.all, spec)
+    crew = Crew(connect, victim.keys.everything, spec)
     crew.join()
     try:
         await crew.running(1)
@@ -166,13 +166,13 @@ class _Robbed(EtcdClient):
 
 async def test_no_write_is_missing_from_a_mirror_in_a_storm_of_compactions(victim: Job, compact: Act) -> None:
     """A list stands in for what a compaction took: the mirror ends with every key, at its last value."""
-    async with Mirror(victim.etcd, victim.keys.all) as mirror:
+    async with Mirror(victim.etcd, victim.keys.everything) as mirror:
         async with again_and_again(compact):
             for number in range(300):
                 key = victim.keys.report(number % 30, "0" * 8)
                 await victim.etcd.txn(Txn((), (Put(key, str(number).encode()),)))
         await aeventually(lambda: len(mirror.items) == 30, what="all keys in the mirror")
-        newest = {kv.key: kv.value for kv in (await victim.etcd.range(victim.keys.all)).kvs}
+        newest = {kv.key: kv.value for kv in (await victim.etcd.range(victim.keys.everything)).kvs}
         await aeventually(lambda: {k: kv.value for k, kv in mirror.items.items()} == newest, what="the last values")
         assert mirror.store_reset == 0
 

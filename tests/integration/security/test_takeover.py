@@ -93,7 +93,7 @@ async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_
 ) -> None:
     async with administrator(secured) as root:
         await tamper(root, attacker)
-        assert await attacker.etcd.range(victim.keys.all)
+        assert await attacker.etcd.range(victim.keys.everything)
         corrected: list[None] = []
         policy = IssuePolicy(cluster_id="c", operator_id="op", own_etcd=True)
         active_ca = ActiveCA(secured.authority)
@@ -108,15 +108,15 @@ async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_
         await asyncio.wait({task})
         assert len(corrected) >= 5
     with pytest.raises(Unavailable, match="permission denied"):
-        await attacker.etcd.range(victim.keys.all)
-    assert not (await attacker.etcd.range(attacker.keys.all)).kvs
+        await attacker.etcd.range(victim.keys.everything)
+    assert not (await attacker.etcd.range(attacker.keys.everything)).kvs
 
 
 async def is_as_made(root: EtcdClient, attacker: Job) -> bool:
     own = f"elasticjob/op/n/a/{attacker.uid}"
     return (
         await root.auth.roles_of(attacker.uid) == {own}
-        and await root.auth.permissions_of(own) == {of_folder(attacker.keys.all)}
+        and await root.auth.permissions_of(own) == {of_folder(attacker.keys.everything)}
         and not {"me", "door"} & await root.auth.users()
         and "mine" not in await root.auth.roles()
     )

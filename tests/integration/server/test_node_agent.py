@@ -22,7 +22,7 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
@@ -65,7 +65,7 @@ async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIt
         stdout=lambda _: None,
         stderr=lambda _: None,
     )
-    spec = Slots(min=1, max=1, desired=1, max_restarts=max_restarts, stop_grace_s=20)
+    spec = SpecRecord(min=1, max=1, desired=1, max_restarts=max_restarts, graceful_shutdown_s=20)
     identity = NodeIdentity(
         keys=Keys("/test/node"),
         pod="pod-1",

@@ -4,22 +4,22 @@ import signal
 
 import pytest
 
-from elasticjob_api.exit_codes import ExitCode, from_worker
+from elasticjob_api.exit_codes import ExitCode, exit_code_of
 
 
 @pytest.mark.parametrize("code", range(256))
 def test_an_exit_code_passes_through_unchanged(code: int) -> None:
-    assert from_worker(code) == code
+    assert exit_code_of(code) == code
 
 
 @pytest.mark.parametrize("number", sorted(signal.valid_signals()))
 def test_a_death_by_signal_is_128_plus_its_number(number: int) -> None:
-    assert from_worker(-number) == 128 + number
+    assert exit_code_of(-number) == 128 + number
 
 
 @pytest.mark.parametrize(("code", "seen"), [(256, 0), (257, 1), (0x1FF, 255)])
 def test_a_code_beyond_a_byte_is_what_a_parent_would_see(code: int, seen: int) -> None:
-    assert from_worker(code) == seen
+    assert exit_code_of(code) == seen
 
 
 def test_codes_are_those_that_shells_and_torchrun_users_expect() -> None:

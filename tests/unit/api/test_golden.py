@@ -18,13 +18,13 @@ from testing import builders
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "v0.1.json").read_text())
 """All records of version 0.1, each at its shortest and with every field. A later version adds a file of its own."""
 CLASSES: dict[str, type[Any]] = {
-    "Slots": records.Slots,
-    "Expected": records.Expected,
-    "Node": records.Node,
-    "Failure": records.Failure,
-    "Done": records.Done,
-    "Gone": records.Gone,
-    "Report": records.Report,
+    "Slots": records.SpecRecord,
+    "Expected": records.ExpectedSlots,
+    "Node": records.NodeRecord,
+    "Failure": records.WorkerFailure,
+    "Done": records.Completion,
+    "Gone": records.Tombstone,
+    "Report": records.NodeReport,
 }
 """The records by the names that the file has."""
 
@@ -37,21 +37,23 @@ def test_a_record_is_read_and_written_as_by_the_earlier_version(golden: dict[str
 
 @pytest.mark.parametrize("golden", GOLDEN["worlds"])
 def test_a_world_is_read_and_written_as_by_the_earlier_version(golden: str) -> None:
-    assert rendezvous_state.encode_world(rendezvous_state.decode_world(golden.encode())).decode() == golden
+    assert rendezvous_state.encode_state(rendezvous_state.decode_state(golden.encode())).decode() == golden
 
 
 def test_what_stands_beside_the_world_is_read_and_written_as_by_the_earlier_version() -> None:
     membership = rendezvous_state.decode_membership(GOLDEN["membership"].encode())
     assert rendezvous_state.encode_membership(membership).decode() == GOLDEN["membership"]
     for closer in GOLDEN["closers"]:
-        assert rendezvous_state.encode_closer(rendezvous_state.decode_closer(closer.encode())).decode() == closer
+        assert rendezvous_state.encode_leader(rendezvous_state.decode_leader(closer.encode())).decode() == closer
 
 
 def test_the_terms_and_what_a_pod_gets_are_read_and_written_as_by_the_earlier_version() -> None:
     for text in GOLDEN["terms"]:
-        assert runtime_config.encode_terms(runtime_config.decode_terms(text.encode())).decode() == text
+        assert (
+            runtime_config.encode_runtime_config(runtime_config.decode_runtime_config(text.encode())).decode() == text
+        )
     for text in GOLDEN["briefs"]:
-        assert bootstrap.encode_brief(bootstrap.decode_brief(text)) == text
+        assert bootstrap.encode_bootstrap(bootstrap.decode_bootstrap(text)) == text
 
 
 @pytest.mark.parametrize("golden", GOLDEN["statuses"])

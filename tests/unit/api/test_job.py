@@ -135,7 +135,7 @@ def job(**changes: Any) -> ElasticJob:
 
 def test_a_static_job_is_as_large_as_its_replicas() -> None:
     spec = job(**{"spec.replicas": 3}).spec
-    assert (spec.lowest, spec.replicas, spec.highest) == (3, 3, 3)
+    assert (spec.effective_min, spec.replicas, spec.effective_max) == (3, 3, 3)
 
 
 def test_metadata_is_what_the_manifest_says_or_a_default() -> None:

@@ -16,8 +16,8 @@ incarnations = st.text("0123456789abcdef", min_size=8, max_size=8)
     [
         (KEYS.spec, "spec"),
         (KEYS.expected, "expected"),
-        (KEYS.world, "world"),
-        (KEYS.closer, "closer"),
+        (KEYS.rendezvous_state, "world"),
+        (KEYS.leader, "closer"),
         (KEYS.members, "members"),
     ],
 )
@@ -27,33 +27,33 @@ def test_single_keys(key: str, kind: str) -> None:
 
 @given(slots, incarnations)
 def test_keys_of_a_stay(slot: int, incarnation: str) -> None:
-    kinds = {"node": KEYS.node, "gone": KEYS.gone, "report": KEYS.report}
+    kinds = {"node": KEYS.node, "gone": KEYS.tombstone, "report": KEYS.report}
     parsed = {kind: KEYS.parse(make(slot, incarnation)) for kind, make in kinds.items()}
     assert parsed == {kind: ParsedKey(kind, slot=slot, incarnation=incarnation) for kind in kinds}  # type: ignore[arg-type]  # as above
 
 
 @given(st.integers(0, 10**9), slots, st.integers(0, 1000))
 def test_keys_of_a_round(round_: int, slot: int, local_rank: int) -> None:
-    failure, done = KEYS.failure(round_, slot, local_rank), KEYS.done(round_, slot)
+    failure, done = KEYS.failure(round_, slot, local_rank), KEYS.completion(round_, slot)
     assert KEYS.parse(failure) == ParsedKey("failure", slot=slot, round=round_, local_rank=local_rank)
     assert KEYS.parse(done) == ParsedKey("done", slot=slot, round=round_)
     assert failure.startswith(KEYS.failures(round_))
-    assert done.startswith(KEYS.dones(round_))
+    assert done.startswith(KEYS.completions(round_))
 
 
 def test_the_prefix_of_a_round_is_not_that_of_another_that_begins_like_it() -> None:
-    assert not KEYS.done(11, 0).startswith(KEYS.dones(1))
+    assert not KEYS.completion(11, 0).startswith(KEYS.completions(1))
     assert not KEYS.failure(11, 0, 0).startswith(KEYS.failures(1))
 
 
 def test_what_agents_watch_is_the_world_and_the_closer_alone() -> None:
     everything = [
-        *(KEYS.spec, KEYS.expected, KEYS.world, KEYS.closer, KEYS.members, KEYS.node(1, "0" * 8)),
-        *(KEYS.gone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.failure(1, 1, 0), KEYS.done(1, 1)),
+        *(KEYS.spec, KEYS.expected, KEYS.rendezvous_state, KEYS.leader, KEYS.members, KEYS.node(1, "0" * 8)),
+        *(KEYS.tombstone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.failure(1, 1, 0), KEYS.completion(1, 1)),
     ]
-    assert [key for key in everything if key.startswith(KEYS.ctl)] == [KEYS.world, KEYS.closer]
+    assert [key for key in everything if key.startswith(KEYS.ctl)] == [KEYS.rendezvous_state, KEYS.leader]
     assert [key for key in everything if not key.startswith(KEYS.control)] == [KEYS.report(1, "0" * 8)]
-    assert all(key.startswith(KEYS.all) for key in everything)
+    assert all(key.startswith(KEYS.everything) for key in everything)
 
 
 def test_node_keys_sort_by_slot() -> None:
@@ -68,7 +68,7 @@ def test_node_keys_sort_by_slot() -> None:
         "",
         "/elsewhere/c/spec",
         KEYS.prefix,
-        KEYS.all,
+        KEYS.everything,
         f"{KEYS.prefix}2/c/spec",
         f"{KEYS.spec}/more",
         f"{KEYS.nodes}1.00000000",
@@ -100,5 +100,5 @@ def test_prefixes_of_an_operators_job_and_of_the_command_line() -> None:
     rest=st.text(max_size=60) | st.from_regex(r"c/(done|failures)/[^/]{1,20}/[^/]{1,8}(\.[^/]{1,12})?", fullmatch=True)
 )
 def test_any_key_below_the_prefix_is_parsed_or_is_none_of_this_layout(rest: str) -> None:
-    found = KEYS.parse(f"{KEYS.all}{rest}")
+    found = KEYS.parse(f"{KEYS.everything}{rest}")
     assert found is None or all(number is None or 0 <= number < 10**10 for number in (found.round, found.local_rank))

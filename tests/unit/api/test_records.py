@@ -10,45 +10,46 @@ from hypothesis import strategies as st
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import (
-    Done,
-    Expected,
-    Failure,
+    Completion,
+    ExpectedSlots,
     FailureRule,
-    Gone,
-    GoneReason,
-    Node,
+    NodeRecord,
+    NodeReport,
     Progress,
-    Recovery,
-    Report,
+    RecoveryTimings,
     SlotOwner,
-    Slots,
+    SpecRecord,
+    Tombstone,
+    TombstoneReason,
+    WorkerFailure,
     WorkerReport,
     WorkerState,
 )
 
-NODE = Node(pod="p", pod_uid="u", lease=7, host="h", address="10.0.0.1", nproc=2)
+NODE = NodeRecord(pod="p", pod_uid="u", lease=7, host="h", address="10.0.0.1", nproc=2)
 RECORDS: list[Any] = [
     NODE,
-    Node(
+    NodeRecord(
         pod="p", pod_uid="u", lease=2**63 - 1, host="h", address="fd00::1", nproc=8, role="ps", master_port=1,
         link_port=2, ready=3, leaving=True, topology="rack/a",
     ),
-    Failure(incarnation="0000000a", rank=3, exit_code=-9, signal="SIGKILL", message="ä\n\x00", late=True,
+    WorkerFailure(incarnation="0000000a", rank=3, exit_code=-9, signal="SIGKILL", message="ä\n\x00", late=True,
         oom=True),
-    Failure(incarnation="0000000a", rank=3, exit_code=1, pod="p", host="h", pid=1, time_ns=2**62, killed_by_us=True),
-    Done("0000000a"),
-    Expected((0, 3, 65535)),
-    Expected(),
-    Gone(GoneReason.POD_FAILED, "OOMKilled"),
-    Slots(min=1, max=2, desired=2),
-    Slots(
+    WorkerFailure(incarnation="0000000a", rank=3, exit_code=1, pod="p", host="h", pid=1, time_ns=2**62,
+        stopped_by_agent=True),
+    Completion("0000000a"),
+    ExpectedSlots((0, 3, 65535)),
+    ExpectedSlots(),
+    Tombstone(TombstoneReason.POD_FAILED, "OOMKilled"),
+    SpecRecord(min=1, max=2, desired=2),
+    SpecRecord(
         min=1, max=8, desired=3, slots={"0000": SlotOwner("a", "r"), "ffff": SlotOwner("b")}, operator="id",
         max_restarts=0, failure_rules=(FailureRule("FailJob", (1, 137), negate=True), FailureRule("Ignore")),
         success_policy="AnyWorker", join_timeout_s=0.5, suspended=True, restart_id="r", replacements=4,
         first_round=1001, first_restarts=2,
     ),
-    Report(pod="p", pod_uid="u", round=1, group_rank=None),
-    Report(
+    NodeReport(pod="p", pod_uid="u", round=1, group_rank=None),
+    NodeReport(
         pod="p", pod_uid="u", round=1, group_rank=0, progress=Progress(3, None, {"loss": "0.1"}),
         workers=(WorkerReport(rank=0, state=WorkerState.FAILED, exit_code=0, cpu_percent=12.5, memory_bytes=0),),
     ),
@@ -73,7 +74,9 @@ def test_what_is_at_its_default_is_not_written() -> None:
 
 
 def test_names_are_those_of_the_manifest() -> None:
-    written = json.loads(records.encode(Slots(min=1, max=2, desired=2, join_timeout_s=60.0, stop_grace_s=1.0)))
+    written = json.loads(
+        records.encode(SpecRecord(min=1, max=2, desired=2, join_timeout_s=60.0, graceful_shutdown_s=1.0))
+    )
     assert {"joinTimeoutSeconds": 60, "stopGraceSeconds": 1}.items() <= written.items()
 
 
@@ -93,8 +96,8 @@ CORRUPT = [
 
 @pytest.mark.parametrize("data", CORRUPT)
 def test_a_corrupt_record_is_a_record_error_that_says_which(data: bytes) -> None:
-    with pytest.raises(RecordError, match=r"^Done record"):
-        records.decode(Done, data)
+    with pytest.raises(RecordError, match=r"^Completion record"):
+        records.decode(Completion, data)
 
 
 @pytest.mark.parametrize("record", RECORDS)
@@ -109,18 +112,20 @@ def test_fields_of_a_newer_version_are_ignored_at_every_depth() -> None:
         "recovery": {"stopSeconds": 1, "warmSeconds": 2},
         "workers": [{"rank": 0, "state": "HEALTHY", "gpuPercent": 7}], "progress": {"step": 3, "phase": "warm-up"},
     }  # fmt: skip
-    assert records.decode(Report, json.dumps(newer).encode()) == Report(
+    assert records.decode(NodeReport, json.dumps(newer).encode()) == NodeReport(
         pod="p",
         pod_uid="u",
         round=1,
         workers=(WorkerReport(rank=0, state=WorkerState.HEALTHY),),
         progress=Progress(3),
-        recovery=Recovery(stop_s=1.0),
+        recovery=RecoveryTimings(stop_s=1.0),
     )
 
 
 def test_a_word_of_a_newer_version_is_unknown() -> None:
-    assert records.decode(Gone, b'{"v":1,"reason":"eaten","detail":"by mice"}') == Gone(GoneReason.UNKNOWN, "by mice")
+    assert records.decode(Tombstone, b'{"v":1,"reason":"eaten","detail":"by mice"}') == Tombstone(
+        TombstoneReason.UNKNOWN, "by mice"
+    )
     paused = records.decode(WorkerReport, b'{"v":1,"rank":0,"state":"PAUSED"}')
     assert paused == WorkerReport(rank=0, state=WorkerState.UNKNOWN)
 
@@ -128,7 +133,7 @@ def test_a_word_of_a_newer_version_is_unknown() -> None:
 @pytest.mark.parametrize("reason", ["5", "null", '["left"]', "{}"])
 def test_what_no_version_writes_is_no_word_of_a_newer_one(reason: str) -> None:
     with pytest.raises(RecordError, match="is not one of left, refused"):
-        records.decode(Gone, f'{{"v":1,"reason":{reason}}}'.encode())
+        records.decode(Tombstone, f'{{"v":1,"reason":{reason}}}'.encode())
 
 
 json_values = st.recursive(
@@ -139,7 +144,10 @@ json_values = st.recursive(
 names = st.sampled_from(["pod", "podUid", "lease", "slots", "min", "max", "desired", "reason", "workers", "progress"])
 
 
-@given(st.sampled_from([Node, Slots, Gone, Report, Failure, Expected]), st.dictionaries(names, json_values))
+@given(
+    st.sampled_from([NodeRecord, SpecRecord, Tombstone, NodeReport, WorkerFailure, ExpectedSlots]),
+    st.dictionaries(names, json_values),
+)
 def test_any_json_is_a_record_or_a_record_error(cls: type[Any], fields: dict[str, Any]) -> None:
     try:
         decoded = records.decode(cls, json.dumps({"v": 1, **fields}).encode())
@@ -149,5 +157,5 @@ def test_any_json_is_a_record_or_a_record_error(cls: type[Any], fields: dict[str
 
 
 def test_a_slot_is_owned_by_the_pod_that_the_map_names() -> None:
-    spec = Slots(min=1, max=2, desired=2, slots={"000a": SlotOwner("pod-a")})
+    spec = SpecRecord(min=1, max=2, desired=2, slots={"000a": SlotOwner("pod-a")})
     assert (spec.owner(10), spec.owner(0)) == (SlotOwner("pod-a"), None)

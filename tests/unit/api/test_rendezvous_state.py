@@ -11,18 +11,18 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import (
     MEMBER_BYTES,
     Cause,
-    Closer,
+    Leader,
     Member,
     Membership,
-    State,
-    World,
-    decode_closer,
+    RendezvousState,
+    RoundPhase,
+    decode_leader,
     decode_membership,
-    decode_world,
-    encode_closer,
+    decode_state,
+    encode_leader,
     encode_members,
     encode_membership,
-    encode_world,
+    encode_state,
     find_member,
     from_run_lengths,
     run_lengths,
@@ -33,21 +33,21 @@ members = st.builds(
 )  # four and eight hex digits
 texts = st.text()
 worlds = st.builds(
-    World,
-    state=st.sampled_from(State),
+    RendezvousState,
+    state=st.sampled_from(RoundPhase),
     round=st.integers(0),
     nonce=st.text(min_size=1),
     restarts=st.integers(0),
-    losses=st.integers(0),
+    node_losses=st.integers(0),
     cause=st.sampled_from(Cause),
-    detail=texts,
-    root=texts,
-    judged=st.booleans(),
-    held=st.booleans(),
+    message=texts,
+    root_cause=texts,
+    has_verdict=st.booleans(),
+    loss_grace_spent=st.booleans(),
     restart_id=texts,
-    strikes=st.integers(0),
+    startup_failures=st.integers(0),
     port_retries=st.integers(0),
-    charges=texts,
+    charged_failures=texts,
     master=texts,
     nprocs=texts,
     roles=texts,
@@ -55,44 +55,44 @@ worlds = st.builds(
 )
 
 A, B = Member(0x12, "0000000a"), Member(0xFFFF, "deadbeef")
-PLAIN = World(state=State.ACTIVE, round=7, nonce="n", members=(A, B))
+PLAIN = RendezvousState(state=RoundPhase.ACTIVE, round=7, nonce="n", members=(A, B))
 
 
 @given(worlds)
-def test_a_world_comes_back_as_it_was_whatever_is_in_it(world: World) -> None:
-    assert decode_world(encode_world(world)) == world
+def test_a_world_comes_back_as_it_was_whatever_is_in_it(world: RendezvousState) -> None:
+    assert decode_state(encode_state(world)) == world
 
 
-@given(worlds, st.sampled_from([f.name for f in fields(World) if f.name != "members"]))
-def test_each_field_of_a_world_is_carried_by_itself(world: World, name: str) -> None:
+@given(worlds, st.sampled_from([f.name for f in fields(RendezvousState) if f.name != "members"]))
+def test_each_field_of_a_world_is_carried_by_itself(world: RendezvousState, name: str) -> None:
     other = replace(PLAIN, **{name: getattr(world, name)})
-    assert decode_world(encode_world(other)) == other
+    assert decode_state(encode_state(other)) == other
 
 
 def test_the_members_are_the_last_line_and_nothing_else_is() -> None:
-    head, _, tail = encode_world(replace(PLAIN, detail="two\nlines", nonce="a b=c")).partition(b"\n")
+    head, _, tail = encode_state(replace(PLAIN, message="two\nlines", nonce="a b=c")).partition(b"\n")
     assert tail == b"00120000000affffdeadbeef"
     assert head.startswith(b"w1 state=active round=7")
 
 
 def test_a_thousand_members_are_twelve_bytes_each() -> None:
     crowd = tuple(Member(slot, f"{slot:08x}") for slot in range(1000))
-    size = len(encode_world(replace(PLAIN, members=crowd))) - len(encode_world(replace(PLAIN, members=())))
+    size = len(encode_state(replace(PLAIN, members=crowd))) - len(encode_state(replace(PLAIN, members=())))
     assert size == 1000 * MEMBER_BYTES
 
 
 def test_a_word_of_a_newer_version_is_ignored() -> None:
-    data = encode_world(PLAIN).replace(b"w1 ", b"w1 colour=blue ")
-    assert decode_world(data) == PLAIN
+    data = encode_state(PLAIN).replace(b"w1 ", b"w1 colour=blue ")
+    assert decode_state(data) == PLAIN
 
 
 def test_a_cause_of_a_newer_version_is_unknown() -> None:
-    world = decode_world(b"w1 state=active round=1 nonce=n cause=Replaced detail=why\n")
-    assert (world.cause, world.detail) == (Cause.UNKNOWN, "why")
+    world = decode_state(b"w1 state=active round=1 nonce=n cause=Replaced detail=why\n")
+    assert (world.cause, world.message) == (Cause.UNKNOWN, "why")
 
 
 def test_what_a_newer_version_adds_to_a_closer_or_a_membership_is_ignored() -> None:
-    assert decode_closer(b"00010000000a 10.0.0.1:7 v=2 more") == Closer(Member(1, "0000000a"), "10.0.0.1:7")
+    assert decode_leader(b"00010000000a 10.0.0.1:7 v=2 more") == Leader(Member(1, "0000000a"), "10.0.0.1:7")
     assert decode_membership(b"3 v=2 more\n00010000000a") == Membership(3, (Member(1, "0000000a"),))
 
 
@@ -116,12 +116,12 @@ def test_what_a_newer_version_adds_to_a_closer_or_a_membership_is_ignored() -> N
 )
 def test_a_corrupt_world_is_a_record_error(data: bytes) -> None:
     with pytest.raises(RecordError):
-        decode_world(data)
+        decode_state(data)
 
 
 @given(st.binary())
 def test_any_bytes_are_a_world_or_a_record_error(data: bytes) -> None:
-    for decode in (decode_world, decode_membership):
+    for decode in (decode_state, decode_membership):
         try:
             decode(data)
         except RecordError:
@@ -141,12 +141,12 @@ def test_any_bytes_are_a_world_or_a_record_error(data: bytes) -> None:
 )
 def test_a_corrupt_closer_is_a_record_error(data: bytes) -> None:
     with pytest.raises(RecordError):
-        decode_closer(data)
+        decode_leader(data)
 
 
 @given(members, st.sampled_from(["", "10.0.0.1:7", "[fd00::1]:7"]))
 def test_a_closer_comes_back_as_it_was(member: Member, link: str) -> None:
-    assert decode_closer(encode_closer(Closer(member, link))) == Closer(member, link)
+    assert decode_leader(encode_leader(Leader(member, link))) == Leader(member, link)
 
 
 @given(st.integers(0), st.lists(members).map(tuple))
@@ -176,13 +176,13 @@ def test_bytes_that_only_look_like_a_member_across_two_others_are_not_it() -> No
 
 
 def test_the_order_of_worlds_is_by_round_and_then_by_state() -> None:
-    states = [State.FORMING, State.ACTIVE, State.SUSPENDED, State.SUCCEEDED, State.FAILED]
+    states = [RoundPhase.FORMING, RoundPhase.ACTIVE, RoundPhase.SUSPENDED, RoundPhase.SUCCEEDED, RoundPhase.FAILED]
     grown = [replace(PLAIN, round=round_, state=state).order for round_ in (1, 2) for state in states]
     assert sorted(set(grown)) == grown
 
 
 def test_only_the_two_ends_are_final() -> None:
-    assert [state for state in State if state.final] == [State.SUCCEEDED, State.FAILED]
+    assert [state for state in RoundPhase if state.is_final] == [RoundPhase.SUCCEEDED, RoundPhase.FAILED]
 
 
 words = st.text(string.ascii_letters + string.digits + "-_.:/x", min_size=1)

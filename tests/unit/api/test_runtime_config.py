@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.records import Slots
-from elasticjob_api.runtime_config import Terms, decode_terms, encode_terms, terms_of
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config, encode_runtime_config, runtime_config_of
 
-SPEC = Slots(min=1, max=2, desired=2)
+SPEC = SpecRecord(min=1, max=2, desired=2)
 seconds = st.floats(0, 1e9)
 terms = st.builds(
-    Terms,
+    RuntimeConfig,
     stop_signal=st.sampled_from(["SIGTERM", "SIGUSR1"]),
-    stop_grace_s=seconds,
+    graceful_shutdown_s=seconds,
     failure_grace_s=seconds,
     max_restarts=st.integers(0, 10**9),
     report_period_s=seconds,
@@ -26,22 +26,22 @@ terms = st.builds(
 
 
 @given(terms)
-def test_there_and_back(said: Terms) -> None:
-    assert decode_terms(encode_terms(said)) == said
+def test_there_and_back(said: RuntimeConfig) -> None:
+    assert decode_runtime_config(encode_runtime_config(said)) == said
 
 
 @given(terms)
-def test_they_are_those_of_the_spec_that_they_are_applied_to(said: Terms) -> None:
-    assert terms_of(said.apply(SPEC)) == said
-    assert replace(said.apply(SPEC), **{name: getattr(SPEC, name) for name in Terms.__slots__}) == SPEC
+def test_they_are_those_of_the_spec_that_they_are_applied_to(said: RuntimeConfig) -> None:
+    assert runtime_config_of(said.apply(SPEC)) == said
+    assert replace(said.apply(SPEC), **{name: getattr(SPEC, name) for name in RuntimeConfig.__slots__}) == SPEC
 
 
 def test_what_a_later_version_adds_is_not_minded() -> None:
-    assert decode_terms(encode_terms(terms_of(SPEC)) + b" more") == terms_of(SPEC)
+    assert decode_runtime_config(encode_runtime_config(runtime_config_of(SPEC)) + b" more") == runtime_config_of(SPEC)
 
 
 def test_what_an_earlier_version_did_not_say_is_as_by_default() -> None:
-    assert decode_terms(b"1 SIGTERM 30.0 5.0 3 60.0 0.0").isolation_grace_s is None
+    assert decode_runtime_config(b"1 SIGTERM 30.0 5.0 3 60.0 0.0").isolation_grace_s is None
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_what_an_earlier_version_did_not_say_is_as_by_default() -> None:
 )
 def test_corrupt_terms_are_refused(data: bytes) -> None:
     with pytest.raises(RecordError):
-        decode_terms(data)
+        decode_runtime_config(data)
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_terms_or_refused(data: bytes) -> None:
     with contextlib.suppress(RecordError):
-        assert terms_of(decode_terms(data).apply(SPEC)) == decode_terms(data)
+        assert runtime_config_of(decode_runtime_config(data).apply(SPEC)) == decode_runtime_config(data)

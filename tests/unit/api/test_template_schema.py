@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.template_schema import shape_faults
+from elasticjob_api.template_schema import schema_errors
 
 GOOD: list[Any] = [
     {},
@@ -30,10 +30,10 @@ BAD = [
 
 @pytest.mark.parametrize("template", GOOD)
 def test_a_template_of_the_right_shape(template: Any) -> None:
-    assert list(shape_faults(template, "t")) == []
+    assert list(schema_errors(template, "t")) == []
 
 
 @pytest.mark.parametrize(("template", "why"), BAD)
 def test_a_field_of_a_wrong_type_is_named_with_what_it_must_be(template: Any, why: str) -> None:
-    (fault,) = shape_faults(template, "t")
+    (fault,) = schema_errors(template, "t")
     assert why in str(fault)

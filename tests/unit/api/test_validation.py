@@ -30,4 +30,4 @@ def test_every_fault_is_named_at_once_not_only_the_first() -> None:
     bad = changed(ELASTIC, {"spec.replicas": 9, "spec.maxRestarts": -1, "metadata.name": "A"})
     with pytest.raises(InvalidSpec) as refused:
         parse_job(bad)
-    assert [fault.path for fault in refused.value.faults] == ["metadata.name", "spec.replicas", "spec.maxRestarts"]
+    assert [fault.path for fault in refused.value.errors] == ["metadata.name", "spec.replicas", "spec.maxRestarts"]

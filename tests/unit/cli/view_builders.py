@@ -3,7 +3,7 @@
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.records import Progress, Report, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, Progress, WorkerReport, WorkerState
 from elasticjob_cli.local.run_view import RunView
 
 
@@ -17,14 +17,14 @@ def a_pod(name: str = "j-0-abcde", *, slot: int = 0, phase: str = "Running", **m
     }
 
 
-def a_report(pod: str = "j-0-abcde", *, round_: int = 1, ranks: tuple[int, ...] = (0, 1), **fields: Any) -> Report:
+def a_report(pod: str = "j-0-abcde", *, round_: int = 1, ranks: tuple[int, ...] = (0, 1), **fields: Any) -> NodeReport:
     """What an agent reported; every worker has the state and the code given."""
     state, code = fields.pop("state", WorkerState.HEALTHY), fields.pop("code", None)
     workers = tuple(WorkerReport(rank=rank, state=state, pid=100 + rank, exit_code=code) for rank in ranks)
-    return Report(pod=pod, pod_uid=f"uid-{pod}", round=round_, group_rank=0, workers=workers, **fields)
+    return NodeReport(pod=pod, pod_uid=f"uid-{pod}", round=round_, group_rank=0, workers=workers, **fields)
 
 
-def a_view(*reports: Report, pods: tuple[dict[str, Any], ...] = (), **status: Any) -> RunView:
+def a_view(*reports: NodeReport, pods: tuple[dict[str, Any], ...] = (), **status: Any) -> RunView:
     """A view of a job with this status."""
     view = RunView(job={"metadata": {"name": "j", "namespace": "default"}, "status": status})
     view.pods = {pod["metadata"]["name"]: pod for pod in pods}

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_api import codec
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller import spec_plan
@@ -34,9 +34,9 @@ def too_many_losses(of: JobSnapshot) -> JobFailure | None:
     """Return the failure of a job that lost more nodes than its spec allows."""
     spec, state = of.job.spec, of.view.world
     assert isinstance(spec, Spec)
-    if spec.max_node_losses is None or state is None or state.losses <= spec.max_node_losses:
+    if spec.max_node_losses is None or state is None or state.node_losses <= spec.max_node_losses:
         return None
-    return JobFailure(REASON, f"{state.losses} nodes were lost, more than maxNodeLosses ({spec.max_node_losses})")
+    return JobFailure(REASON, f"{state.node_losses} nodes were lost, more than maxNodeLosses ({spec.max_node_losses})")
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def limited(most: int | None) -> ElasticJob:
     ("most", "losses", "fails"), [(None, 9, False), (2, 0, False), (2, 2, False), (2, 3, True), (0, 1, True)]
 )
 def test_a_job_fails_after_more_losses_than_it_allows(most: int | None, losses: int, *, fails: bool) -> None:
-    planned = plan(seen(limited(most), running(0, world=active(0, losses=losses)), pod(0)), Ids())
+    planned = plan(seen(limited(most), running(0, world=active(0, node_losses=losses)), pod(0)), Ids())
     written = [action.world for action in planned.actions if isinstance(action, WriteSpec)]
-    failed = [world.detail for world in written if world is not None and world.state is State.FAILED]
+    failed = [world.message for world in written if world is not None and world.state is RoundPhase.FAILED]
     assert failed == ([f"{REASON}: {losses} nodes were lost, more than maxNodeLosses ({most})"] if fails else [])

@@ -13,16 +13,26 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Done, Failure, Node, Report, Slots, WorkerReport, WorkerState, decode, encode
+from elasticjob_api.records import (
+    Completion,
+    NodeRecord,
+    NodeReport,
+    SpecRecord,
+    WorkerFailure,
+    WorkerReport,
+    WorkerState,
+    decode,
+    encode,
+)
 from elasticjob_api.rendezvous_state import (
     Cause,
     Member,
     Membership,
-    State,
-    World,
-    decode_world,
+    RendezvousState,
+    RoundPhase,
+    decode_state,
     encode_membership,
-    encode_world,
+    encode_state,
 )
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Delete, Op, Put, Target, Txn, TxnResult
@@ -76,7 +86,9 @@ class ChainedStore(InMemoryStore):
         for put in txn.success:
             if isinstance(put, Put) and put.key.endswith("/c/spec"):
                 prefix = put.key.removesuffix("/c/spec")
-                self.unfenced += [key for key in (Keys(prefix).spec, Keys(prefix).world) if key not in compared]
+                self.unfenced += [
+                    key for key in (Keys(prefix).spec, Keys(prefix).rendezvous_state) if key not in compared
+                ]
         return super().txn(txn)
 
 
@@ -196,7 +208,7 @@ class Model:
     def lose_keys(self) -> None:
         """Etcd begins anew, and no status of long ago is on its way any more."""
         self.in_flight = [held for held in self.in_flight if held.what != "status"]
-        self._put(Delete(self.keys.all, prefix=True))
+        self._put(Delete(self.keys.everything, prefix=True))
 
     def start_another(self) -> None:
         """A second operator leads; the first one believes that it still does."""
@@ -233,7 +245,7 @@ class Model:
         self.run(self.cluster.bind_pod(NAMESPACE, name, uid, "node"))
         self.run(self.cluster.patch_pod_status(NAMESPACE, name, uid, {"phase": "Running"}))
         lease = self._leases[uid] = self.store.grant(3600.0).id
-        node = Node(pod=name, pod_uid=uid, lease=lease, host=name, address="a", nproc=1)
+        node = NodeRecord(pod=name, pod_uid=uid, lease=lease, host=name, address="a", nproc=1)
         self._put(Put(self.keys.node(slot_of(pod), next(self._incarnations)), encode(node), lease))
 
     def end_pod(self, pod: Object, *, exit_code: int, disrupted: bool = False) -> None:
@@ -277,13 +289,13 @@ class Model:
 
     # The closer, always up to date: it is not what is tested here.
 
-    def spec(self) -> Slots | None:
+    def spec(self) -> SpecRecord | None:
         kv = self.store.get(self.keys.spec)
-        return decode(Slots, kv.value) if kv else None
+        return decode(SpecRecord, kv.value) if kv else None
 
-    def world(self) -> World | None:
-        kv = self.store.get(self.keys.world)
-        return decode_world(kv.value) if kv else None
+    def world(self) -> RendezvousState | None:
+        kv = self.store.get(self.keys.rendezvous_state)
+        return decode_state(kv.value) if kv else None
 
     def named(self) -> set[str]:
         spec = self.spec()
@@ -292,17 +304,21 @@ class Model:
     def close_round(self) -> None:
         """Those that have joined and own a slot make a round, if they are enough."""
         spec, world = self.spec(), self.world()
-        if spec is None or spec.suspended or (world is not None and world.state not in {State.ACTIVE, State.FORMING}):
+        if (
+            spec is None
+            or spec.suspended
+            or (world is not None and world.state not in {RoundPhase.ACTIVE, RoundPhase.FORMING})
+        ):
             return
         members = tuple(sorted(self._joined(spec)))
         if len(members) < spec.min:
             return
-        before = world or World(state=State.FORMING, round=max(1, spec.first_round), nonce="")
-        round_ = before.round + (before.state is State.ACTIVE)
-        active = replace(before, state=State.ACTIVE, round=round_, nonce=next(self.nonces), members=members)
+        before = world or RendezvousState(state=RoundPhase.FORMING, round=max(1, spec.first_round), nonce="")
+        round_ = before.round + (before.state is RoundPhase.ACTIVE)
+        active = replace(before, state=RoundPhase.ACTIVE, round=round_, nonce=next(self.nonces), members=members)
         membership = encode_membership(Membership(round_, members))
         nprocs = f"1x{len(members)}"
-        world_put = Put(self.keys.world, encode_world(replace(active, nprocs=nprocs)))
+        world_put = Put(self.keys.rendezvous_state, encode_state(replace(active, nprocs=nprocs)))
         self._put(world_put, Put(self.keys.members, membership))
         self.closed_at_s[round_] = self.now_s + self.wrong_by_s
         for member in members:
@@ -311,13 +327,13 @@ class Model:
     def _report(self, member: Member, round_: int, state: WorkerState) -> None:
         """Of its only worker, by its agent; nothing if that has gone."""
         if (kv := self.store.get(self.keys.node(member.slot, member.incarnation))) is not None:
-            node, worker = decode(Node, kv.value), WorkerReport(rank=0, state=state, pid=1)
-            report = Report(pod=node.pod, pod_uid=node.pod_uid, round=round_, workers=(worker,))
+            node, worker = decode(NodeRecord, kv.value), WorkerReport(rank=0, state=state, pid=1)
+            report = NodeReport(pod=node.pod, pod_uid=node.pod_uid, round=round_, workers=(worker,))
             self._put(Put(self.keys.report(member.slot, member.incarnation), encode(report), node.lease))
 
-    def _joined(self, spec: Slots) -> Iterator[Member]:
+    def _joined(self, spec: SpecRecord) -> Iterator[Member]:
         for kv in self.store.range(self.keys.nodes).kvs:
-            parsed, node = self.keys.parse(kv.key), decode(Node, kv.value)
+            parsed, node = self.keys.parse(kv.key), decode(NodeRecord, kv.value)
             assert parsed is not None
             owner = spec.owner(parsed.slot or 0)
             if owner is not None and owner.pod == node.pod:
@@ -325,42 +341,49 @@ class Model:
 
     def fail_worker(self) -> None:
         world = self.world()
-        if world is not None and world.state is State.ACTIVE:
+        if world is not None and world.state is RoundPhase.ACTIVE:
             self._fail_worker(world)
 
-    def _fail_worker(self, world: World) -> None:
+    def _fail_worker(self, world: RendezvousState) -> None:
         member = world.members[0]
-        failure = Failure(incarnation=member.incarnation, rank=0, exit_code=1)
+        failure = WorkerFailure(incarnation=member.incarnation, rank=0, exit_code=1)
         root = f"{world.round}/{member.slot:04x}.0"
-        opened = replace(world, state=State.FORMING, round=world.round + 1, nonce=next(self.nonces), members=())
-        opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=world.restarts + 1, root=root, nprocs="")
+        opened = replace(world, state=RoundPhase.FORMING, round=world.round + 1, nonce=next(self.nonces), members=())
+        opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=world.restarts + 1, root_cause=root, nprocs="")
         self._report(member, world.round, WorkerState.FAILED)
         key = self.keys.failure(world.round, member.slot, 0)
-        self._put(Put(key, encode(failure)), Put(self.keys.world, encode_world(opened)))
+        self._put(Put(key, encode(failure)), Put(self.keys.rendezvous_state, encode_state(opened)))
 
     def finish_all(self) -> None:
         """All members are done; there is no closer to say that this is success."""
         world = self.world()
         for member in world.members if world is not None else ():
-            self._put(Put(self.keys.done(world.round if world else 0, member.slot), encode(Done(member.incarnation))))
+            self._put(
+                Put(
+                    self.keys.completion(world.round if world else 0, member.slot),
+                    encode(Completion(member.incarnation)),
+                )
+            )
 
     def finish_member(self, index: int) -> None:
         """A member's workers exit 0; when it was the last, the job has succeeded."""
         world = self.world()
-        if world is None or world.state is not State.ACTIVE:
+        if world is None or world.state is not RoundPhase.ACTIVE:
             return
         member = world.members[index % len(world.members)]
         self._report(member, world.round, WorkerState.SUCCEEDED)
-        self._put(Put(self.keys.done(world.round, member.slot), encode(Done(member.incarnation))))
-        dones = {kv.key: decode(Done, kv.value) for kv in self.store.range(self.keys.dones(world.round)).kvs}
-        if {self.keys.done(world.round, m.slot): Done(m.incarnation) for m in world.members} == dones:
-            ended = replace(world, state=State.SUCCEEDED, nonce=next(self.nonces), cause=Cause.SUCCEEDED)
-            self._put(Put(self.keys.world, encode_world(ended)))
+        self._put(Put(self.keys.completion(world.round, member.slot), encode(Completion(member.incarnation))))
+        dones = {
+            kv.key: decode(Completion, kv.value) for kv in self.store.range(self.keys.completions(world.round)).kvs
+        }
+        if {self.keys.completion(world.round, m.slot): Completion(m.incarnation) for m in world.members} == dones:
+            ended = replace(world, state=RoundPhase.SUCCEEDED, nonce=next(self.nonces), cause=Cause.SUCCEEDED)
+            self._put(Put(self.keys.rendezvous_state, encode_state(ended)))
 
     def is_done(self, round_: int, member: Member) -> bool:
         """It has said that all of its workers ended with 0."""
-        kv = self.store.get(self.keys.done(round_, member.slot))
-        return kv is not None and decode(Done, kv.value).incarnation == member.incarnation
+        kv = self.store.get(self.keys.completion(round_, member.slot))
+        return kv is not None and decode(Completion, kv.value).incarnation == member.incarnation
 
     def _put(self, *ops: Op) -> None:
         self.store.txn(Txn((), ops))
@@ -420,7 +443,7 @@ class Model:
         if self.cluster.refusal is not None:
             return False
         world, live = self.world(), {name_of(pod) for pod in self.pods() if is_live(pod)}
-        return (world is None or not world.state.final) and not self.named() <= live
+        return (world is None or not world.state.is_final) and not self.named() <= live
 
 
 async def _turns() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from elasticjob_api.constants import LABEL_JOB_UID
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Node, Report, WorkerState, decode
-from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_api.records import NodeRecord, NodeReport, WorkerState, decode
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_operator.model.objects import is_terminating, uid_of
 from elasticjob_operator.model.timestamps import to_rfc3339
 from tests.unit.operator.cluster_model import Model, is_live
@@ -38,11 +38,11 @@ def check(model: Model) -> None:
         _check_the_times(model, obj, world)
 
 
-def _check_the_times(model: Model, obj: dict[str, Any], world: World) -> None:
+def _check_the_times(model: Model, obj: dict[str, Any], world: RendezvousState) -> None:
     status = obj["status"]
-    assert bool(status.get("completionTime")) == world.state.final
-    assert bool(status.get("startTime")) == (world.state.final or not obj["spec"].get("suspend"))
-    if world.state is State.ACTIVE:
+    assert bool(status.get("completionTime")) == world.state.is_final
+    assert bool(status.get("startTime")) == (world.state.is_final or not obj["spec"].get("suspend"))
+    if world.state is RoundPhase.ACTIVE:
         assert status["lastRendezvousTime"] >= to_rfc3339(model.closed_at_s[world.round])
 
 
@@ -61,48 +61,48 @@ def _of_the_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _live_members(model: Model, world: World) -> int:
+def _live_members(model: Model, world: RendezvousState) -> int:
     """Members of the active round that have a key, or have finished."""
-    if world.state is not State.ACTIVE:
+    if world.state is not RoundPhase.ACTIVE:
         return 0
-    keys = {kv.key for kv in model.store.range(model.keys.all).kvs}
+    keys = {kv.key for kv in model.store.range(model.keys.everything).kvs}
     return sum(
         model.keys.node(member.slot, member.incarnation) in keys or model.is_done(world.round, member)
         for member in world.members
     )
 
 
-def _of_the_world(model: Model, world: World) -> dict[str, Any]:
-    told: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.losses, "readyReplicas": 0}
-    if world.state is State.ACTIVE:
+def _of_the_world(model: Model, world: RendezvousState) -> dict[str, Any]:
+    told: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.node_losses, "readyReplicas": 0}
+    if world.state is RoundPhase.ACTIVE:
         size = _live_members(model, world)  # one worker each
         told |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": world.round}
     return told
 
 
-def _conditions(model: Model, obj: dict[str, Any], world: World) -> dict[str, bool]:
+def _conditions(model: Model, obj: dict[str, Any], world: RendezvousState) -> dict[str, bool]:
     members = _live_members(model, world)
-    suspended = bool(obj["spec"].get("suspend")) and not world.state.final
+    suspended = bool(obj["spec"].get("suspend")) and not world.state.is_final
     return {
         "Accepted": True,
         "Suspended": suspended and not model.pods(),
-        "Running": world.state is State.ACTIVE and members > 0,
+        "Running": world.state is RoundPhase.ACTIVE and members > 0,
         "QuorumReached": members >= obj["spec"].get("minReplicas", 1),
-        "Degraded": world.state is State.ACTIVE and members < obj["spec"].get("replicas", 1),
-        "Complete": world.state is State.SUCCEEDED,
-        "Failed": world.state is State.FAILED,
+        "Degraded": world.state is RoundPhase.ACTIVE and members < obj["spec"].get("replicas", 1),
+        "Complete": world.state is RoundPhase.SUCCEEDED,
+        "Failed": world.state is RoundPhase.FAILED,
         "RendezvousUnavailable": False,
     }
 
 
-def _check_the_workers(model: Model, status: dict[str, Any], world: World) -> None:
+def _check_the_workers(model: Model, status: dict[str, Any], world: RendezvousState) -> None:
     counts = {field: status["workerStates"].get(field, 0) for field in _FIELDS.values()}
     nodes = {node["name"]: node["ranks"] for node in status.get("nodes", [])}
     said = Counter("".join(nodes.values()))
     assert counts == {field: said[letter] for letter, field in _FIELDS.items()}
-    if world.state is State.SUCCEEDED:
+    if world.state is RoundPhase.SUCCEEDED:
         assert set(said) <= {"C"}
-    elif world.state.final:
+    elif world.state.is_final:
         assert not set(said) & set("PRU")
     else:
         assert nodes == {f"j-{slot}": letter for slot, letter in letters(model, world).items()}
@@ -117,7 +117,7 @@ def _stays(model: Model) -> dict[int, Member | None]:
     found: dict[int, Member | None] = dict.fromkeys(owners)
     for kv in sorted(model.store.range(keys.nodes).kvs, key=lambda kv: kv.create_revision):
         member = _member(keys, kv.key)
-        if owners.get(member.slot) == decode(Node, kv.value).pod:
+        if owners.get(member.slot) == decode(NodeRecord, kv.value).pod:
             found[member.slot] = member
     return found
 
@@ -128,9 +128,9 @@ def _member(keys: Keys, key: str) -> Member:
     return Member(parsed.slot or 0, parsed.incarnation or "")
 
 
-def letters(model: Model, world: World) -> dict[int, str]:
+def letters(model: Model, world: RendezvousState) -> dict[int, str]:
     """Slot → its one worker's letter."""
-    members = {m.slot for m in world.members} if world.state is State.ACTIVE else set()
+    members = {m.slot for m in world.members} if world.state is RoundPhase.ACTIVE else set()
     return {slot: _letter(model, stay, lost=slot in members) for slot, stay in _stays(model).items()}
 
 
@@ -138,10 +138,10 @@ def _letter(model: Model, stay: Member | None, *, lost: bool) -> str:
     kv = model.store.get(model.keys.report(stay.slot, stay.incarnation)) if stay else None
     if kv is None:
         return "U" if lost else "P"
-    [worker] = decode(Report, kv.value).workers
+    [worker] = decode(NodeReport, kv.value).workers
     return _LETTERS[worker.state]
 
 
-def _ranks(model: Model, world: World) -> dict[int, int | None]:
-    members = list(world.members) if world.state is State.ACTIVE else []
+def _ranks(model: Model, world: RendezvousState) -> dict[int, int | None]:
+    members = list(world.members) if world.state is RoundPhase.ACTIVE else []
     return {slot: members.index(stay) if stay in members else None for slot, stay in _stays(model).items()}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_api.records import Expected, decode
+from elasticjob_api.records import ExpectedSlots, decode
 from elasticjob_operator.controller.controller import SWEEP_S
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, Forbidden, InvalidObject, RetryLater
 from elasticjob_operator.model.cluster_interface import Resource
@@ -140,7 +140,7 @@ def expected(model: Model) -> tuple[int, ...]:
     """Slots for which a round makes its last call."""
     kv = model.store.get(model.keys.expected)
     assert kv is not None
-    return decode(Expected, kv.value).slots
+    return decode(ExpectedSlots, kv.value).slots
 
 
 def joined(model: Model) -> set[int]:

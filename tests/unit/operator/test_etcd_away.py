@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from tests.unit.operator.cluster_model import Model, is_live
 
 
@@ -64,9 +64,9 @@ def test_a_job_is_suspended_while_etcd_is_away_and_its_world_follows(model: Mode
     assert (conditions(model)["Suspended"], conditions(model)["Running"]) == ("True", "False")
     assert (model.status()["phase"], model.status().get("readyReplicas", 0)) == ("Suspended", 0)
     assert model.status().get("startTime", "") == ""
-    assert world(model).state is State.ACTIVE
+    assert world(model).state is RoundPhase.ACTIVE
     come_back(model)
-    assert world(model).state is State.SUSPENDED
+    assert world(model).state is RoundPhase.SUSPENDED
     assert model.named() == set()
     model.patch(suspend=False)
     model.quiesce()
@@ -124,7 +124,7 @@ def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_world_follows() -> Non
         work(model)
         assert [is_live(pod) for pod in model.pods()] == [False, False]
         come_back(model)
-        assert (world(model).state, world(model).message.partition(":")[0]) == (State.FAILED, "DeadlineExceeded")
+        assert (world(model).state, world(model).message.partition(":")[0]) == (RoundPhase.FAILED, "DeadlineExceeded")
         assert (model.named(), model.status()["completionTime"]) == (set(), status["completionTime"])
     finally:
         model.close()
@@ -172,6 +172,6 @@ def test_the_time_to_live_of_an_ended_job_runs_out_while_etcd_is_away() -> None:
         assert model.job_object() is None
         confirm(model)
         come_back(model)
-        assert not model.store.range(model.keys.all).kvs
+        assert not model.store.range(model.keys.everything).kvs
     finally:
         model.close()

@@ -59,7 +59,7 @@ class DyingModel(Model):
         told = self.standing()
         self.delete_job()
         self.rest()
-        return told | {"left": (self.pods(), list(self.store.range(self.keys.all).kvs))}
+        return told | {"left": (self.pods(), list(self.store.range(self.keys.everything).kvs))}
 
     def rest(self) -> None:
         """Kubelets confirm, late requests land, and the operator comes to rest, with a status that is true."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_api.records import SlotOwner, Slots, encode
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.records import SlotOwner, SpecRecord, encode
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
@@ -123,7 +123,7 @@ def test_suspending_a_job_whose_members_have_all_finished_ends_it_well(model: Mo
     model.quiesce()
     ended = model.world()
     assert ended is not None
-    assert ended.state is State.SUCCEEDED
+    assert ended.state is RoundPhase.SUCCEEDED
     assert model.status()["phase"] == "Succeeded"
 
 
@@ -202,7 +202,7 @@ def test_17_a_job_whose_agents_have_all_left_can_be_suspended_and_its_old_life_d
     model.quiesce()
     suspended = model.world()
     assert suspended is not None
-    assert (suspended.state, model.named()) == (State.SUSPENDED, set())
+    assert (suspended.state, model.named()) == (RoundPhase.SUSPENDED, set())
     model.patch(suspend=False)
     model.quiesce()
     assert not before & model.named()
@@ -253,7 +253,7 @@ def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_
     running(model)
     other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
     foreign = other.keys("c").spec
-    theirs = Slots(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="somebody else")
+    theirs = SpecRecord(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="somebody else")
     model.store.txn(Txn((), (Put(foreign, encode(theirs)),)))
     model.delete_job()
     for _ in range(3):
@@ -268,12 +268,12 @@ def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_
 
 def test_28_what_is_left_of_a_job_of_our_own_that_is_gone_is_removed(model: Model) -> None:
     other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
-    ours = Slots(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="op")
+    ours = SpecRecord(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="op")
     model.store.txn(Txn((), (Put(other.keys("c").spec, encode(ours)),)))
     model.settle()
     model.begin_turn(other)
     model.finish_turn()
-    assert not model.store.range(other.keys("c").all).kvs
+    assert not model.store.range(other.keys("c").everything).kvs
 
 
 def test_28_a_pod_under_a_job_that_is_being_deleted_is_not_created_again(model: Model) -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from elasticjob_api import codec, records
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Done, Failure, Gone, GoneReason, Progress, WorkerState
-from elasticjob_api.rendezvous_state import encode_membership, encode_world
+from elasticjob_api.records import Completion, Progress, Tombstone, TombstoneReason, WorkerFailure, WorkerState
+from elasticjob_api.rendezvous_state import encode_membership, encode_state
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
@@ -36,19 +36,23 @@ IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
 REPORT = builders.report(
     0, WorkerState.HEALTHY, WorkerState.FAILED, progress=Progress(3, 10, {"loss": "0.1"}), time_ns=10**18
 )
-FAILURE = Failure(incarnation="000000a0", rank=0, exit_code=-9, message="boom", pod="j-0-a", time_ns=10**18, stderr="x")
+FAILURE = WorkerFailure(
+    incarnation="000000a0", rank=0, exit_code=-9, message="boom", pod="j-0-a", time_ns=10**18, stderr="x"
+)
 A0, A1 = builders.member(0), builders.member(1)
 RUNNING: dict[str, bytes] = {
     KEYS.spec: records.encode(builders.record(0, 1, max=MAX_REPLICAS)),
-    KEYS.expected: records.encode(records.Expected((1,))),
-    KEYS.world: encode_world(builders.active(0, 1, root="1/0000.0", charges="1:0,5", detail="why", master="h:1")),
+    KEYS.expected: records.encode(records.ExpectedSlots((1,))),
+    KEYS.rendezvous_state: encode_state(
+        builders.active(0, 1, root_cause="1/0000.0", charged_failures="1:0,5", message="why", master="h:1")
+    ),
     KEYS.members: encode_membership(builders.membership(0, 1)),
     KEYS.node(0, A0.incarnation): records.encode(builders.node(0).record),
     KEYS.node(1, A1.incarnation): records.encode(builders.node(1).record),
     KEYS.report(0, A0.incarnation): records.encode(REPORT),
     KEYS.failure(1, 0, 0): records.encode(FAILURE),
-    KEYS.done(1, 1): records.encode(Done(A1.incarnation)),
-    KEYS.gone(1, "000000ff"): records.encode(Gone(GoneReason.POD_FAILED, "OOMKilled")),
+    KEYS.completion(1, 1): records.encode(Completion(A1.incarnation)),
+    KEYS.tombstone(1, "000000ff"): records.encode(Tombstone(TombstoneReason.POD_FAILED, "OOMKilled")),
 }
 """What etcd holds of a job of two nodes."""
 
@@ -124,7 +128,7 @@ def test_hostile_values_in_a_record(rng: random.Random, key: str, times: int) ->
 
 
 @settings(max_examples=200, deadline=None)
-@given(rng=st.randoms(use_true_random=False), key=st.sampled_from([KEYS.world, KEYS.members]))
+@given(rng=st.randoms(use_true_random=False), key=st.sampled_from([KEYS.rendezvous_state, KEYS.members]))
 def test_hostile_bytes_in_world_and_members(rng: random.Random, key: str) -> None:
     data = bytearray(RUNNING[key])
     for _ in range(rng.randint(1, 4)):
@@ -153,7 +157,7 @@ def test_hostile_claims_of_a_world(world: dict[str, Any]) -> None:
     active = builders.active(0, 1, **fields)
     if "members" in world:
         active = builders.active(*([0] * 60_000))
-    require_harmless(planned({**RUNNING, KEYS.world: encode_world(active)}))
+    require_harmless(planned({**RUNNING, KEYS.rendezvous_state: encode_state(active)}))
 
 
 @pytest.mark.parametrize("key", HOSTILE_KEYS, ids=lambda key: f"{key!r:.30}")
@@ -166,7 +170,7 @@ def test_hostile_keys_of_a_job(key: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(rest=st.text(max_size=60), value=st.binary(max_size=60))
 def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
-    require_harmless(planned({**RUNNING, f"{KEYS.all}{rest}": value}))
+    require_harmless(planned({**RUNNING, f"{KEYS.everything}{rest}": value}))
 
 
 def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +178,9 @@ def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch
     monkeypatch.setitem(job_records_module._DECODERS, "gone", lambda _data: 1 // 0)
     assert planned(RUNNING).status is not None
     found = JobStore(KEYS)
-    found.put(KeyValue(KEYS.gone(1, "000000ff"), b"x", create_revision=1, mod_revision=1, version=1, lease=0))
+    found.put(KeyValue(KEYS.tombstone(1, "000000ff"), b"x", create_revision=1, mod_revision=1, version=1, lease=0))
     assert ["a fault of the operator" in text for text in found.view(1).unreadable] == [True]
-    found.drop(KEYS.gone(1, "000000ff"))
+    found.drop(KEYS.tombstone(1, "000000ff"))
     assert found.empty
 
 

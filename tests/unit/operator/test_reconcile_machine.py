@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from elasticjob_api.constants import ConditionType, FailedReason
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_operator.controller.job_parser import parse, read_status
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.model.cluster_interface import Resource
@@ -255,16 +255,16 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_written_after_a_final_world_13(self) -> None:
-        world, spec = self.model.store.get(self.model.keys.world), self.model.store.get(self.model.keys.spec)
+        world, spec = self.model.store.get(self.model.keys.rendezvous_state), self.model.store.get(self.model.keys.spec)
         decoded = self.model.world()
-        if world is not None and spec is not None and decoded is not None and decoded.state.final:
+        if world is not None and spec is not None and decoded is not None and decoded.state.is_final:
             assert spec.mod_revision <= world.mod_revision
 
     @invariant()
     def the_world_is_suspended_exactly_with_the_spec_13(self) -> None:
         world, spec = self.model.world(), self.model.spec()
-        if world is not None and spec is not None and not world.state.final:
-            assert (world.state is State.SUSPENDED) == spec.suspended
+        if world is not None and spec is not None and not world.state.is_final:
+            assert (world.state is RoundPhase.SUSPENDED) == spec.suspended
 
     @invariant()
     def replacements_count_failed_pods_once_and_never_fall_14(self) -> None:
@@ -375,7 +375,7 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     def _check_nothing_is_left(self) -> None:
         assert not self.model.pods()
-        assert not self.model.store.range(self.model.keys.all).kvs
+        assert not self.model.store.range(self.model.keys.everything).kvs
 
     def _check_no_pod_runs_on(self) -> None:
         self.model.now_s += 60.0
@@ -407,7 +407,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             assert len(live) == desired_nodes(parse(obj).spec)
             images = {pod["spec"]["containers"][0]["image"] for pod in self.model.pods() if is_live(pod)}
             assert images == {obj["spec"]["template"]["spec"]["containers"][0]["image"]}
-            self._check_the_disruption_budget(parse(obj).spec.lowest)
+            self._check_the_disruption_budget(parse(obj).spec.effective_min)
 
     def _check_the_disruption_budget(self, lowest: int) -> None:
         [budget] = self.model.cluster.objects(Resource.DISRUPTION_BUDGET)
@@ -415,10 +415,12 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     def _finished_members(self) -> set[tuple[int, str]]:
         world = self.model.world()
-        if world is None or world.state is not State.ACTIVE:
+        if world is None or world.state is not RoundPhase.ACTIVE:
             return set()
-        keys = {kv.key for kv in self.model.store.range(self.model.keys.dones(world.round)).kvs}
-        return {(m.slot, m.incarnation) for m in world.members if self.model.keys.done(world.round, m.slot) in keys}
+        keys = {kv.key for kv in self.model.store.range(self.model.keys.completions(world.round)).kvs}
+        return {
+            (m.slot, m.incarnation) for m in world.members if self.model.keys.completion(world.round, m.slot) in keys
+        }
 
 
 TestReconcile = pytest.mark.timeout(3600)(ReconcileMachine.TestCase)  # the number of steps bounds it, not the clock

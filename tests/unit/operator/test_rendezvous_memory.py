@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from elasticjob_api.records import Failure, encode
+from elasticjob_api.records import WorkerFailure, encode
 from elasticjob_etcd.interface import Delete, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
@@ -101,7 +101,7 @@ async def test_when_all_of_it_was_deleted_it_is_as_any_other(rig: Rig) -> None:
     async with rig.running():
         rig.fill()
         await rig.seen()
-        rig.store.txn(Txn((), (Delete(KEYS.all, prefix=True),)))
+        rig.store.txn(Txn((), (Delete(KEYS.everything, prefix=True),)))
         await rig.seen()
         assert rig.rendezvous.view(KEY).quota_violation == ""
         assert rig.rendezvous.view(KEY).empty
@@ -117,7 +117,7 @@ async def test_what_was_not_kept_is_read_again_when_the_job_may_have_it(rig: Rig
         rig.rendezvous.allow(KEY, allowed_bytes(40, 8))
         assert rig.rendezvous.view(KEY).quota_violation == ""
         lists = rig.lists
-        rig.put(OTHER_KEYS.world, b"whatever comes next")
+        rig.put(OTHER_KEYS.rendezvous_state, b"whatever comes next")
         await aeventually(lambda: rig.lists > lists)
         assert len(rig.rendezvous.view(KEY).nodes) == 40
 
@@ -128,7 +128,7 @@ async def test_of_many_long_failures_the_first_are_kept_whole_and_of_the_others_
 ) -> None:
     rig.allowed[KEY] = allowed_bytes(20, 8)
     many = FAILURES_KEPT_WHOLE + 10
-    long = Failure(incarnation="00000001", rank=3, exit_code=7, message="m" * 1000, stderr="\x01" * 4000)
+    long = WorkerFailure(incarnation="00000001", rank=3, exit_code=7, message="m" * 1000, stderr="\x01" * 4000)
 
     def fail() -> None:
         for rank in range(many):

@@ -16,7 +16,7 @@ from elasticjob_agent.rendezvous.job_rendezvous import NodeInfo
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
@@ -73,8 +73,8 @@ class Job:
     def __init__(self, low: int, high: int, *, max_restarts: int = 3) -> None:
         self.loop = LoopThread()
         self.store = self.loop.submit(self._make_store()).result(20)
-        self.spec = Slots(
-            min=low, max=high, desired=high, max_restarts=max_restarts, last_call_s=1.0, scale_up_delay_s=0
+        self.spec = SpecRecord(
+            min=low, max=high, desired=high, max_restarts=max_restarts, last_call_timeout_s=1.0, scale_up_delay_s=0
         )
         self._numbers = itertools.count(1)
         self.handlers: list[EtcdRendezvousHandler] = []

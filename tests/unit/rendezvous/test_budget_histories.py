@@ -10,8 +10,8 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, n
 from elasticjob_agent.rendezvous.protocol.restart_backoff import restart_delay_s
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
-from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.rendezvous_state import Cause, State, World, encode_world
+from elasticjob_api.records import SpecRecord, TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
 from tests.unit.rendezvous.views import KEYS, AView, member, seen
 
 MEMBERS = (member(0), member(1))
@@ -22,7 +22,7 @@ TENTH_S = 0.1
 class Life:
     """A job of two nodes and one closer that sees everything."""
 
-    spec: Slots
+    spec: SpecRecord
     now_s: float = 0.0
     charged_s: list[float] = field(default_factory=list)
     clock: FailureAgeClock = field(default_factory=FailureAgeClock)
@@ -30,7 +30,7 @@ class Life:
     ports: int = 0
 
     def __post_init__(self) -> None:
-        self.world = World(state=State.ACTIVE, round=1, nonce="n", members=MEMBERS)
+        self.world = RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n", members=MEMBERS)
 
     def end_of_round(self, how: str, after_s: float) -> None:
         """The round ends so, and the closer does what is to be done until the next one stands, or the job ends."""
@@ -39,24 +39,24 @@ class Life:
         before, start_s = self.world, self.now_s
         self.world = next_round(before, "opened", cause, "")
         for _ in range(4):
-            if self.world.state is not State.FORMING:
+            if self.world.state is not RoundPhase.FORMING:
                 break
             self._act(self._view(how), start_s)
-        assert self.world.state in {State.ACTIVE, State.FAILED}, "the closer does not come to an end"
+        assert self.world.state in {RoundPhase.ACTIVE, RoundPhase.FAILED}, "the closer does not come to an end"
         self._check(how, before, start_s)
 
     def _view(self, how: str) -> AView:
-        job = AView(self.spec).raw(KEYS.world, encode_world(self.world)).members(self.world.round - 1, 0, 1)
+        job = AView(self.spec).raw(KEYS.rendezvous_state, encode_state(self.world)).members(self.world.round - 1, 0, 1)
         job.nodes(0, 1, ready=self.world.round)
         if how == "lost":
-            return job.gone(1, GoneReason.LEFT).lost(1).node(1, incarnation="f" * 8)
+            return job.gone(1, TombstoneReason.LEFT).lost(1).node(1, incarnation="f" * 8)
         if how == "planned":
             return job
         words = {"startup": how == "startup", "port_taken": how == "port", "message": how}
         return job.failure(self.world.round - 1, 0, 0, **words)
 
     def _act(self, job: AView, start_s: float) -> None:
-        charges_s = self.clock.record(self.world.charges, self.now_s)
+        charges_s = self.clock.record(self.world.charged_failures, self.now_s)
         decision = plan(job.build(), seen(self.now_s, forming_since_s=start_s, charged_ages_s=charges_s), "n")
         if isinstance(decision, Wait):
             assert decision.until_s is not None
@@ -64,18 +64,18 @@ class Life:
         else:
             assert isinstance(decision, WriteWorld)
             self.world = replace(decision.world, nonce="n")
-            self.clock.record(self.world.charges, self.now_s)
+            self.clock.record(self.world.charged_failures, self.now_s)
 
-    def _check(self, how: str, before: World, start_s: float) -> None:
+    def _check(self, how: str, before: RendezvousState, start_s: float) -> None:
         self.ports = self.ports + 1 if how == "port" else 0
         free = how in {"lost", "planned"} or (how == "port" and self.ports <= PORT_RETRIES)
         self.strikes = self.strikes + 1 if how == "startup" else 0
-        if self.world.state is State.FAILED:
+        if self.world.state is RoundPhase.FAILED:
             assert not free, f"{how} has ended the job"
             assert self._young(start_s, TENTH_S) >= self.spec.max_restarts, "ended within the budget"
             return
         assert self.world.restarts - before.restarts == (0 if free else 1)
-        assert self.world.strikes == self.strikes
+        assert self.world.startup_failures == self.strikes
         assert self.now_s - start_s == pytest.approx(restart_delay_s(self.spec, self.strikes)) or self.strikes <= 1
         if not free:
             assert self._young(start_s, -TENTH_S) < self.spec.max_restarts, "went on over the budget"
@@ -90,7 +90,7 @@ class Life:
 
 ENDS = st.tuples(st.sampled_from(["startup", "failure", "port", "lost", "planned"]), st.floats(0.5, 90))
 SPECS = st.builds(
-    Slots,
+    SpecRecord,
     min=st.just(1),
     max=st.just(2),
     desired=st.just(2),
@@ -102,8 +102,8 @@ SPECS = st.builds(
 
 
 @given(SPECS, st.lists(ENDS, max_size=25))
-def test_charges_waits_and_the_end_are_what_they_should_be(spec: Slots, ends: list[tuple[str, float]]) -> None:
+def test_charges_waits_and_the_end_are_what_they_should_be(spec: SpecRecord, ends: list[tuple[str, float]]) -> None:
     life = Life(spec)
     for how, after_s in ends:
-        if life.world.state is State.ACTIVE:
+        if life.world.state is RoundPhase.ACTIVE:
             life.end_of_round(how, after_s)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import RoundPhase
 from tests.unit.rendezvous.conftest import NIGHTLY
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
@@ -26,7 +26,7 @@ MERGED, ONE_BY_ONE, IN_PAIRS = None, 1, 2
 class End:
     """What is the same however it came about."""
 
-    state: State
+    state: RoundPhase
     restarts: int
     losses: int
     size: int
@@ -47,7 +47,7 @@ moves = st.lists(st.tuples(st.sampled_from(sorted(MOVES)), st.integers(0, NODES)
 
 def end_of(history: History, at_once: int | None, seed: int = 0) -> End:
     """Play it; with a seed each move's answers may get lost."""
-    job, draw = SimJob(Slots(min=1, max=NODES, desired=NODES, max_restarts=2)), random.Random(seed)
+    job, draw = SimJob(SpecRecord(min=1, max=NODES, desired=NODES, max_restarts=2)), random.Random(seed)
     job.at_once = at_once
     for _ in range(NODES):
         job.spawn()
@@ -65,7 +65,7 @@ def end_of(history: History, at_once: int | None, seed: int = 0) -> End:
     job.check_running()
     assert job.world is not None
     running = sum(node.workers.alive for node in job.running())
-    return End(job.world.state, job.world.restarts, job.world.losses, len(job.world.members), running)
+    return End(job.world.state, job.world.restarts, job.world.node_losses, len(job.world.members), running)
 
 
 @settings(max_examples=2000 if NIGHTLY else 12)
@@ -85,5 +85,5 @@ def test_answers_that_get_lost_change_nothing_but_timing(history: History, seed:
 
 
 def test_an_end_tells_one_history_from_another() -> None:
-    assert end_of([("fail", 0)], MERGED) == End(State.ACTIVE, restarts=1, losses=0, size=3, running=3)
-    assert end_of([("die", 0)], MERGED) == End(State.ACTIVE, restarts=0, losses=1, size=2, running=2)
+    assert end_of([("fail", 0)], MERGED) == End(RoundPhase.ACTIVE, restarts=1, losses=0, size=3, running=3)
+    assert end_of([("die", 0)], MERGED) == End(RoundPhase.ACTIVE, restarts=0, losses=1, size=2, running=2)

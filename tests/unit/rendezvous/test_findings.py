@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Report, Slots
+from elasticjob_api.records import NodeReport, SpecRecord
 from elasticjob_etcd.interface import Delete, Txn
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.play import Play
@@ -19,7 +19,7 @@ def play(
     history: str, *, least: int = 1, most: int = 2, operator: str | None = None, failure_grace_s: float = 5.0
 ) -> Play:
     """Two agents run round 1, and then the history."""
-    made = Play(Slots(min=least, max=most, desired=2, operator=operator, failure_grace_s=failure_grace_s))
+    made = Play(SpecRecord(min=least, max=most, desired=2, operator=operator, failure_grace_s=failure_grace_s))
     if operator is None:
         made.run("\n".join(["start"] * made.job.spec.desired))
     made.run("settle; is active 1")
@@ -145,10 +145,10 @@ def test_finding(history: str) -> None:
 
 
 def test_finding_10_the_closers_one_watch_shows_all_that_decides_and_no_report() -> None:
-    keys = SimJob(Slots(min=1, max=1, desired=1)).keys
+    keys = SimJob(SpecRecord(min=1, max=1, desired=1)).keys
     nobody = "0" * 8
-    decides = (keys.spec, keys.expected, keys.world, keys.members, keys.closer, keys.node(0, nobody))
-    proof = (keys.gone(0, nobody), keys.done(1, 0), keys.failure(1, 0, 0))
+    decides = (keys.spec, keys.expected, keys.rendezvous_state, keys.members, keys.leader, keys.node(0, nobody))
+    proof = (keys.tombstone(0, nobody), keys.completion(1, 0), keys.failure(1, 0, 0))
     assert [key for key in (*decides, *proof) if not key.startswith(keys.control)] == []
     assert not keys.report(0, nobody).startswith(keys.control)
 
@@ -158,7 +158,7 @@ def test_finding_10_a_report_neither_wakes_the_closer_nor_changes_what_it_decide
     node = made.node("0")
     assert node.stay is not None
     assert node.closing_mirror is not None
-    said = Report(pod=node.pod, pod_uid="u", round=1, group_rank=0)
+    said = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=0)
     assert made.job.store.txn(transactions.report(node.stay.me, said)).succeeded
     assert not node.closing_mirror.pending
     assert not node.close_a_round()
@@ -169,7 +169,7 @@ def test_finding_8_the_report_of_an_agent_whose_key_was_deleted_is_refused_and_i
     node = made.node("1")
     assert node.stay is not None
     made.job.store.txn(Txn((), (Delete(node.stay.me.node_key),)))  # its lease lives: no keeper ever notices
-    said = Report(pod=node.pod, pod_uid="u", round=1, group_rank=1)
+    said = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=1)
     node.lost = not made.job.store.txn(transactions.report(node.stay.me, said)).succeeded  # what `report.py` does
     made.run("turn 1; key 1; settle; is active 1 members=0,1; runs 1 1")
 
@@ -224,7 +224,7 @@ FOUR = {
 
 @pytest.mark.parametrize("history", FOUR.values(), ids=FOUR)
 def test_finding_of_many_silent_at_once(history: str) -> None:
-    made = Play(Slots(min=1, max=4, desired=4))
+    made = Play(SpecRecord(min=1, max=4, desired=4))
     made.run("start; start; start; start; settle; is active 1 members=0,1,2,3")
     made.run(history)
 
@@ -319,7 +319,7 @@ def test_after_a_wipe(history: str) -> None:
 
 
 def test_who_has_not_seen_a_world_begins_the_job_in_the_store_that_was_wiped_before_its_watch_tells() -> None:
-    made = Play(Slots(min=1, max=2, desired=1))
+    made = Play(SpecRecord(min=1, max=2, desired=1))
     made.run("start; turn 0; key 0; wipe; notice 0; turn 0; turn 0; turn 0; turn 0; settle; is active 1 members=0")
 
 

@@ -7,7 +7,7 @@ its workers take to stop: as long as they save, and for ever if they are stuck i
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 from tests.unit.rendezvous.sim.play import Play
 
 HISTORIES = {
@@ -42,13 +42,13 @@ HISTORIES = {
 
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_leaving_while_a_call_goes_wrong(history: str) -> None:
-    made = Play(Slots(min=1, max=2, desired=2, failure_grace_s=5.0, stop_grace_s=30.0))
+    made = Play(SpecRecord(min=1, max=2, desired=2, failure_grace_s=5.0, graceful_shutdown_s=30.0))
     made.run("start; start; settle; is active 1 members=0,1")
     made.run(history)
 
 
 def test_a_leaver_to_whom_etcd_never_answers_goes_when_its_workers_have_stopped() -> None:
-    made = Play(Slots(min=1, max=2, desired=2))
+    made = Play(SpecRecord(min=1, max=2, desired=2))
     made.run("start; start; settle; arm 1" + " REQUEST_LOST" * 9)
     made.run("sigterm 1; turn 1; turn 1; turn 1; turn 1; runs 1 1; stopped 1; turn 1")
     assert made.node("1").outcome == ExitCode.LEFT

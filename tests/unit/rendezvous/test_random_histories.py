@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
-from elasticjob_api.records import GoneReason
+from elasticjob_api.records import TombstoneReason
 from tests.unit.rendezvous.conftest import NIGHTLY
 from tests.unit.rendezvous.sim.wire import Fault
 from tests.unit.rendezvous.test_state_machine import AgentsAlone, JobMachine, WithAnOperator
@@ -32,7 +32,7 @@ DRAW: Mapping[str, Callable[[random.Random], Any]] = {
     "seconds": lambda rng: rng.choice([0.5, 2.0, 16.0, 45.0]),
     "exit_code": lambda rng: rng.choice([1, -9]),
     "desired": lambda rng: rng.randrange(1, 5),
-    "reason": lambda rng: rng.choice([GoneReason.REFUSED, GoneReason.WEDGED]),
+    "reason": lambda rng: rng.choice([TombstoneReason.REFUSED, TombstoneReason.WEDGED]),
     "fails": lambda rng: rng.random() < 0.5,
 }
 

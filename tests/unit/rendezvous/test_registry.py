@@ -66,7 +66,13 @@ def test_etcd_options_reach_what_the_node_wants_of_the_job() -> None:
     identity = etcd_backend._profile(params, node, "10.0.0.1")
     spec = identity.own_spec
     assert spec is not None
-    assert (spec.min, spec.max, spec.max_restarts, spec.join_timeout_s, spec.last_call_s) == (1, 2, 7, 60.0, 2.0)
+    assert (spec.min, spec.max, spec.max_restarts, spec.join_timeout_s, spec.last_call_timeout_s) == (
+        1,
+        2,
+        7,
+        60.0,
+        2.0,
+    )
     assert (identity.nproc, identity.role, identity.lease_ttl_s, identity.slot) == (5, "ps", 3.0, 4)
 
 
@@ -75,7 +81,7 @@ def test_how_long_more_nodes_are_waited_for_can_be_none(options: dict[str, str],
     node = NodeInfo(role="r", local_world_size=1, max_restarts=0)
     spec = etcd_backend._profile(etcd(**options), node, "10.0.0.1").own_spec
     assert spec is not None
-    assert spec.last_call_s == last_call_s
+    assert spec.last_call_timeout_s == last_call_s
 
 
 def test_two_nodes_of_one_process_are_not_taken_for_one() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from elasticjob_agent.rendezvous.protocol import replica_sizes
-from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.records import SpecRecord, TombstoneReason
+from elasticjob_api.rendezvous_state import RoundPhase
 from tests.unit.rendezvous.conftest import STATEFUL
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.node import SimNode
@@ -50,7 +50,7 @@ class JobMachine(RuleBasedStateMachine):
     def begin(
         self, least: int, wanted: int, restarts: int, step: int, allowed: tuple[int, ...], *, running: bool
     ) -> None:
-        spec = Slots(
+        spec = SpecRecord(
             min=least,
             max=4,
             desired=wanted,
@@ -61,7 +61,7 @@ class JobMachine(RuleBasedStateMachine):
             join_timeout_s=100.0,
             scale_up_delay_s=10.0,
             failure_grace_s=5.0,
-            stop_grace_s=30.0,
+            graceful_shutdown_s=30.0,
         )
         if not replica_sizes.target_size(spec):
             spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job: it could never run
@@ -229,8 +229,8 @@ class JobMachine(RuleBasedStateMachine):
             late[index % len(late)].etcd.land()
             self.job.check_running()
 
-    @rule(index=whichever, reason=st.sampled_from([GoneReason.REFUSED, GoneReason.WEDGED]))
-    def somebody_proves_it_gone_and_dies(self, index: int, reason: GoneReason) -> None:
+    @rule(index=whichever, reason=st.sampled_from([TombstoneReason.REFUSED, TombstoneReason.WEDGED]))
+    def somebody_proves_it_gone_and_dies(self, index: int, reason: TombstoneReason) -> None:
         if node := self.pick(index):
             self.disturb(happened=self.job.condemn(node, reason))
 
@@ -294,7 +294,7 @@ class JobMachine(RuleBasedStateMachine):
             job.finish()
         job.settle()
         job.check_ends()
-        if job.world is not None and job.world.state is not State.FAILED and not job.ledger.wipes:
+        if job.world is not None and job.world.state is not RoundPhase.FAILED and not job.ledger.wipes:
             assert job.world.round <= 1 + job.disturbances, f"7: {job.world.round} rounds"
 
 

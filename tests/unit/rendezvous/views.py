@@ -12,10 +12,20 @@ from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
-from elasticjob_api.link_secret import encode_link_key
-from elasticjob_api.records import IDLE, Done, Expected, Failure, Gone, GoneReason, Node, SlotOwner, Slots
-from elasticjob_api.rendezvous_state import Member, Membership, State, World
-from elasticjob_api.runtime_config import encode_terms, terms_of
+from elasticjob_api.link_secret import encode_link_secret
+from elasticjob_api.records import (
+    NO_ROUND,
+    Completion,
+    ExpectedSlots,
+    NodeRecord,
+    SlotOwner,
+    SpecRecord,
+    Tombstone,
+    TombstoneReason,
+    WorkerFailure,
+)
+from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import encode_runtime_config, runtime_config_of
 from elasticjob_etcd.interface import KeyValue
 
 KEYS = Keys("/elasticjob/cli/test")
@@ -27,9 +37,9 @@ def member(slot: int, incarnation: str | None = None) -> Member:
     return Member(slot, incarnation or f"{slot:08x}")
 
 
-def a_node(slot: int, **changes: Any) -> Node:
+def a_node(slot: int, **changes: Any) -> NodeRecord:
     """A node record; its lease is 100 + slot, its master port 20000 + slot."""
-    plain = Node(
+    plain = NodeRecord(
         pod=f"pod-{slot}",
         pod_uid=f"uid-{slot}",
         lease=100 + slot,
@@ -55,12 +65,12 @@ def seen(now_s: float = 0.0, **changes: Any) -> Observations:
 class AView:
     """The keys of one job under construction."""
 
-    def __init__(self, spec: Slots) -> None:
+    def __init__(self, spec: SpecRecord) -> None:
         self.revision = 1
         self.items: dict[str, KeyValue] = {}
         self._spec = spec
-        self.untold()._put(KEYS.terms, encode_terms(terms_of(spec)))
-        self._put(KEYS.link, encode_link_key(b"k" * 32))
+        self.untold()._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(spec)))
+        self._put(KEYS.link_secret, encode_link_secret(b"k" * 32))
 
     def _put(self, key: str, value: bytes) -> Self:
         self.revision += 1
@@ -80,7 +90,7 @@ class AView:
 
     def spec(self, **changes: Any) -> Self:
         """The spec changes, and the closer has said to the agents what they must know of that."""
-        return self.untold(**changes)._put(KEYS.terms, encode_terms(terms_of(self._spec)))
+        return self.untold(**changes)._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(self._spec)))
 
     def untold(self, **changes: Any) -> Self:
         """The spec changes, and the closer has not told the agents."""
@@ -94,21 +104,21 @@ class AView:
 
     def expected(self, *slots: int) -> Self:
         """The operator expects pods in these slots."""
-        return self._put(KEYS.expected, records.encode(Expected(slots)))
+        return self._put(KEYS.expected, records.encode(ExpectedSlots(slots)))
 
-    def world(self, state: State, round_: int, **fields: Any) -> Self:
+    def world(self, state: RoundPhase, round_: int, **fields: Any) -> Self:
         """Any world."""
-        value = World(state=state, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
-        return self._put(KEYS.world, rendezvous_state.encode_world(value))
+        value = RendezvousState(state=state, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
+        return self._put(KEYS.rendezvous_state, rendezvous_state.encode_state(value))
 
     def forming(self, round_: int, **fields: Any) -> Self:
         """A round forms."""
-        return self.world(State.FORMING, round_, **fields)
+        return self.world(RoundPhase.FORMING, round_, **fields)
 
     def active(self, round_: int, *slots: int, **fields: Any) -> Self:
         """A round runs with the members in these slots, which also are `P/c/members`."""
         members = tuple(member(slot) for slot in slots)
-        self.world(State.ACTIVE, round_, members=members, **fields)
+        self.world(RoundPhase.ACTIVE, round_, members=members, **fields)
         return self.members(round_, *slots)
 
     def members(self, round_: int, *slots: int) -> Self:
@@ -116,12 +126,12 @@ class AView:
         value = Membership(round_, tuple(member(slot) for slot in slots))
         return self._put(KEYS.members, rendezvous_state.encode_membership(value))
 
-    def node(self, slot: int, *, incarnation: str | None = None, ready: int = IDLE, **changes: Any) -> Self:
+    def node(self, slot: int, *, incarnation: str | None = None, ready: int = NO_ROUND, **changes: Any) -> Self:
         """A live node."""
         who = member(slot, incarnation)
         return self._put(KEYS.node(who.slot, who.incarnation), records.encode(a_node(slot, ready=ready, **changes)))
 
-    def nodes(self, *slots: int, ready: int = IDLE) -> Self:
+    def nodes(self, *slots: int, ready: int = NO_ROUND) -> Self:
         """Live nodes, all alike."""
         for slot in slots:
             self.node(slot, ready=ready)
@@ -133,20 +143,20 @@ class AView:
         self.items.pop(KEYS.node(who.slot, who.incarnation), None)
         return self
 
-    def gone(self, slot: int, reason: GoneReason) -> Self:
+    def gone(self, slot: int, reason: TombstoneReason) -> Self:
         """Proof that this slot's usual incarnation is gone."""
         who = member(slot)
-        return self._put(KEYS.gone(who.slot, who.incarnation), records.encode(Gone(reason)))
+        return self._put(KEYS.tombstone(who.slot, who.incarnation), records.encode(Tombstone(reason)))
 
     def failure(self, round_: int, slot: int, local_rank: int = 0, **fields: Any) -> Self:
         """A worker's failure: exit code 1, by itself, unless told otherwise."""
-        plain = Failure(incarnation=member(slot).incarnation, rank=slot, exit_code=1, pod=f"pod-{slot}")
+        plain = WorkerFailure(incarnation=member(slot).incarnation, rank=slot, exit_code=1, pod=f"pod-{slot}")
         return self._put(KEYS.failure(round_, slot, local_rank), records.encode(replace(plain, **fields)))
 
     def done(self, round_: int, *slots: int) -> Self:
         """All workers of these members exited 0."""
         for slot in slots:
-            self._put(KEYS.done(round_, slot), records.encode(Done(member(slot).incarnation)))
+            self._put(KEYS.completion(round_, slot), records.encode(Completion(member(slot).incarnation)))
         return self
 
     def build(self) -> RendezvousView:
@@ -156,7 +166,7 @@ class AView:
 
 def a_view(least: int = 1, most: int = 4, **spec: Any) -> AView:
     """A job of the command line: `least` to `most` nodes, as many as possible wanted."""
-    return AView(Slots(min=least, max=most, desired=spec.pop("desired", most), **spec))
+    return AView(SpecRecord(min=least, max=most, desired=spec.pop("desired", most), **spec))
 
 
 def slots_of(nodes: Iterable[NodeEntry]) -> list[int]:

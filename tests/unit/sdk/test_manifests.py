@@ -14,7 +14,7 @@ def test_a_job_from_a_dictionary_keeps_it_as_it_was_written() -> None:
     job = ElasticJob.from_dict(ELASTIC)
     assert job.manifest == ELASTIC
     assert (job.name, job.namespace, job.uid) == ("digits", "", "")
-    assert (job.spec.replicas, job.spec.highest) == (4, 8)
+    assert (job.spec.replicas, job.spec.effective_max) == (4, 8)
 
 
 def test_a_job_does_not_share_its_manifest_with_the_caller() -> None:

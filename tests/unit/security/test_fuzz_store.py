@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol import view
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteWorld, plan
-from elasticjob_api.records import GoneReason
-from elasticjob_api.rendezvous_state import decode_world, encode_world
+from elasticjob_api.records import TombstoneReason
+from elasticjob_api.rendezvous_state import decode_state, encode_state
 from testing.hostile_keys import HOSTILE_KEYS
 from testing.mutations import NOT_FINITE, VALUES, mutated
 from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, seen
@@ -24,7 +24,7 @@ INCARNATION = "0000000a"
 def a_job() -> AView:
     """Round 3 runs in three slots, with a record of every kind."""
     job = a_view(1, 3, operator=OPERATOR).owned_by(s0="pod-0", s1="pod-1", s2="pod-2").nodes(0, 1, 2)
-    return job.active(3, 0, 1, 2).expected(2).failure(3, 1).done(3, 0).gone(7, GoneReason.LEFT)
+    return job.active(3, 0, 1, 2).expected(2).failure(3, 1).done(3, 0).gone(7, TombstoneReason.LEFT)
 
 
 HELD = {key: kv.value for key, kv in a_job().items.items()}
@@ -35,7 +35,7 @@ def next_act(key: str, value: bytes) -> Decision:
     """The closer's decision with this in that place; if it writes a world, one that can be read again."""
     decision = plan(a_job().raw(key, value).build(), seen(100.0), "fresh")
     if isinstance(decision, WriteWorld):
-        assert decode_world(encode_world(decision.world)) == decision.world
+        assert decode_state(encode_state(decision.world)) == decision.world
     return decision
 
 
@@ -82,7 +82,7 @@ def test_hostile_keys_of_the_job_change_nothing(key: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(rest=st.text(max_size=60), value=st.binary(max_size=60))
 def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
-    next_act(f"{KEYS.all}{rest}", value)
+    next_act(f"{KEYS.everything}{rest}", value)
 
 
 def test_a_fault_in_a_reader_costs_its_record_and_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:

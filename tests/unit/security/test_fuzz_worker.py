@@ -14,7 +14,7 @@ from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
 from elasticjob_agent.workers.error_file import TAIL_BYTES, StderrTail, read_error_file
 from elasticjob_agent.workers.error_message import MAX_CHARACTERS, error_line, traceback_tail
 from elasticjob_api import records
-from elasticjob_api.records import Report
+from elasticjob_api.records import NodeReport
 from testing.mutations import NOT_FINITE, VALUES, mutated
 
 TOLD = {"message": {"message": "boom", "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1700000000.5"}}}
@@ -54,9 +54,9 @@ def test_any_json_in_an_error_file(file: Path, rng: random.Random, times: int) -
 def require_small(line: bytes) -> None:
     """What is kept of a line of progress fits into a report."""
     told = parse_progress(line)
-    report = records.encode(Report(pod="p", pod_uid="u", round=1, progress=told))
+    report = records.encode(NodeReport(pod="p", pod_uid="u", round=1, progress=told))
     assert len(report) <= MOST_REPORT_BYTES
-    assert records.decode(Report, report).progress == told
+    assert records.decode(NodeReport, report).progress == told
 
 
 @once

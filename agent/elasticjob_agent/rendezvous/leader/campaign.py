@@ -13,8 +13,8 @@ from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, pending_push, plan
 from elasticjob_agent.rendezvous.protocol.transactions import FirstState, Push, SessionKeys
 from elasticjob_agent.rendezvous.protocol.view import parse_view
-from elasticjob_api.link_secret import new_link_key
-from elasticjob_api.rendezvous_state import World
+from elasticjob_api.link_secret import new_link_secret
+from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_etcd.interface import Etcd, KeyValue
 
 
@@ -29,7 +29,7 @@ class Campaign:
     draw: Callable[[], str]
     """Eight random hex digits."""
 
-    async def run(self, *, is_new: bool) -> World | None:
+    async def run(self, *, is_new: bool) -> RendezvousState | None:
         """Stand once; the world that went with it, if the job `is_new` as far as this node has seen.
 
         Whether it was elected only the watch tells. Raises EtcdError.
@@ -47,5 +47,5 @@ class Campaign:
         decision = plan(view, ObservationClock().update(view, now_s=0.0), self.draw())
         if view.spec is None or not isinstance(decision, WriteWorld):
             return None
-        push = Push(pending_push(view).runtime_config, new_link_key(self.draw))
+        push = Push(pending_push(view).runtime_config, new_link_secret(self.draw))
         return FirstState(decision.world, view.spec_revision, push, is_operated=view.spec.operator is not None)

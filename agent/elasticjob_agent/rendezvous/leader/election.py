@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
-from elasticjob_api.rendezvous_state import Closer, Member, World, decode_closer
+from elasticjob_api.rendezvous_state import Leader, Member, RendezvousState, decode_leader
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd, KeyValue
 
@@ -94,10 +94,10 @@ class Election:
             wait_s = campaign_delay_s(me.member.slot, is_first=self._last is None)
             self._delay = asyncio.get_running_loop().call_later(wait_s, self._start_campaign, me)
 
-    def observe(self, world: World) -> None:
+    def observe(self, world: RendezvousState) -> None:
         """Take in every world that this node sees: a closer must know how long ago failures were charged."""
         self._is_new = False
-        self._failure_ages.record(world.charges, self._clock())
+        self._failure_ages.record(world.charged_failures, self._clock())
 
     async def _lead(self, me: SessionKeys, predecessor: Member | None) -> None:
         if self._leading_task is not None and self._leading_as == me:
@@ -161,7 +161,7 @@ def campaign_delay_s(slot: int, *, is_first: bool) -> float:
     return min(slot * CAMPAIGN_SPREAD_S, MAX_CAMPAIGN_DELAY_S)
 
 
-def leader_in(kv: KeyValue | None) -> Closer | None:
+def leader_in(kv: KeyValue | None) -> Leader | None:
     """The closer's record; None without one, and for one that cannot be read."""
     try:
         return None if kv is None else _decoded(kv.value)
@@ -170,7 +170,7 @@ def leader_in(kv: KeyValue | None) -> Closer | None:
         return None
 
 
-_decoded = functools.lru_cache(maxsize=4)(decode_closer)
+_decoded = functools.lru_cache(maxsize=4)(decode_leader)
 """Kept: it is looked at after every change of anything."""
 
 

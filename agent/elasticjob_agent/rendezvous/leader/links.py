@@ -15,7 +15,7 @@ from elasticjob_agent.rendezvous.protocol.link_handshake import PORTS, Address, 
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_agent.tracing import Tracer
-from elasticjob_api.rendezvous_state import Member, State
+from elasticjob_api.rendezvous_state import Member, RoundPhase
 
 MAX_DIALS = 16
 _RESERVED_FILES = 128
@@ -57,7 +57,7 @@ class LeaderLinks:
         """
         self._key = view.link_secret
         self.proved &= view.nodes.keys()
-        has_ended = view.world is not None and view.world.state.final
+        has_ended = view.world is not None and view.world.state.is_final
         wanted = set() if has_ended else view.nodes.keys()  # after the end everybody goes: that is no loss
         for member in self._tasks.keys() - wanted:
             self._tasks.pop(member).cancel()
@@ -67,7 +67,7 @@ class LeaderLinks:
             for node in self._unlinked(view, set(view.membership.members)):
                 self._start_link(node, adopt())
         self._has_begun = True
-        if view.world is not None and view.world.state is State.ACTIVE:
+        if view.world is not None and view.world.state is RoundPhase.ACTIVE:
             crowd = self._unlinked(view, view.nodes.keys())
             for node in crowd:
                 self._start_link(node, first_step(members=len(crowd)))

@@ -10,7 +10,7 @@ from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGraceTimer
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView
-from elasticjob_api.rendezvous_state import Member, State
+from elasticjob_api.rendezvous_state import Member, RoundPhase
 
 
 class ObservationClock:
@@ -59,7 +59,7 @@ class ObservationClock:
             newest_key_s=self._newest_key_s,
             enough_since_s=self._enough_since_s,
             joiner_since_s=self._joiner_since_s,
-            charged_ages_s=self._failure_ages.record(view.world.charges if view.world else "", now_s),
+            charged_ages_s=self._failure_ages.record(view.world.charged_failures if view.world else "", now_s),
             crashed=proved,
             loss_grace=self._loss_grace.update(view, now_s),
             settle_until_s=self._settle_until_s,
@@ -76,7 +76,7 @@ class ObservationClock:
 
     def _update_round(self, view: RendezvousView, now_s: float) -> None:
         # A verdict written into forming(r) is the same round still: its clock goes on.
-        current = (view.world.round, view.world.state is State.ACTIVE) if view.world else None
+        current = (view.world.round, view.world.state is RoundPhase.ACTIVE) if view.world else None
         if current != self._round:
             self._round, self._round_since_s = current, now_s
             self._enough_since_s = self._joiner_since_s = None
@@ -93,6 +93,6 @@ def _has_enough(view: RendezvousView) -> bool:
 
 
 def _has_joiner(view: RendezvousView) -> bool:
-    if view.spec is None or view.world is None or view.world.state is not State.ACTIVE:
+    if view.spec is None or view.world is None or view.world.state is not RoundPhase.ACTIVE:
         return False
     return bool(round_triggers.joiners(view, view.spec, view.world))

@@ -27,9 +27,9 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionKeys
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.tracing import Tracer
-from elasticjob_api.link_secret import new_link_key
-from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.link_secret import new_link_secret
+from elasticjob_api.records import Tombstone, TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
@@ -104,7 +104,7 @@ class RoundLeader:
     def _predecessor_crashed(self, view: RendezvousView) -> bool:
         """The closer before this one was proved gone by a member that lost its link to it."""
         proof = None if self._predecessor is None else view.tombstones.get(self._predecessor)
-        return proof is not None and proof.reason is GoneReason.REFUSED
+        return proof is not None and proof.reason is TombstoneReason.REFUSED
 
     async def _execute(self, view: RendezvousView, decision: Decision) -> float | None:
         """Do it; returns when to look again at the latest."""
@@ -125,7 +125,7 @@ class RoundLeader:
 
     async def _write(self, view: RendezvousView, decision: WriteWorld) -> None:
         world = decision.world
-        garbage = self._stale_keys(view, world) if world.state is State.ACTIVE else []
+        garbage = self._stale_keys(view, world) if world.state is RoundPhase.ACTIVE else []
         txn = transactions.write_world(
             self._me,
             observed_revision=view.world_revision,
@@ -134,26 +134,26 @@ class RoundLeader:
             garbage=garbage,
             push=self._pending_push(pending_push(view)),
         )
-        if world.state.final:
+        if world.state.is_final:
             self._links.close_all()  # its own watch may tell it last of all: who has gone by then is no loss
         result = await self._etcd.txn(txn)
         if result.succeeded:
             self._trace.point(f"closer wrote {world.state.value}", world.round)
             if world.cause is Cause.NODE_LOST and (view.world is None or view.world.round < world.round):
                 self._trace.point("opened for a loss", world.round)
-            log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.detail)
+            log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.message)
 
-    def _stale_keys(self, view: RendezvousView, world: World) -> list[str]:
+    def _stale_keys(self, view: RendezvousView, world: RendezvousState) -> list[str]:
         spare = () if self._predecessor is None else (self._predecessor,)
         return _old_rounds(self._me, view, world.round) + _old_proofs(self._me, view, {*world.members, *spare})
 
     def _pending_push(self, owed: PushConfig) -> Push:
-        return Push(owed.runtime_config, new_link_key(self._nonce) if owed.link_key else None)
+        return Push(owed.runtime_config, new_link_secret(self._nonce) if owed.link_key else None)
 
     async def _evict(self, view: RendezvousView, decision: Evict) -> None:
         member = decision.member
         if member not in view.tombstones:
-            txn = transactions.evict(self._me, view.world_revision, member, Gone(decision.reason))
+            txn = transactions.evict(self._me, view.world_revision, member, Tombstone(decision.reason))
             result = await self._etcd.txn(txn)
             if not result.succeeded and not result.reads[0]:
                 return  # the world moved, or another is the closer: it may be late no more
@@ -184,7 +184,7 @@ def _old_rounds(me: SessionKeys, view: RendezvousView, current_round: int) -> li
     """Prefixes of rounds before the last one: their records decide nothing any more."""
     rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.completions}
     old = sorted(round_ for round_ in rounds if round_ < current_round - 1)
-    return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.dones(r))]
+    return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.completions(r))]
 
 
 def _old_proofs(me: SessionKeys, view: RendezvousView, needed: set[Member]) -> list[str]:
@@ -194,4 +194,4 @@ def _old_proofs(me: SessionKeys, view: RendezvousView, needed: set[Member]) -> l
     """
     before = () if view.membership is None else view.membership.members
     over = view.tombstones.keys() - view.nodes.keys() - needed - set(before)
-    return [me.keys.gone(member.slot, member.incarnation) for member in sorted(over)[:_MAX_PROOFS]]
+    return [me.keys.tombstone(member.slot, member.incarnation) for member in sorted(over)[:_MAX_PROOFS]]

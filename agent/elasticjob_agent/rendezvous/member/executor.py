@@ -18,8 +18,8 @@ from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
-from elasticjob_api.records import Node
-from elasticjob_api.rendezvous_state import Cause, World
+from elasticjob_api.records import NodeRecord
+from elasticjob_api.rendezvous_state import Cause, RendezvousState
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 
 _MAX_FAILURES = 24
@@ -40,11 +40,11 @@ class StepContext:
     """The state that a step was planned from."""
 
     session: Session
-    world_or_none: World | None
+    world_or_none: RendezvousState | None
     revision: int
 
     @property
-    def world(self) -> World:
+    def world(self) -> RendezvousState:
         """The world; steps that need one are never planned without."""
         if self.world_or_none is None:
             raise AssertionError("a step that needs a world was planned without one")
@@ -82,7 +82,7 @@ class StepExecutor:
         result = await self._etcd.txn(txn)
         return StepResult.DONE if result.succeeded else _reason(context, txn, result)
 
-    async def _commit_node(self, context: StepContext, txn: Txn, node: Node) -> StepResult:
+    async def _commit_node(self, context: StepContext, txn: Txn, node: NodeRecord) -> StepResult:
         """A transaction that writes the own record; what is known of it afterwards is what etcd holds."""
         session, result = context.session, await self._etcd.txn(txn)
         if result.succeeded:
@@ -91,7 +91,7 @@ class StepExecutor:
         reason = _reason(context, txn, result)
         if reason is StepResult.RECORD_CHANGED:
             (own,) = result.reads[1]
-            session.last = VersionedNode(records.decode(Node, own.value), own.mod_revision)
+            session.last = VersionedNode(records.decode(NodeRecord, own.value), own.mod_revision)
         return reason
 
     # -- workers ---------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ class StepExecutor:
 
     def stop(self, session: Session, *, fast: bool) -> None:
         """Begin to stop the workers, within the short grace or the user's."""
-        terms = session.runtime_config
-        grace_s = terms.short_grace_s if fast else terms.stop_grace_s
-        self._workers.stop(grace_s=grace_s, signal_name=terms.stop_signal)
+        config = session.runtime_config
+        grace_s = config.failure_stop_grace_s if fast else config.graceful_shutdown_s
+        self._workers.stop(grace_s=grace_s, signal_name=config.stop_signal)
 
     # -- what is said ----------------------------------------------------------------------------
 
@@ -187,9 +187,9 @@ def _reason(context: StepContext, txn: Txn, rejected: TxnResult) -> StepResult:
     """Which fence failed; the world first: it is waited for, and the rest found then."""
     me = context.session.me
     now = {kv.key: kv for read in rejected.reads for kv in read}
-    world, own = now.get(me.keys.world), now.get(me.node_key)
+    world, own = now.get(me.keys.rendezvous_state), now.get(me.node_key)
     revision = world.mod_revision if world is not None else 0
-    if revision != context.revision and any(compare.key == me.keys.world for compare in txn.compares):
+    if revision != context.revision and any(compare.key == me.keys.rendezvous_state for compare in txn.compares):
         return StepResult.STATE_CHANGED
     moved = own is not None and own.lease == me.lease and own.mod_revision != context.session.last.revision
     return StepResult.RECORD_CHANGED if moved else StepResult.KEY_LOST

@@ -16,18 +16,18 @@ from elasticjob_agent.rendezvous.protocol.last_known_state import is_newer
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, decode_slots, parse_view
 from elasticjob_api import records
-from elasticjob_api.bootstrap import Brief, brief_of
+from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
-from elasticjob_api.records import Gone, GoneReason, Node, Slots
-from elasticjob_api.rendezvous_state import Member, State, World, decode_world
+from elasticjob_api.records import NodeRecord, SpecRecord, Tombstone, TombstoneReason
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, decode_state
 from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
 Watching = Callable[[], Awaitable[None]]
 """Comes back when the watch stands; what is read after that leaves no gap to be listed."""
 
-_FORBIDDEN = {GoneReason.SUPERSEDED, GoneReason.POD_DELETED, GoneReason.POD_FAILED}
+_FORBIDDEN = {TombstoneReason.SUPERSEDED, TombstoneReason.POD_DELETED, TombstoneReason.POD_FAILED}
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +47,9 @@ class NodeIdentity:
     role: str = "default"
     slot: int | None = None
     """The slot that the operator gave; None: the lowest free one is taken."""
-    bootstrap: Brief | None = None
+    bootstrap: Bootstrap | None = None
     """What the operator's spec said as it made this node's pod, and gave it this slot."""
-    own_spec: Slots | None = None
+    own_spec: SpecRecord | None = None
     """Without an operator: what this node wants of the job, if it is the first."""
     may_clear_finished_run: bool = True
     """It may clear away a finished run of the same id, and begin another."""
@@ -59,8 +59,8 @@ class NodeIdentity:
 class JobRequirements:
     """A joiner's knowledge of the spec."""
 
-    bootstrap: Brief
-    own: Slots | None = None
+    bootstrap: Bootstrap
+    own: SpecRecord | None = None
     """Without an operator: all of it, which an agent writes back after a wipe."""
 
     @property
@@ -108,13 +108,15 @@ async def join(
         identity = replace(identity, bootstrap=None)  # the spec may have changed since; now it is read
 
 
-async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: Slots, *, clears: bool) -> None:
+async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: SpecRecord, *, clears: bool) -> None:
     """Clear away a finished run of the same id that nobody is in any more, and say what is wanted if nobody did."""
-    found = await etcd.range(keys.all)
+    found = await etcd.range(keys.everything)
     view = parse_view(keys, found.kvs)
-    if clears and view.world is not None and view.world.state.final and not view.nodes:
+    if clears and view.world is not None and view.world.state.is_final and not view.nodes:
         log.info("clearing away the finished run under %s", keys.prefix)
-        await etcd.txn(Txn((unchanged(keys.world, view.world_revision),), (Delete(keys.all, prefix=True),)))
+        await etcd.txn(
+            Txn((unchanged(keys.rendezvous_state, view.world_revision),), (Delete(keys.everything, prefix=True),))
+        )
     await etcd.txn(transactions.create_spec(keys, spec))
 
 
@@ -164,11 +166,11 @@ async def _requirements(etcd: Etcd, identity: NodeIdentity) -> JobRequirements |
         raise Superseded(_no_spec(identity.keys)) from error
     if refusal := _rejection(spec, identity):
         raise Superseded(refusal)
-    return JobRequirements(brief_of(spec, found.mod_revision), spec if spec.operator is None else None)
+    return JobRequirements(bootstrap_of(spec, found.mod_revision), spec if spec.operator is None else None)
 
 
-def _node(identity: NodeIdentity, me: SessionKeys, ports: Ports) -> Node:
-    return Node(
+def _node(identity: NodeIdentity, me: SessionKeys, ports: Ports) -> NodeRecord:
+    return NodeRecord(
         pod=identity.pod,
         pod_uid=identity.pod_uid,
         lease=me.lease,
@@ -197,7 +199,7 @@ def _is_oldest(view: RendezvousView, member: Member) -> bool:
     return min(same, key=lambda node: node.create_revision).member == member
 
 
-def _rejection(spec: Slots, identity: NodeIdentity) -> str:
+def _rejection(spec: SpecRecord, identity: NodeIdentity) -> str:
     """Why this node has no place in the job, in a sentence; empty if it has one."""
     if spec.operator is None or identity.slot is None:
         return ""
@@ -215,29 +217,29 @@ def _no_spec(keys: Keys) -> str:
 async def rejoin(
     etcd: Etcd,
     me: SessionKeys,
-    node: Node,
+    node: NodeRecord,
     *,
     operated: bool,
     started: tuple[int, str] | None,
     lease_ttl_s: float,
-    remembered: World | None = None,
+    remembered: RendezvousState | None = None,
 ) -> tuple[SessionKeys, VersionedNode] | None:
     """The same stay again, under a new lease if need be, its workers untouched; None when the job went on without it.
 
     Raises Superseded when the stay was evicted for good, EtcdError when etcd does not answer, and Wiped when there
     is less than what is `remembered` of the world: the watch tells soon whether the store was wiped or the job deleted.
     """
-    proof = await etcd.get(me.keys.gone(me.member.slot, me.member.incarnation))
-    if proof is not None and (gone := records.decode(Gone, proof.value)).reason in _FORBIDDEN:
+    proof = await etcd.get(me.keys.tombstone(me.member.slot, me.member.incarnation))
+    if proof is not None and (gone := records.decode(Tombstone, proof.value)).reason in _FORBIDDEN:
         raise Superseded(f"this node was evicted: {gone.reason.value} {gone.detail}".rstrip())
     key = await etcd.get(me.node_key)
     if proof is None and key is not None and await etcd.lease_keep_alive(key.lease) > 0:
         # Nothing was lost but answers. Nobody else writes this key: it holds what was said last, and whose lease it is.
-        return replace(me, lease=key.lease), VersionedNode(records.decode(Node, key.value), key.mod_revision)
-    found = await etcd.get(me.keys.world)
-    world = None if found is None else decode_world(found.value)
+        return replace(me, lease=key.lease), VersionedNode(records.decode(NodeRecord, key.value), key.mod_revision)
+    found = await etcd.get(me.keys.rendezvous_state)
+    world = None if found is None else decode_state(found.value)
     if is_newer(remembered, world):
-        raise StoreReset(f"{me.keys.world} is not what it was; either etcd was wiped or the job was deleted")
+        raise StoreReset(f"{me.keys.rendezvous_state} is not what it was; either etcd was wiped or the job was deleted")
     if found is None or world is None or proof is not None or not is_still_member(world, me.member, started):
         return None
     return await _put_back(
@@ -245,13 +247,13 @@ async def rejoin(
     )
 
 
-def is_still_member(world: World, member: Member, started: tuple[int, str] | None) -> bool:
+def is_still_member(world: RendezvousState, member: Member, started: tuple[int, str] | None) -> bool:
     """Nothing has changed for this member: its workers are those of the round that runs."""
-    return world.state is State.ACTIVE and started == (world.round, world.nonce) and member in world.members
+    return world.state is RoundPhase.ACTIVE and started == (world.round, world.nonce) and member in world.members
 
 
 async def _put_back(
-    etcd: Etcd, me: SessionKeys, node: Node, *, world_revision: int, lease_ttl_s: float, operated: bool
+    etcd: Etcd, me: SessionKeys, node: NodeRecord, *, world_revision: int, lease_ttl_s: float, operated: bool
 ) -> tuple[SessionKeys, VersionedNode] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
     again = SessionKeys(me.keys, me.member, lease.id)

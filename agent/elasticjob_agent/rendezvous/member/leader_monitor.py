@@ -15,8 +15,8 @@ from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome, Link, 
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Hello, parse_address
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.tracing import Tracer
-from elasticjob_api.records import Gone, GoneReason
-from elasticjob_api.rendezvous_state import Closer
+from elasticjob_api.records import Tombstone, TombstoneReason
+from elasticjob_api.rendezvous_state import Leader
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 
@@ -33,12 +33,12 @@ class LeaderMonitor:
         self._draw = draw
         self._trace = trace
         self._me: SessionKeys | None = None
-        self._leader: Closer | None = None
+        self._leader: Leader | None = None
         self._lease = 0
         self._key: bytes | None = None
         self._probe_task: asyncio.Task[None] | None = None
 
-    def update(self, me: SessionKeys, leader: Closer | None, lease: int, key: bytes | None = None) -> None:
+    def update(self, me: SessionKeys, leader: Leader | None, lease: int, key: bytes | None = None) -> None:
         """Take in who is the closer, as the watch shows it, the lease of its key, and the key of the job's links."""
         self._key = key
         if (leader, lease) != (self._leader, self._lease) and self._probe_task is not None:
@@ -48,16 +48,16 @@ class LeaderMonitor:
 
     def link_ended(self, peer: Hello) -> None:
         """A link that `peer` made has ended."""
-        me, closer = self._me, self._leader
+        me, leader = self._me, self._leader
         key = self._key
-        if me is None or key is None or closer is None or closer.member == me.member:
+        if me is None or key is None or leader is None or leader.member == me.member:
             return
-        address = parse_address(closer.link)
-        is_closers = (peer.job, peer.member) == (me.keys.prefix, closer.member)
+        address = parse_address(leader.link)
+        is_closers = (peer.job, peer.member) == (me.keys.prefix, leader.member)
         if is_closers and address is not None and (self._probe_task is None or self._probe_task.done()):
-            self._probe_task = asyncio.create_task(self._probe(me, closer, address, key), name="is the closer there?")
+            self._probe_task = asyncio.create_task(self._probe(me, leader, address, key), name="is the closer there?")
 
-    async def _probe(self, me: SessionKeys, leader: Closer, address: Address, key: bytes) -> None:
+    async def _probe(self, me: SessionKeys, leader: Leader, address: Address, key: bytes) -> None:
         next_ = next_step(Link(), DialOutcome.ENDED)
         await asyncio.sleep(me.member.slot * STAGGER_S)
         while next_.dial_in_s is not None:
@@ -69,10 +69,10 @@ class LeaderMonitor:
         if next_.is_crashed:
             await self._evict(me, leader)
 
-    async def _evict(self, me: SessionKeys, leader: Closer) -> None:
+    async def _evict(self, me: SessionKeys, leader: Leader) -> None:
         log.warning("the closer, slot %d (%s), is gone: evicting it", leader.member.slot, leader.member.incarnation)
         self._trace.point("closer proved gone", 0)
-        txn = transactions.evict_leader(me, leader.member, self._lease, Gone(GoneReason.REFUSED))
+        txn = transactions.evict_leader(me, leader.member, self._lease, Tombstone(TombstoneReason.REFUSED))
         try:
             result = await self._etcd.txn(txn)
             if result.succeeded or result.reads[0]:  # or somebody else has written the proof

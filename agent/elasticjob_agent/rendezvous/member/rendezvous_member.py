@@ -30,10 +30,10 @@ from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, 
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
-from elasticjob_api.exit_codes import ExitCode, from_worker
-from elasticjob_api.link_secret import decode_link_key
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import Cause, World
+from elasticjob_api.exit_codes import ExitCode, exit_code_of
+from elasticjob_api.link_secret import decode_link_secret
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import Cause, RendezvousState
 from elasticjob_etcd.interface import Delete, Etcd, Txn, unchanged
 from elasticjob_etcd.mirror import Mirror
 
@@ -78,7 +78,7 @@ class RendezvousMember:
         self._rejoined_s = -math.inf
         self._election.lease_doubt_until = self._lease_doubt_until
         self.session: Session | None = None
-        self.on_world: Callable[[World], None] = lambda _world: None
+        self.on_world: Callable[[RendezvousState], None] = lambda _world: None
         workers.on_change = self._wake.set
 
     def request_leave(self) -> None:
@@ -161,7 +161,7 @@ class RendezvousMember:
                 if not await self._recover(session):
                     return Outcome(ExitCode.LEFT, "left while etcd did not answer")
                 continue
-            closer = self._mirror.items.get(self._keys.closer)
+            closer = self._mirror.items.get(self._keys.leader)
             lease, key = closer.lease if closer else 0, self._listener.key
             # After the end all go, the closer too: no member watches it any more.
             minded = None if self._last_known.ended else leader_in(closer)
@@ -181,9 +181,9 @@ class RendezvousMember:
     def _observe(self) -> None:
         """Take in the newest world of the watch; an unreadable one is as if unchanged."""
         try:
-            is_news = self._last_known.observe(self._mirror.items.get(self._keys.world))
+            is_news = self._last_known.observe(self._mirror.items.get(self._keys.rendezvous_state))
         except RecordError as error:
-            log.warning("ignored %s: %s", self._keys.world, error)
+            log.warning("ignored %s: %s", self._keys.rendezvous_state, error)
             return
         if is_news and (world := self._last_known.world) is not None:
             self._election.observe(world)
@@ -193,9 +193,9 @@ class RendezvousMember:
     def _apply_pushed(self, session: Session) -> None:
         """Take in what the closer has pushed beside the world; what cannot be read is as if unchanged."""
         try:
-            session.apply_config(self._mirror.items.get(self._keys.terms))
-            if (key := self._mirror.items.get(self._keys.link)) is not None:
-                self._listener.key = decode_link_key(key.value)
+            session.apply_config(self._mirror.items.get(self._keys.runtime_config))
+            if (key := self._mirror.items.get(self._keys.link_secret)) is not None:
+                self._listener.key = decode_link_secret(key.value)
         except RecordError as error:
             log.warning("ignored a record under %s: %s", self._keys.ctl, error)
 
@@ -290,7 +290,7 @@ class RendezvousMember:
         self._store_was_reset = False
         return await self._open_session(lambda: self._returning(session.requirements.own)) is not None
 
-    def _returning(self, own_spec: Slots | None) -> NodeIdentity:
+    def _returning(self, own_spec: SpecRecord | None) -> NodeIdentity:
         """Etcd may have been wiped, or the job deleted, while the workers stopped, or since the last attempt."""
         self._look_in_the_same_store()
         return returning(
@@ -334,24 +334,27 @@ class RendezvousMember:
             return Outcome(step.code, "the job was deleted" if world is None else world.cause.value, world)
         if world is None:
             raise AssertionError("a failed job has a world")
-        return Outcome(_failed_code(world, session, self._workers.failures), world.detail, world)
+        return Outcome(_failed_code(world, session, self._workers.failures), world.message, world)
 
     async def _delete_stale(self, revision: int) -> None:
         """Without an operator the last to leave a finished run deletes it; a crash here leaves it to the next run."""
         try:
             if not (await self._etcd.range(self._keys.nodes)).kvs:
                 await self._etcd.txn(
-                    Txn((unchanged(self._keys.world, revision),), (Delete(self._keys.all, prefix=True),))
+                    Txn(
+                        (unchanged(self._keys.rendezvous_state, revision),),
+                        (Delete(self._keys.everything, prefix=True),),
+                    )
                 )
         except TRANSIENT_ERRORS as error:
             log.warning("could not clear the finished run away: %s", error)
 
 
-def _failed_code(world: World, session: Session, failures: list[FailureRecord]) -> int:
+def _failed_code(world: RendezvousState, session: Session, failures: list[FailureRecord]) -> int:
     """The root cause's own code if it was a worker of this node, else the table's."""
     if world.cause is Cause.JOIN_TIMEOUT:
         return ExitCode.JOIN_TIMEOUT
     for failed in failures:
-        if world.root == f"{failed.round}/{session.me.member.slot:04x}.{failed.local_rank}":
-            return from_worker(failed.failure.exit_code)
+        if world.root_cause == f"{failed.round}/{session.me.member.slot:04x}.{failed.local_rank}":
+            return exit_code_of(failed.failure.exit_code)
     return ExitCode.PEER_FAILED

@@ -15,9 +15,9 @@ from elasticjob_agent.rendezvous.member.join import JobRequirements, NodeIdentit
 from elasticjob_agent.rendezvous.member.store_reset import SessionSnapshot
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
-from elasticjob_api.records import Node, Slots
-from elasticjob_api.rendezvous_state import World
-from elasticjob_api.runtime_config import Terms, decode_terms
+from elasticjob_api.records import NodeRecord, SpecRecord
+from elasticjob_api.rendezvous_state import RendezvousState
+from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range
 from elasticjob_etcd.leases import LeaseKeeper
@@ -45,7 +45,7 @@ class Session:
     """As it was when this node joined."""
     ctl: Range
     keeper: LeaseKeeper
-    runtime_config: Terms = field(init=False)
+    runtime_config: RuntimeConfig = field(init=False)
     """The terms of its workers now."""
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
@@ -59,10 +59,10 @@ class Session:
     """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""
 
     def __post_init__(self) -> None:
-        self.runtime_config = self.requirements.bootstrap.terms
+        self.runtime_config = self.requirements.bootstrap.runtime_config
 
     @property
-    def node(self) -> Node:
+    def node(self) -> NodeRecord:
         """The own record, as far as it is known to be written."""
         return self.last.node
 
@@ -71,7 +71,7 @@ class Session:
         """Return how long the job lets an agent be silent."""
         return self.requirements.bootstrap.keep_alive_s
 
-    def observe(self, world: World | None) -> None:
+    def observe(self, world: RendezvousState | None) -> None:
         """Take in the world as it is seen: if it is the one this node opened, its failures are said."""
         nonce, told = self.opened_round
         if world is not None and nonce and world.nonce == nonce:
@@ -81,7 +81,7 @@ class Session:
         """Take in what the closer says of changes in the spec, as the watch shows it. Raises RecordError."""
         if config is not None and config.value != self.last_config_bytes:
             self.last_config_bytes = config.value
-            self.runtime_config = decode_terms(config.value)
+            self.runtime_config = decode_runtime_config(config.value)
 
     def snapshot(self, last_known: LastKnownState) -> SessionSnapshot:
         """What is written back after a wipe."""
@@ -108,7 +108,7 @@ class Session:
 
 
 def returning(
-    first: NodeIdentity, last_known: LastKnownState, own_spec: Slots | None, *, wipes: int, noted: int
+    first: NodeIdentity, last_known: LastKnownState, own_spec: SpecRecord | None, *, wipes: int, noted: int
 ) -> NodeIdentity:
     """The profile of a node that was in the job before, as it enters again.
 

@@ -14,8 +14,8 @@ from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records
-from elasticjob_api.records import Done, Node, Slots
-from elasticjob_api.rendezvous_state import World, encode_membership, encode_world
+from elasticjob_api.records import Completion, NodeRecord, SpecRecord
+from elasticjob_api.rendezvous_state import RendezvousState, encode_membership, encode_state
 from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of, unchanged
 
 
@@ -24,9 +24,9 @@ class SessionSnapshot:
     """The memory of one stay about itself and the world, independent of etcd."""
 
     me: SessionKeys
-    node: Node
+    node: NodeRecord
     keep_alive_s: float
-    own_spec: Slots | None
+    own_spec: SpecRecord | None
     """Without an operator; with one, it writes its own again."""
     last_known: LastKnownState
     started: tuple[int, str] | None
@@ -48,7 +48,7 @@ async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionKeys, V
             return back
 
 
-def _is_member(snapshot: SessionSnapshot, view: RendezvousView, world: World) -> bool:
+def _is_member(snapshot: SessionSnapshot, view: RendezvousView, world: RendezvousState) -> bool:
     """Named by the world that stands, not proved gone, and nobody else has the slot meanwhile."""
     member = snapshot.me.member
     others = [node for node in view.nodes if node.slot == member.slot and node != member]
@@ -71,8 +71,8 @@ async def _put_back(
 def _reported_failures(snapshot: SessionSnapshot) -> tuple[Op, ...]:
     if not snapshot.done_round:
         return ()
-    key = snapshot.me.keys.done(snapshot.done_round, snapshot.me.member.slot)
-    return (Put(key, records.encode(Done(snapshot.me.member.incarnation))),)
+    key = snapshot.me.keys.completion(snapshot.done_round, snapshot.me.member.slot)
+    return (Put(key, records.encode(Completion(snapshot.me.member.incarnation))),)
 
 
 def _write_back(snapshot: SessionSnapshot, view: RendezvousView, own: tuple[Op, ...]) -> Txn:
@@ -80,9 +80,9 @@ def _write_back(snapshot: SessionSnapshot, view: RendezvousView, own: tuple[Op, 
     keys, last_known = snapshot.me.keys, snapshot.last_known
     ops: list[Op] = []
     if last_known.world is not None and is_newer(last_known.world, view.world):
-        ops.append(Put(keys.world, encode_world(last_known.world)))
+        ops.append(Put(keys.rendezvous_state, encode_state(last_known.world)))
     known = 0 if view.membership is None else view.membership.round
     if last_known.membership is not None and last_known.membership.round > known:
         ops.append(Put(keys.members, encode_membership(last_known.membership)))
-    fences = (unchanged(keys.world, view.world_revision), unchanged(keys.members, view.membership_revision))
+    fences = (unchanged(keys.rendezvous_state, view.world_revision), unchanged(keys.members, view.membership_revision))
     return Txn(fences, (*ops, *own))

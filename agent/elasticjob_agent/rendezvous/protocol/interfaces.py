@@ -7,8 +7,8 @@ from typing import Protocol
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
-from elasticjob_api.rendezvous_state import World
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.rendezvous_state import RendezvousState
+from elasticjob_api.runtime_config import RuntimeConfig
 
 
 class WorkersPort(Protocol):
@@ -25,7 +25,7 @@ class WorkersPort(Protocol):
     def failures(self) -> list[FailureRecord]:
         """Those that failed by themselves since the last start, in order."""
 
-    async def start(self, assignment: Assignment, config: Terms) -> None:
+    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         """Start them all; what cannot be started is a failure, not an exception."""
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
@@ -41,4 +41,4 @@ class Outcome:
 
     code: int
     detail: str
-    world: World | None = None
+    world: RendezvousState | None = None

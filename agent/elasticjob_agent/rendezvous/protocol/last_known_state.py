@@ -8,7 +8,7 @@ gone in the same store means that the job was deleted.
 from dataclasses import dataclass
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.rendezvous_state import Membership, State, World, decode_world
+from elasticjob_api.rendezvous_state import Membership, RendezvousState, RoundPhase, decode_state
 from elasticjob_etcd.interface import KeyValue
 
 NO_STATE = 0
@@ -16,18 +16,18 @@ UNKNOWN = -1
 """A revision that no key has: whatever compares with it is refused."""
 
 
-def is_newer(mine: World | None, theirs: World | None) -> bool:
+def is_newer(mine: RendezvousState | None, theirs: RendezvousState | None) -> bool:
     """Whether `mine` is further on: by round, then state, then a verdict over none."""
     if mine is None or theirs is None:
         return mine is not None
-    return (mine.order, mine.judged) > (theirs.order, theirs.judged)
+    return (mine.order, mine.has_verdict) > (theirs.order, theirs.has_verdict)
 
 
 @dataclass(slots=True)
 class LastKnownState:
     """One node's knowledge of the world."""
 
-    world: World | None = None
+    world: RendezvousState | None = None
     """The furthest that was ever seen; None before the first, and when the job was deleted."""
     revision: int = NO_STATE
     """At which it was written, in the store as it is now."""
@@ -40,7 +40,7 @@ class LastKnownState:
     @property
     def ended(self) -> bool:
         """A final state was seen, or the job was deleted."""
-        return self.deleted or (self.world is not None and self.world.state.final)
+        return self.deleted or (self.world is not None and self.world.state.is_final)
 
     def observe(self, kv: KeyValue | None) -> bool:
         """Take in the world's key as the watch shows it; True when that is news. Raises RecordError."""
@@ -50,18 +50,18 @@ class LastKnownState:
         if kv is None:
             return self._observe_none()
         try:
-            shown = decode_world(kv.value)
+            shown = decode_state(kv.value)
         except RecordError:
             self.revision = revision
             raise
         return self._observe_state(shown, revision)
 
-    def _observe_state(self, shown: World, revision: int) -> bool:
+    def _observe_state(self, shown: RendezvousState, revision: int) -> bool:
         self.observed_here = True
         if is_newer(self.world, shown):
             return False  # written back by one that lags, and soon overwritten
         self.world, self.revision = shown, revision
-        if shown.state is State.ACTIVE:
+        if shown.state is RoundPhase.ACTIVE:
             self.membership = Membership(shown.round, shown.members)
         return True
 

@@ -12,9 +12,9 @@ from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
-from elasticjob_api.records import GoneReason, Slots
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
-from elasticjob_api.runtime_config import Terms, terms_of
+from elasticjob_api.records import SpecRecord, TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import RuntimeConfig, runtime_config_of
 
 STOP_MARGIN_S = 10.0
 """Beyond the grace of the workers, until a node that is not ready counts as wedged."""
@@ -35,7 +35,7 @@ class Wait:
 class WriteWorld:
     """Compare-and-swap this world; with members also `P/c/members`, and old rounds' records go."""
 
-    world: World
+    world: RendezvousState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Evict:
 
     member: Member
     lease: int
-    reason: GoneReason
+    reason: TombstoneReason
 
 
 @dataclass(frozen=True, slots=True)
 class PushConfig:
     """Push to all agents what they must know beside the world; whatever the closer writes first says it too."""
 
-    runtime_config: Terms | None = None
+    runtime_config: RuntimeConfig | None = None
     """Changes of the spec for their workers."""
     link_key: bool = False
     """They have no key for their links yet: one is to be drawn."""
@@ -81,58 +81,62 @@ def pending_push(view: RendezvousView) -> PushConfig:
     A spec that an operator has emptied, because the job is deleted, has no terms for stopping its workers.
     """
     emptied = view.spec is not None and view.spec.operator is None and view.expected_revision > 0
-    wanted = None if view.spec is None or emptied else terms_of(view.spec)
+    wanted = None if view.spec is None or emptied else runtime_config_of(view.spec)
     return PushConfig(None if wanted == view.runtime_config else wanted, link_key=not view.link_secret_revision)
 
 
 def _plan_rounds(
-    view: RendezvousView, spec: Slots, world: World | None, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState | None, observed: Observations, nonce: str
 ) -> Decision:
     if (condemned := _next_eviction(view, observed)) is not None:
         return condemned
     if world is None:
         return _plan_first(view, spec, observed, nonce)
-    plan_state = _plan_active if world.state is State.ACTIVE else _plan_forming
+    plan_state = _plan_active if world.state is RoundPhase.ACTIVE else _plan_forming
     return plan_state(view, spec, world, observed, nonce)
 
 
-def _idle_state(spec: Slots, world: World | None) -> str | None:
+def _idle_state(spec: SpecRecord, world: RendezvousState | None) -> str | None:
     """Why a closer writes nothing at all."""
-    if world is not None and world.state.final:
+    if world is not None and world.state.is_final:
         return "the job has ended"
-    if spec.suspended or (world is not None and world.state is State.SUSPENDED):
+    if spec.suspended or (world is not None and world.state is RoundPhase.SUSPENDED):
         return "suspended"
     return None
 
 
-def _plan_first(view: RendezvousView, spec: Slots, observed: Observations, nonce: str) -> Decision:
+def _plan_first(view: RendezvousView, spec: SpecRecord, observed: Observations, nonce: str) -> Decision:
     if view.world_revision:
         return Wait(reason="the world cannot be read")
     return Wait(reason="the job was deleted") if observed.state_was_observed else WriteWorld(_first_state(spec, nonce))
 
 
-def _first_state(spec: Slots, nonce: str) -> World:
+def _first_state(spec: SpecRecord, nonce: str) -> RendezvousState:
     round_ = max(1, spec.first_round)
     restarts, restart_id = spec.first_restarts, spec.restart_id
-    return World(state=State.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id)
+    return RendezvousState(
+        state=RoundPhase.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id
+    )
 
 
 def _next_eviction(view: RendezvousView, observed: Observations) -> Evict | None:
     """A live key with proof against it: its lease goes first, whoever wrote the proof may be dead."""
     for member in sorted(view.nodes.keys() & (view.tombstones.keys() | observed.crashed)):
-        reason = view.tombstones[member].reason if member in view.tombstones else GoneReason.REFUSED
-        if reason is not GoneReason.LEFT or member in observed.crashed:
+        reason = view.tombstones[member].reason if member in view.tombstones else TombstoneReason.REFUSED
+        if reason is not TombstoneReason.LEFT or member in observed.crashed:
             return Evict(member, view.nodes[member].record.lease, reason)
     return None
 
 
-def _plan_active(view: RendezvousView, spec: Slots, world: World, observed: Observations, nonce: str) -> Decision:
+def _plan_active(
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+) -> Decision:
     if round_triggers.all_completed(view, spec, world):
-        return WriteWorld(replace(world, state=State.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, detail=""))
+        return WriteWorld(replace(world, state=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message=""))
     reason = round_triggers.find_trigger(view, spec, world, grace_members=observed.loss_grace.members)
     if reason is not None:
         opened = next_round(world, nonce, reason.cause, reason.detail, restart_id=spec.restart_id)
-        return WriteWorld(replace(opened, held=observed.loss_grace.is_over))
+        return WriteWorld(replace(opened, loss_grace_spent=observed.loss_grace.is_over))
     if observed.loss_grace.until_s is not None:
         return _in_loss_grace(observed.loss_grace)
     return _plan_joiners(view, spec, world, observed, nonce)
@@ -144,7 +148,9 @@ def _in_loss_grace(loss_grace: LossGrace) -> Wait:
     )
 
 
-def _plan_joiners(view: RendezvousView, spec: Slots, world: World, observed: Observations, nonce: str) -> Decision:
+def _plan_joiners(
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+) -> Decision:
     new = round_triggers.joiners(view, spec, world)
     if not new:
         return Wait(reason="running")
@@ -156,25 +162,29 @@ def _plan_joiners(view: RendezvousView, spec: Slots, world: World, observed: Obs
     return Wait(until, "joiners wait for more")
 
 
-def next_round(world: World, nonce: str, cause: Cause, detail: str, *, restart_id: str | None = None) -> World:
+def next_round(
+    world: RendezvousState, nonce: str, cause: Cause, detail: str, *, restart_id: str | None = None
+) -> RendezvousState:
     """The world that opens the round after `world`; counters unchanged: an opener never charges."""
-    return World(
-        state=State.FORMING,
+    return RendezvousState(
+        state=RoundPhase.FORMING,
         round=world.round + 1,
         nonce=nonce,
         restarts=world.restarts,
-        losses=world.losses,
+        node_losses=world.node_losses,
         cause=cause,
-        detail=detail,
-        root=world.root,
+        message=detail,
+        root_cause=world.root_cause,
         restart_id=world.restart_id if restart_id is None else restart_id,
-        strikes=world.strikes,
+        startup_failures=world.startup_failures,
         port_retries=world.port_retries,
-        charges=world.charges,
+        charged_failures=world.charged_failures,
     )
 
 
-def _plan_forming(view: RendezvousView, spec: Slots, world: World, observed: Observations, nonce: str) -> Decision:
+def _plan_forming(
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+) -> Decision:
     if late := membership.not_ready(view, world.round):
         return _await_barrier(spec, world, observed, late)
     if observed.loss_grace.until_s is not None:
@@ -182,79 +192,85 @@ def _plan_forming(view: RendezvousView, spec: Slots, world: World, observed: Obs
     return _plan_closing(view, spec, world, observed, nonce)
 
 
-def _plan_closing(view: RendezvousView, spec: Slots, world: World, observed: Observations, nonce: str) -> Decision:
+def _plan_closing(
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+) -> Decision:
     """Everybody has stopped: the verdict, then the membership."""
     judged = _with_verdict(view, spec, world, observed, nonce)
-    if judged.state.final:
+    if judged.state.is_final:
         return WriteWorld(judged)
     close = restart_backoff.delay_round(spec, judged, forming_since_s=observed.forming_since_s, now_s=observed.now_s)
     close = close or membership.decide(view, spec, world.round, observed)
     if close.nodes is not None:
         return WriteWorld(_active_state(spec, judged, close.nodes, nonce))
-    if not world.judged and view.membership is not None:
+    if not world.has_verdict and view.membership is not None:
         return WriteWorld(judged)
     if spec.operator is None and close.until_s is not None and observed.now_s >= close.until_s:
         return WriteWorld(_join_timeout(view, spec, judged, nonce))
     return Wait(close.until_s, close.reason)
 
 
-def _await_barrier(spec: Slots, world: World, observed: Observations, late: list[NodeEntry]) -> Decision:
+def _await_barrier(spec: SpecRecord, world: RendezvousState, observed: Observations, late: list[NodeEntry]) -> Decision:
     deadlines = [(observed.forming_since_s + _grace_s(spec, world, node) + STOP_MARGIN_S, node) for node in late]
     until, first = min(deadlines, key=lambda deadline: deadline[0])
     if observed.now_s < until:
         names = ", ".join(node.record.pod for node in late[:3])
         return Wait(until, f"{names} not ready" + (f" (and {len(late) - 3} more)" if len(late) > 3 else ""))  # noqa: PLR2004 -- three names are enough for a line
-    return Evict(first.member, first.record.lease, GoneReason.WEDGED)
+    return Evict(first.member, first.record.lease, TombstoneReason.WEDGED)
 
 
-def _grace_s(spec: Slots, world: World, node: NodeEntry) -> float:
+def _grace_s(spec: SpecRecord, world: RendezvousState, node: NodeEntry) -> float:
     """What this node's workers get to stop; one that leaves has the user's grace, whatever opened the round."""
     short = world.cause in FAILURE_STOP_GRACE and not node.record.leaving
-    return spec.failure_grace_s if short else spec.stop_grace_s
+    return spec.failure_grace_s if short else spec.graceful_shutdown_s
 
 
-def _with_verdict(view: RendezvousView, spec: Slots, world: World, observed: Observations, nonce: str) -> World:
+def _with_verdict(
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+) -> RendezvousState:
     """The world with the verdict on the last membership in it; unchanged if it had its verdict."""
-    if world.judged or view.membership is None:
+    if world.has_verdict or view.membership is None:
         return world
     result = verdict.decide_verdict(view, spec, _restart_counts(world, observed))
     judged = replace(
         world,
         nonce=nonce,
-        judged=True,
-        held=world.held or observed.loss_grace.is_over,
+        has_verdict=True,
+        loss_grace_spent=world.loss_grace_spent or observed.loss_grace.is_over,
         restarts=world.restarts + result.restarts,
-        losses=world.losses + result.node_losses,
-        root=result.root_cause.name if result.root_cause else world.root,
-        detail=result.message if result.message and world.cause is Cause.WORKER_FAILED else world.detail,
-        strikes=result.startup_failures,
+        node_losses=world.node_losses + result.node_losses,
+        root_cause=result.root_cause.name if result.root_cause else world.root_cause,
+        message=result.message if result.message and world.cause is Cause.WORKER_FAILED else world.message,
+        startup_failures=result.startup_failures,
         port_retries=result.port_retries,
-        charges=result.charged_failures,
+        charged_failures=result.charged_failures,
     )
     if result.failed is None:
         return judged
-    return replace(judged, state=State.FAILED, cause=result.failed, detail=result.message)
+    return replace(judged, state=RoundPhase.FAILED, cause=result.failed, message=result.message)
 
 
-def _restart_counts(world: World, observed: Observations) -> RestartCounts:
+def _restart_counts(world: RendezvousState, observed: Observations) -> RestartCounts:
     return RestartCounts(
         round=world.round,
         restarts=world.restarts,
-        startup_failures=world.strikes,
+        startup_failures=world.startup_failures,
         port_retries=world.port_retries,
-        charged_failures=world.charges,
+        charged_failures=world.charged_failures,
         charged_ages_s=observed.charged_ages_s,
     )
 
 
-def _active_state(spec: Slots, world: World, nodes: tuple[NodeEntry, ...], nonce: str) -> World:
+def _active_state(
+    spec: SpecRecord, world: RendezvousState, nodes: tuple[NodeEntry, ...], nonce: str
+) -> RendezvousState:
     nprocs, roles = ranks.encode_layout(nodes)
     return replace(
         world,
-        state=State.ACTIVE,
+        state=RoundPhase.ACTIVE,
         nonce=nonce,
-        judged=False,
-        held=False,
+        has_verdict=False,
+        loss_grace_spent=False,
         restart_id=spec.restart_id,
         master=ranks.master_of(nodes[0]),
         nprocs=nprocs,
@@ -263,7 +279,7 @@ def _active_state(spec: Slots, world: World, nodes: tuple[NodeEntry, ...], nonce
     )
 
 
-def _join_timeout(view: RendezvousView, spec: Slots, world: World, nonce: str) -> World:
+def _join_timeout(view: RendezvousView, spec: SpecRecord, world: RendezvousState, nonce: str) -> RendezvousState:
     missing = membership.describe_missing(view, spec)
     detail = f"fewer than {spec.min} nodes within {spec.join_timeout_s:g} s; missing: {missing}"
-    return replace(world, state=State.FAILED, nonce=nonce, cause=Cause.JOIN_TIMEOUT, detail=detail)
+    return replace(world, state=RoundPhase.FAILED, nonce=nonce, cause=Cause.JOIN_TIMEOUT, message=detail)

@@ -2,16 +2,16 @@
 
 A member of the last round is silent if its node key is gone and no crash was confirmed. Its pod still owns the slot,
 and no new incarnation has joined. If silent members are on at least two hosts and are at least 30 % of the round, the
-closer waits before it declares them lost. It waits once per membership: the world has `held` until all are back. A
-member that is lost alone or confirmed dead is never waited for. A closer whose own lease was lost, or whose refresh had
-no answer for long, infers that etcd stalled. It waits for a single member, too.
+closer waits before it declares them lost. It waits once per membership: the world has `loss_grace_spent` until all are
+back. A member that is lost alone or confirmed dead is never waited for. A closer whose own lease was lost, or whose
+refresh had no answer for long, infers that etcd stalled. It waits for a single member, too.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView
-from elasticjob_api.records import Node, Slots
+from elasticjob_api.records import NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import Member, Membership
 
 MIN_HOSTS = 2
@@ -20,14 +20,14 @@ MIN_GRACE_S = 6.0
 """A hold lasts one lease period, and no less than this."""
 
 
-def unreachable_members(view: RendezvousView, known: Mapping[Member, Node]) -> frozenset[Member]:
+def unreachable_members(view: RendezvousView, known: Mapping[Member, NodeRecord]) -> frozenset[Member]:
     """Members gone without a word; `known` are the last records that this closer saw of members."""
     if view.membership is None or view.spec is None:
         return frozenset()
     return frozenset(m for m in view.membership.members if _is_unreachable(view, view.spec, m, known.get(m)))
 
 
-def _is_unreachable(view: RendezvousView, spec: Slots, member: Member, node: Node | None) -> bool:
+def _is_unreachable(view: RendezvousView, spec: SpecRecord, member: Member, node: NodeRecord | None) -> bool:
     if member in view.nodes or member in view.tombstones or view.has_completed(member):
         return False
     if spec.operator is not None:
@@ -37,11 +37,11 @@ def _is_unreachable(view: RendezvousView, spec: Slots, member: Member, node: Nod
     return not any(_has_rejoined(live.member, live.record, member, node) for live in view.nodes.values())
 
 
-def _has_rejoined(now: Member, now_node: Node, member: Member, node: Node | None) -> bool:
+def _has_rejoined(now: Member, now_node: NodeRecord, member: Member, node: NodeRecord | None) -> bool:
     return now.slot == member.slot if node is None else now_node.pod == node.pod
 
 
-def is_mass_loss(view: RendezvousView, unreachable: frozenset[Member], known: Mapping[Member, Node]) -> bool:
+def is_mass_loss(view: RendezvousView, unreachable: frozenset[Member], known: Mapping[Member, NodeRecord]) -> bool:
     """So many at once are hardly dead; one whose host this closer never knew counts as a host of its own."""
     if view.membership is None:
         return False
@@ -53,7 +53,7 @@ def is_mass_loss(view: RendezvousView, unreachable: frozenset[Member], known: Ma
 class LossGraceTimer:
     """When one closer first saw so many of the present membership silent, and what it knew of them before."""
 
-    known: dict[Member, Node] = field(default_factory=dict)
+    known: dict[Member, NodeRecord] = field(default_factory=dict)
     round: int = -1
     since_s: float | None = None
     lease_doubt_until_s: float = 0.0
@@ -71,7 +71,7 @@ class LossGraceTimer:
             self.since_s = None  # all are back: the next stall of etcd is another one
         shaken = bool(who) and now_s < self.lease_doubt_until_s
         suspicious = shaken or is_mass_loss(view, who, self.known)
-        if view.world and view.world.held:
+        if view.world and view.world.loss_grace_spent:
             return LossGrace()  # after a wipe that may be written back while this closer waits already
         if self.since_s is None and suspicious:
             self.since_s = now_s

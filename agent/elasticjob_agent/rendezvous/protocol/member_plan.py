@@ -12,8 +12,8 @@ from enum import Enum
 from elasticjob_agent.rendezvous.protocol.leader_plan import FAILURE_STOP_GRACE
 from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import IDLE
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.records import NO_ROUND
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 
 
 class Workers(Enum):
@@ -34,7 +34,7 @@ class MemberState:
     """Everything that decides a node's next step."""
 
     me: Member
-    world: World | None
+    world: RendezvousState | None
     deleted: bool = False
     """A world was seen once, and is gone in the same store: the job was deleted."""
     workers: Workers = Workers.NONE
@@ -42,7 +42,7 @@ class MemberState:
     """(round, nonce) of the workers started last."""
     unreported_failures: bool = False
     """Workers failed by themselves and no record of it is written yet."""
-    ready: int = IDLE
+    ready: int = NO_ROUND
     """The content of the own node key."""
     done_round: int = 0
     """The last round for which `done` is written."""
@@ -89,8 +89,8 @@ def next_step(s: MemberState) -> Step:
     """The one thing to do now."""
     if s.deleted:
         return _stop_then(s, Step(StepKind.EXIT, code=ExitCode.JOB_DELETED), fast=True)
-    if s.world is not None and s.world.state.final:
-        code = ExitCode.OK if s.world.state is State.SUCCEEDED else None
+    if s.world is not None and s.world.state.is_final:
+        code = ExitCode.OK if s.world.state is RoundPhase.SUCCEEDED else None
         return _stop_then(s, Step(StepKind.EXIT, code=code), fast=True)
     if s.leave_requested:
         return _leave(s)
@@ -114,26 +114,26 @@ def _leave(s: MemberState) -> Step:
 
 def _runs_its_round(s: MemberState) -> bool:
     """A member of the active round that is not done: its leaving opens the next one."""
-    if s.world is None or s.world.state is not State.ACTIVE:
+    if s.world is None or s.world.state is not RoundPhase.ACTIVE:
         return False
     return rank_of(s.world, s.me) is not None and s.done_round != s.world.round
 
 
-def _suspended(s: MemberState, _world: World) -> Step:
+def _suspended(s: MemberState, _world: RendezvousState) -> Step:
     return _stop_then(s, WAIT, fast=False)
 
 
-def _form(s: MemberState, world: World) -> Step:
+def _form(s: MemberState, world: RendezvousState) -> Step:
     if s.workers in _ALIVE | {Workers.STOPPING}:
         return _stop_then(s, WAIT, fast=world.cause in FAILURE_STOP_GRACE)
     if s.unreported_failures:
         return Step(StepKind.REPORT_LATE_FAILURES)
-    if s.ready == IDLE and world.cause is Cause.FIRST:
+    if s.ready == NO_ROUND and world.cause is Cause.FIRST:
         return WAIT  # idle is ready: there was no round yet that could have named this node
     return WAIT if s.ready == world.round else Step(StepKind.REPORT_READY)
 
 
-def _run(s: MemberState, world: World) -> Step:
+def _run(s: MemberState, world: RendezvousState) -> Step:
     rank = rank_of(world, s.me)
     current = s.started == (world.round, world.nonce)
     if rank is None or (not current and s.workers in _ALIVE | {Workers.STOPPING}):
@@ -147,4 +147,4 @@ def _run(s: MemberState, world: World) -> Step:
     return WAIT
 
 
-_BY_STATE = {State.FORMING: _form, State.ACTIVE: _run, State.SUSPENDED: _suspended}
+_BY_STATE = {RoundPhase.FORMING: _form, RoundPhase.ACTIVE: _run, RoundPhase.SUSPENDED: _suspended}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from elasticjob_agent.rendezvous.protocol import ranks, replica_sizes
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
-from elasticjob_api.records import IDLE, Slots
+from elasticjob_api.records import NO_ROUND, SpecRecord
 from elasticjob_api.rendezvous_state import Member
 
 NEWCOMER_WAIT_S = 1.0
@@ -69,7 +69,7 @@ def not_ready(view: RendezvousView, round_: int) -> list[NodeEntry]:
 
 def is_ready(node: NodeEntry, round_: int, *, was_member: bool) -> bool:
     """None of this node's workers is older than `round_`."""
-    return node.record.ready == round_ or (node.record.ready == IDLE and not was_member)
+    return node.record.ready == round_ or (node.record.ready == NO_ROUND and not was_member)
 
 
 def candidates(view: RendezvousView) -> list[NodeEntry]:
@@ -77,7 +77,7 @@ def candidates(view: RendezvousView) -> list[NodeEntry]:
     return [n for m, n in view.current_nodes().items() if not n.record.leaving and m not in view.tombstones]
 
 
-def decide(view: RendezvousView, spec: Slots, round_: int, observed: Observations) -> CloseDecision:
+def decide(view: RendezvousView, spec: SpecRecord, round_: int, observed: Observations) -> CloseDecision:
     """Close now with these nodes, or wait; the barrier has been passed."""
     ready = candidates(view)
     target = replica_sizes.target_size(spec)
@@ -96,7 +96,7 @@ def decide(view: RendezvousView, spec: Slots, round_: int, observed: Observation
     return close if _may_close_early(view, spec, ready, round_) else _last_call(view, spec, close, observed)
 
 
-def _may_close_early(view: RendezvousView, spec: Slots, ready: list[NodeEntry], round_: int) -> bool:
+def _may_close_early(view: RendezvousView, spec: SpecRecord, ready: list[NodeEntry], round_: int) -> bool:
     if spec.slots and {node.member.slot for node in ready} >= {int(slot, 16) for slot in spec.slots}:
         return True
     previous = set(view.membership.members) if view.membership else set()
@@ -115,7 +115,7 @@ def _expected(view: RendezvousView) -> frozenset[int]:
     return frozenset() if view.expected_revision < view.membership_revision else frozenset(view.expected.slots)
 
 
-def awaiting_operator(view: RendezvousView, spec: Slots) -> set[int]:
+def awaiting_operator(view: RendezvousView, spec: SpecRecord) -> set[int]:
     """Slots whose member left or was lost, of which the operator has not said anything since.
 
     It replaces or drops such a slot within some tenths of a second. Without that moment the survivors would close
@@ -128,26 +128,26 @@ def awaiting_operator(view: RendezvousView, spec: Slots) -> set[int]:
     return {member.slot for member in lost if _still_owns_slot(view, spec, member)}
 
 
-def _still_owns_slot(view: RendezvousView, spec: Slots, member: Member) -> bool:
+def _still_owns_slot(view: RendezvousView, spec: SpecRecord, member: Member) -> bool:
     """The map still names the pod of this member, as far as its key tells which that was."""
     owner, node = spec.owner(member.slot), view.nodes.get(member)
     return owner is not None and (node is None or node.record.pod == owner.pod)
 
 
-def _last_call(view: RendezvousView, spec: Slots, close: CloseDecision, observed: Observations) -> CloseDecision:
+def _last_call(view: RendezvousView, spec: SpecRecord, close: CloseDecision, observed: Observations) -> CloseDecision:
     enough_since_s = observed.now_s if observed.enough_since_s is None else observed.enough_since_s
-    last_call_until_s = enough_since_s + spec.last_call_s
+    last_call_until_s = enough_since_s + spec.last_call_timeout_s
     if missing := missing_expected_slots(view):
         until, why = last_call_until_s, f"last call for slots {sorted(missing)}"
     elif spec.operator:
         until, why = max(observed.newest_key_s, enough_since_s) + NEWCOMER_WAIT_S, "waiting for newcomers"
     else:  # nothing names the nodes that are still to come
-        quiet_until_s = observed.newest_key_s + min(NEWCOMER_WAIT_S, spec.last_call_s)
+        quiet_until_s = observed.newest_key_s + min(NEWCOMER_WAIT_S, spec.last_call_timeout_s)
         until, why = max(last_call_until_s, quiet_until_s), "last call for more nodes"
     return CloseDecision(None, until, why) if observed.now_s < until else close
 
 
-def describe_missing(view: RendezvousView, spec: Slots) -> str:
+def describe_missing(view: RendezvousView, spec: SpecRecord) -> str:
     """Names for the sentence of a failed join: slots of the map without a node, else a count."""
     here: set[Member] = set(view.current_nodes())
     absent = [owner.pod for slot, owner in sorted(spec.slots.items()) if int(slot, 16) not in {m.slot for m in here}]

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.keys import SLOT_LIMIT
-from elasticjob_api.rendezvous_state import Member, World, from_run_lengths, run_lengths
+from elasticjob_api.rendezvous_state import Member, RendezvousState, from_run_lengths, run_lengths
 
 NPROC_MARK = "x"
 ROLE_MARK = "*"
@@ -65,7 +65,7 @@ def master_of(node: NodeEntry) -> str:
     return f"[{address}]:{node.record.master_port}" if ":" in address else f"{address}:{node.record.master_port}"
 
 
-def rank_of(world: World, member: Member) -> int | None:
+def rank_of(world: RendezvousState, member: Member) -> int | None:
     """The group rank of `member`; None if it is not in the round. Mostly its slot, so that is looked at first."""
     members, slot = world.members, member.slot
     if slot < len(members) and members[slot] == member:
@@ -73,7 +73,7 @@ def rank_of(world: World, member: Member) -> int | None:
     return next((rank for rank, other in enumerate(members) if other.slot == slot and other == member), None)
 
 
-def assignment(world: World, group_rank: int) -> Assignment:
+def assignment(world: RendezvousState, group_rank: int) -> Assignment:
     """The place of the node at `group_rank` of an ACTIVE world."""
     runs = _runs(world.nprocs, world.roles)
     nproc, role, _ = _run_of(runs, group_rank)

@@ -6,14 +6,14 @@ round on the closer's own clock; a new closer waits anew. A requested restart do
 """
 
 from elasticjob_agent.rendezvous.protocol.membership import CloseDecision
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import Cause, World
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import Cause, RendezvousState
 
 _FREE_RESTARTS = 1
 _MAX_DOUBLINGS = 60
 
 
-def restart_delay_s(spec: Slots, startup_failures: int) -> float:
+def restart_delay_s(spec: SpecRecord, startup_failures: int) -> float:
     """Seconds to wait after so many failures in a row before any progress."""
     if startup_failures <= _FREE_RESTARTS:
         return 0.0
@@ -21,17 +21,21 @@ def restart_delay_s(spec: Slots, startup_failures: int) -> float:
     return min(spec.backoff_initial_s * 2.0**doublings, spec.backoff_max_s)
 
 
-def delay_round(spec: Slots, decided: World, *, forming_since_s: float, now_s: float) -> CloseDecision | None:
+def delay_round(
+    spec: SpecRecord, decided: RendezvousState, *, forming_since_s: float, now_s: float
+) -> CloseDecision | None:
     """Return the back-off that keeps this judged round open although all are ready; None if there is none."""
     if decided.cause is not Cause.WORKER_FAILED or spec.restart_id != decided.restart_id:
         return None
-    until_s = forming_since_s + restart_delay_s(spec, decided.strikes)
+    until_s = forming_since_s + restart_delay_s(spec, decided.startup_failures)
     if now_s >= until_s:
         return None
-    return CloseDecision(None, until_s, f"back-off after {decided.strikes} failures in a row before any progress")
+    return CloseDecision(
+        None, until_s, f"back-off after {decided.startup_failures} failures in a row before any progress"
+    )
 
 
-def describe_delay(spec: Slots, startup_failures: int) -> str:
+def describe_delay(spec: SpecRecord, startup_failures: int) -> str:
     """For the end of the failure's sentence: how often in a row, and how long that delays the next attempt."""
     if startup_failures <= _FREE_RESTARTS:
         return ""

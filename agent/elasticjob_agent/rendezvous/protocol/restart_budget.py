@@ -9,7 +9,7 @@ too long, never too short. A wiped etcd forgets the ages, and counts from nothin
 
 from dataclasses import dataclass
 
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 
 _MAX_AGES = 1000
 """A world is read by every agent: a budget beyond this is not limited by a window."""
@@ -29,12 +29,12 @@ class RestartCounts:
     """How long ago, at least, `charges` was written."""
 
 
-def used_restarts(spec: Slots, counts: RestartCounts) -> int:
+def used_restarts(spec: SpecRecord, counts: RestartCounts) -> int:
     """Return the number of failures that count against max_restarts."""
     return len(_within_window(spec, counts)) if spec.restart_window_s > 0 else counts.restarts
 
 
-def is_charged(spec: Slots, counts: RestartCounts) -> str:
+def is_charged(spec: SpecRecord, counts: RestartCounts) -> str:
     """`World.charges` with one more failure, of age 0; empty without a window."""
     if spec.restart_window_s <= 0:
         return ""
@@ -50,7 +50,7 @@ def failure_ages(charges: str) -> tuple[float, ...]:
         return ()
 
 
-def _within_window(spec: Slots, counts: RestartCounts) -> tuple[float, ...]:
+def _within_window(spec: SpecRecord, counts: RestartCounts) -> tuple[float, ...]:
     now = (age + counts.charged_ages_s for age in failure_ages(counts.charged_failures))
     return tuple(age for age in now if age < spec.restart_window_s)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol import replica_sizes, verdict
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import Cause, Member, World
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class Trigger:
     detail: str
 
 
-def all_completed(view: RendezvousView, spec: Slots, world: World) -> bool:
+def all_completed(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
     """Success: every member is done (or one, with that policy)."""
     done = [(world.round, member) in view.completions for member in world.members]
     return any(done) if spec.success_policy == "AnyWorker" else all(done)
 
 
 def find_trigger(
-    view: RendezvousView, spec: Slots, world: World, *, grace_members: frozenset[Member] = frozenset()
+    view: RendezvousView, spec: SpecRecord, world: RendezvousState, *, grace_members: frozenset[Member] = frozenset()
 ) -> Trigger | None:
     """A reason to end the active round now, joiners apart; `grace_members` are given time to come back."""
     owned = view.current_nodes()
@@ -65,7 +65,7 @@ def _lost_slot(view: RendezvousView, member: Member, name: str) -> Trigger:
     return Trigger(Cause.NODE_LEFT, f"{name} is replaced by {by}")
 
 
-def joiners(view: RendezvousView, spec: Slots, world: World) -> list[NodeEntry]:
+def joiners(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> list[NodeEntry]:
     """Nodes outside the active round that a new round would include."""
     if _any_completed(view, world):
         return []
@@ -76,10 +76,10 @@ def joiners(view: RendezvousView, spec: Slots, world: World) -> list[NodeEntry]:
     return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
 
 
-def joiners_fill(view: RendezvousView, spec: Slots, world: World) -> bool:
+def joiners_fill(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
     """The joiners bring the round to what is wanted, so nothing is gained by waiting."""
     return len(world.members) + len(joiners(view, spec, world)) >= replica_sizes.target_size(spec)
 
 
-def _any_completed(view: RendezvousView, world: World) -> bool:
+def _any_completed(view: RendezvousView, world: RendezvousState) -> bool:
     return any((world.round, member) in view.completions for member in world.members)

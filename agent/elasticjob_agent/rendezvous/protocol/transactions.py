@@ -11,10 +11,18 @@ from dataclasses import dataclass
 
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
-from elasticjob_api.link_secret import encode_link_key
-from elasticjob_api.records import Done, Failure, Gone, GoneReason, Node, Report, Slots
-from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
-from elasticjob_api.runtime_config import Terms, encode_terms
+from elasticjob_api.link_secret import encode_link_secret
+from elasticjob_api.records import (
+    Completion,
+    NodeRecord,
+    NodeReport,
+    SpecRecord,
+    Tombstone,
+    TombstoneReason,
+    WorkerFailure,
+)
+from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import RuntimeConfig, encode_runtime_config
 from elasticjob_etcd.interface import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
 
 
@@ -22,7 +30,7 @@ from elasticjob_etcd.interface import Compare, Delete, Get, Op, Put, Txn, absent
 class VersionedNode:
     """The own node record as it was written last, and the revision of that write."""
 
-    node: Node
+    node: NodeRecord
     revision: int
 
 
@@ -53,7 +61,7 @@ class SessionKeys:
         """What a refused writer of the node record reads."""
         return Get(self.keys.ctl, prefix=True), Get(self.node_key)
 
-    def put_node(self, node: Node) -> Put:
+    def put_node(self, node: NodeRecord) -> Put:
         """My record, under my lease."""
         return Put(self.node_key, records.encode(node), self.lease)
 
@@ -64,60 +72,72 @@ class FailureRecord:
 
     round: int
     local_rank: int
-    failure: Failure
+    failure: WorkerFailure
 
 
-def create_spec(keys: Keys, spec: Slots) -> Txn:
+def create_spec(keys: Keys, spec: SpecRecord) -> Txn:
     """Write the spec as the first agent of a job without an operator."""
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
-def join(me: SessionKeys, node: Node, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
+def join(me: SessionKeys, node: NodeRecord, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
     """Create the node key under the spec as it was read, and read what is watched from then on.
 
     And the nodes, if a slot was looked for: N joiners that read them all, or the spec's map a second time, would read
     N² of them.
     """
     nodes = () if slot_is_given else (Get(me.keys.nodes, prefix=True),)
-    gone = me.keys.gone(me.member.slot, me.member.incarnation)
+    gone = me.keys.tombstone(me.member.slot, me.member.incarnation)
     fences = (absent(me.node_key), absent(gone), unchanged(me.keys.spec, spec_revision))
     return Txn(fences, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
 
 
-def put_back(me: SessionKeys, node: Node, world_revision: int) -> Txn:
+def put_back(me: SessionKeys, node: NodeRecord, world_revision: int) -> Txn:
     """After a lost lease: the same key under a new lease, if nobody moved on and nothing was proved against it.
 
     Reads all nodes, for who has the slot.
     """
-    gone = me.keys.gone(me.member.slot, me.member.incarnation)
-    fences = (absent(me.node_key), absent(gone), unchanged(me.keys.world, world_revision))
+    gone = me.keys.tombstone(me.member.slot, me.member.incarnation)
+    fences = (absent(me.node_key), absent(gone), unchanged(me.keys.rendezvous_state, world_revision))
     return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
 def read_after_reset(me: SessionKeys) -> Txn:
     """Read what a store that was wiped or restored knows: world, members, proof against this stay, and all nodes."""
-    gone = Get(me.keys.gone(me.member.slot, me.member.incarnation))
+    gone = Get(me.keys.tombstone(me.member.slot, me.member.incarnation))
     reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.members), gone, Get(me.keys.nodes, prefix=True))
     return Txn((), reads)
 
 
-def ready(me: SessionKeys, last: VersionedNode, node: Node) -> Txn:
+def ready(me: SessionKeys, last: VersionedNode, node: NodeRecord) -> Txn:
     """`ready` stays true for ever, so it needs no fence but the own record."""
     return Txn(me.unchanged_since(last), (me.put_node(node),), me.on_conflict_reads)
 
 
-def open_round(me: SessionKeys, observed_revision: int, next_world: World, failures: Sequence[FailureRecord]) -> Txn:
+def open_round(
+    me: SessionKeys, observed_revision: int, next_world: RendezvousState, failures: Sequence[FailureRecord]
+) -> Txn:
     """Open the next round, with the failures that cause it."""
     ops = (_put_world(me.keys, next_world), *_put_failures(me, failures))
-    return Txn((unchanged(me.keys.world, observed_revision), me.owns_key), ops, (Get(me.keys.ctl, prefix=True),))
+    return Txn(
+        (unchanged(me.keys.rendezvous_state, observed_revision), me.owns_key), ops, (Get(me.keys.ctl, prefix=True),)
+    )
 
 
 def open_leaving(
-    me: SessionKeys, observed_revision: int, next_world: World, last: VersionedNode, node: Node, *, is_leader: bool
+    me: SessionKeys,
+    observed_revision: int,
+    next_world: RendezvousState,
+    last: VersionedNode,
+    node: NodeRecord,
+    *,
+    is_leader: bool,
 ) -> Txn:
     """Open the next round because this member (`node` says leaving) goes; peers move at once."""
     ops = (_put_world(me.keys, next_world), *leaving(me, last, node, is_leader=is_leader).success)
-    return Txn((unchanged(me.keys.world, observed_revision), *me.unchanged_since(last)), ops, me.on_conflict_reads)
+    return Txn(
+        (unchanged(me.keys.rendezvous_state, observed_revision), *me.unchanged_since(last)), ops, me.on_conflict_reads
+    )
 
 
 def late_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> Txn:
@@ -125,21 +145,25 @@ def late_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> Txn:
     return Txn((me.owns_key,), tuple(_put_failures(me, failures)), (Get(me.keys.ctl, prefix=True),))
 
 
-def leaving(me: SessionKeys, last: VersionedNode, node: Node, *, is_leader: bool) -> Txn:
+def leaving(me: SessionKeys, last: VersionedNode, node: NodeRecord, *, is_leader: bool) -> Txn:
     """Say that this node is on its way out, and stand down as closer; opens nothing."""
     ops: tuple[Op, ...] = (me.put_node(node),)
     if is_leader:
-        ops = (*ops, Delete(me.keys.closer))
+        ops = (*ops, Delete(me.keys.leader))
     return Txn(me.unchanged_since(last), ops, me.on_conflict_reads)
 
 
 def done(me: SessionKeys, observed_revision: int, round_: int) -> Txn:
     """All workers of this member exited 0 in this round."""
-    record = Put(me.keys.done(round_, me.member.slot), records.encode(Done(me.member.incarnation)))
-    return Txn((unchanged(me.keys.world, observed_revision), me.owns_key), (record,), (Get(me.keys.ctl, prefix=True),))
+    record = Put(me.keys.completion(round_, me.member.slot), records.encode(Completion(me.member.incarnation)))
+    return Txn(
+        (unchanged(me.keys.rendezvous_state, observed_revision), me.owns_key),
+        (record,),
+        (Get(me.keys.ctl, prefix=True),),
+    )
 
 
-def report(me: SessionKeys, record: Report) -> Txn:
+def report(me: SessionKeys, record: NodeReport) -> Txn:
     """Worker states and samples; its failure tells an agent that it was evicted."""
     key = me.keys.report(me.member.slot, me.member.incarnation)
     return Txn((me.owns_key,), (Put(key, records.encode(record), me.lease),), (Get(me.keys.ctl, prefix=True),))
@@ -147,27 +171,32 @@ def report(me: SessionKeys, record: Report) -> Txn:
 
 def delete_own_keys(me: SessionKeys) -> Txn:
     """`left`, written before the lease is revoked; what was proved against it stands."""
-    gone = me.keys.gone(me.member.slot, me.member.incarnation)
-    return Txn((absent(gone), me.owns_key), (Put(gone, records.encode(Gone(GoneReason.LEFT))),))
+    gone = me.keys.tombstone(me.member.slot, me.member.incarnation)
+    return Txn((absent(gone), me.owns_key), (Put(gone, records.encode(Tombstone(TombstoneReason.LEFT))),))
 
 
-def evict(me: SessionKeys, observed_revision: int, member: Member, proof: Gone) -> Txn:
+def evict(me: SessionKeys, observed_revision: int, member: Member, proof: Tombstone) -> Txn:
     """The closer's proof that `member` is gone, for the world it was found late in; the first proof stands.
 
     The else branch reads that first proof, if there is one, before `P/c/ctl/`.
     """
-    gone = me.keys.gone(member.slot, member.incarnation)
-    fences = (absent(gone), unchanged(me.keys.world, observed_revision), me.owns_key, leased(me.keys.closer, me.lease))
+    gone = me.keys.tombstone(member.slot, member.incarnation)
+    fences = (
+        absent(gone),
+        unchanged(me.keys.rendezvous_state, observed_revision),
+        me.owns_key,
+        leased(me.keys.leader, me.lease),
+    )
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
-def evict_leader(me: SessionKeys, leader: Member, lease: int, proof: Gone) -> Txn:
+def evict_leader(me: SessionKeys, leader: Member, lease: int, proof: Tombstone) -> Txn:
     """A member's proof that the closer is gone: of that closer, or of none; the first proof stands.
 
     No fence on the world: that a process is gone is true in every world. The else branch reads the first proof.
     """
-    gone = me.keys.gone(leader.slot, leader.incarnation)
-    fences = (absent(gone), me.owns_key, leased(me.keys.closer, lease))
+    gone = me.keys.tombstone(leader.slot, leader.incarnation)
+    fences = (absent(gone), me.owns_key, leased(me.keys.leader, lease))
     return Txn(fences, (Put(gone, records.encode(proof)),), (Get(gone), Get(me.keys.ctl, prefix=True)))
 
 
@@ -175,17 +204,21 @@ def evict_leader(me: SessionKeys, leader: Member, lease: int, proof: Gone) -> Tx
 class Push:
     """The closer's further messages to all agents, beside the world."""
 
-    runtime_config: Terms | None = None
+    runtime_config: RuntimeConfig | None = None
     link_key: bytes | None = None
 
     def fences(self, keys: Keys) -> tuple[Compare, ...]:
         """The key of the links is written once."""
-        return () if self.link_key is None else (absent(keys.link),)
+        return () if self.link_key is None else (absent(keys.link_secret),)
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """All that there is to say."""
-        terms = () if self.runtime_config is None else (Put(keys.terms, encode_terms(self.runtime_config)),)
-        key = () if self.link_key is None else (Put(keys.link, encode_link_key(self.link_key)),)
+        terms = (
+            ()
+            if self.runtime_config is None
+            else (Put(keys.runtime_config, encode_runtime_config(self.runtime_config)),)
+        )
+        key = () if self.link_key is None else (Put(keys.link_secret, encode_link_secret(self.link_key)),)
         return (*terms, *key)
 
 
@@ -196,7 +229,7 @@ NO_PUSH = Push()
 class FirstState:
     """A job's first world, from its spec as it is at one revision."""
 
-    world: World
+    world: RendezvousState
     spec_revision: int
     push: Push
     is_operated: bool
@@ -206,7 +239,7 @@ class FirstState:
         """There is no other, and nobody has told anything yet."""
         emptied = () if self.is_operated else (absent(keys.expected),)
         spec = unchanged(keys.spec, self.spec_revision)
-        return absent(keys.world), spec, *emptied, *self.push.fences(keys)
+        return absent(keys.rendezvous_state), spec, *emptied, *self.push.fences(keys)
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """The world, and what goes with it."""
@@ -215,15 +248,15 @@ class FirstState:
 
 def campaign(me: SessionKeys, link: str, first: FirstState | None = None) -> Txn:
     """Stand as closer; the first one wins. With the `first` world of a job, if there never was another."""
-    value = rendezvous_state.encode_closer(Closer(me.member, link))
+    value = rendezvous_state.encode_leader(Leader(me.member, link))
     fences, puts = ((), ()) if first is None else (first.fences(me.keys), first.puts(me.keys))
-    closer = Put(me.keys.closer, value, me.lease)
-    return Txn((absent(me.keys.closer), me.owns_key, *fences), (closer, *puts), (Get(me.keys.ctl, prefix=True),))
+    closer = Put(me.keys.leader, value, me.lease)
+    return Txn((absent(me.keys.leader), me.owns_key, *fences), (closer, *puts), (Get(me.keys.ctl, prefix=True),))
 
 
 def push(me: SessionKeys, spec_revision: int, push: Push) -> Txn:
     """The closer's news; no fence on the world: they are true in every one."""
-    fences = (unchanged(me.keys.spec, spec_revision), me.owns_key, leased(me.keys.closer, me.lease))
+    fences = (unchanged(me.keys.spec, spec_revision), me.owns_key, leased(me.keys.leader, me.lease))
     return Txn((*fences, *push.fences(me.keys)), push.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
 
 
@@ -232,7 +265,7 @@ def write_world(
     *,
     observed_revision: int,
     spec_revision: int,
-    next_world: World,
+    next_world: RendezvousState,
     garbage: Iterable[str] = (),
     push: Push = NO_PUSH,
 ) -> Txn:
@@ -241,14 +274,14 @@ def write_world(
     `push` are told in the same breath, so that nobody acts on this world without them.
     """
     fences = (
-        unchanged(me.keys.world, observed_revision),
+        unchanged(me.keys.rendezvous_state, observed_revision),
         unchanged(me.keys.spec, spec_revision),
         me.owns_key,
-        leased(me.keys.closer, me.lease),
+        leased(me.keys.leader, me.lease),
         *push.fences(me.keys),
     )
     ops: list[Op] = [_put_world(me.keys, next_world)]
-    if next_world.state is State.ACTIVE:
+    if next_world.state is RoundPhase.ACTIVE:
         membership = Membership(next_world.round, next_world.members)
         ops.append(Put(me.keys.members, rendezvous_state.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
@@ -256,8 +289,8 @@ def write_world(
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
 
 
-def _put_world(keys: Keys, next_world: World) -> Put:
-    return Put(keys.world, rendezvous_state.encode_world(next_world))
+def _put_world(keys: Keys, next_world: RendezvousState) -> Put:
+    return Put(keys.rendezvous_state, rendezvous_state.encode_state(next_world))
 
 
 def _put_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> list[Op]:

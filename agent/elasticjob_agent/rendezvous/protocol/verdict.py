@@ -16,7 +16,7 @@ from elasticjob_agent.rendezvous.protocol.collateral_failures import blames_peer
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView
 from elasticjob_api import exit_codes
-from elasticjob_api.records import Failure, FailureRule, GoneReason, Slots
+from elasticjob_api.records import FailureRule, SpecRecord, TombstoneReason, WorkerFailure
 from elasticjob_api.rendezvous_state import Cause, Member
 
 PORT_RETRIES = 5
@@ -49,7 +49,7 @@ class Verdict:
     """The failures that count within the restart window, as the world carries them."""
 
 
-def decide_verdict(view: RendezvousView, spec: Slots, counts: RestartCounts) -> Verdict:
+def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts) -> Verdict:
     """The verdict on the members of the last active round; `counts` is what was counted before."""
     if view.membership is None:
         return Verdict(charged_failures=counts.charged_failures)
@@ -59,7 +59,7 @@ def decide_verdict(view: RendezvousView, spec: Slots, counts: RestartCounts) -> 
         return Verdict(node_losses=1 if lost else 0, charged_failures=counts.charged_failures)
     failures = view.failures_of(view.membership.round)
     root = root_cause(failures)
-    charged = [f for f in failures if not f.failure.late and not f.failure.killed_by_us]
+    charged = [f for f in failures if not f.failure.late and not f.failure.stopped_by_agent]
     if not charged or root is None:
         # The round ended for another reason. A worker that lost its peers to that is the cause of nothing.
         shown = root if root and not _is_a_victim(root.failure) else None
@@ -79,13 +79,13 @@ def decide_verdict(view: RendezvousView, spec: Slots, counts: RestartCounts) -> 
 
 def _startup_failures(failures: list[FailureEntry], counts: RestartCounts) -> int:
     """A node that had reported progress breaks the row, whichever of the failures is the root cause."""
-    in_a_row = all(f.failure.startup for f in failures if not f.failure.killed_by_us)
+    in_a_row = all(f.failure.startup for f in failures if not f.failure.stopped_by_agent)
     return counts.startup_failures + 1 if in_a_row else 0
 
 
-def _charge(spec: Slots, root: FailureEntry, counts: RestartCounts, *, startup_failures: int) -> Verdict:
+def _charge(spec: SpecRecord, root: FailureEntry, counts: RestartCounts, *, startup_failures: int) -> Verdict:
     said = describe(root)
-    action = _rule(spec.failure_rules, exit_codes.from_worker(root.failure.exit_code))
+    action = _rule(spec.failure_rules, exit_codes.exit_code_of(root.failure.exit_code))
     if action == _FAIL_JOB:
         return Verdict(
             root_cause=root, failed=Cause.FAIL_JOB_RULE, message=f"{said}; a failurePolicy rule ends the job"
@@ -118,7 +118,7 @@ def _charge(spec: Slots, root: FailureEntry, counts: RestartCounts, *, startup_f
     )
 
 
-def _is_exhausted(spec: Slots, startup_failures: int) -> str:
+def _is_exhausted(spec: SpecRecord, startup_failures: int) -> str:
     window = f" within {spec.restart_window_s:g} s" if spec.restart_window_s else ""
     row = f": {startup_failures} failures in a row before any progress" if startup_failures > 1 else ""
     return f"; maxRestarts {spec.max_restarts} is used up{window}{row}"
@@ -133,26 +133,26 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
 
 def root_cause(failures: list[FailureEntry]) -> FailureEntry | None:
     """The first failure of the lowest class in etcd's order; None if all that failed was stopped by us."""
-    own = [f for f in failures if not f.failure.killed_by_us or reported_by_worker(f.failure)]
+    own = [f for f in failures if not f.failure.stopped_by_agent or reported_by_worker(f.failure)]
     return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
 
 
-def reported_by_worker(failure: Failure) -> bool:
+def reported_by_worker(failure: WorkerFailure) -> bool:
     """We had signalled it, but that is not what it ended of: it had crashed, or its error file tells why."""
     return failure.exit_code in _CRASHES or bool(failure.message)
 
 
-def _class(failure: Failure) -> int:
+def _class(failure: WorkerFailure) -> int:
     if failure.oom or failure.port_taken:
         return 0
     if _is_a_victim(failure):
         return 3
-    if failure.killed_by_us:
+    if failure.stopped_by_agent:
         return 2
     return 0 if failure.exit_code < 0 else 1
 
 
-def _is_a_victim(failure: Failure) -> bool:
+def _is_a_victim(failure: WorkerFailure) -> bool:
     """Whether it ended for want of its peers. A C++ library aborts over an exception that it does not catch."""
     if failure.exit_code in _CRASHES - {_ABORT}:
         return False
@@ -186,7 +186,7 @@ def has_left(view: RendezvousView, member: Member) -> bool:
     if is_done(view, member):
         return False
     gone, node = view.tombstones.get(member), view.nodes.get(member)
-    return (gone is not None and gone.reason is GoneReason.LEFT) or (node is not None and node.record.leaving)
+    return (gone is not None and gone.reason is TombstoneReason.LEFT) or (node is not None and node.record.leaving)
 
 
 def is_lost(view: RendezvousView, member: Member) -> bool:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey
-from elasticjob_api.link_secret import decode_link_key
-from elasticjob_api.records import Done, Expected, Failure, Gone, Node, Slots
-from elasticjob_api.rendezvous_state import Member, Membership, World
-from elasticjob_api.runtime_config import Terms, decode_terms
+from elasticjob_api.link_secret import decode_link_secret
+from elasticjob_api.records import Completion, ExpectedSlots, NodeRecord, SpecRecord, Tombstone, WorkerFailure
+from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState
+from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config
 from elasticjob_etcd.interface import KeyValue
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class NodeEntry:
     """A node key that exists: the stay of one agent whose lease lives."""
 
     member: Member
-    record: Node
+    record: NodeRecord
     create_revision: int
 
 
@@ -34,7 +34,7 @@ class NodeEntry:
 class FailureEntry:
     """A failure record and the revision that orders it."""
 
-    failure: Failure
+    failure: WorkerFailure
     round: int
     slot: int
     local_rank: int
@@ -50,20 +50,20 @@ class FailureEntry:
 class RendezvousView:
     """One job at one revision; revisions are 0 for keys that do not exist, but not for unreadable ones."""
 
-    spec: Slots | None = None
+    spec: SpecRecord | None = None
     spec_revision: int = 0
-    world: World | None = None
+    world: RendezvousState | None = None
     world_revision: int = 0
     membership: Membership | None = None
     membership_revision: int = 0
-    expected: Expected = field(default_factory=Expected)
+    expected: ExpectedSlots = field(default_factory=ExpectedSlots)
     expected_revision: int = 0
-    runtime_config: Terms | None = None
+    runtime_config: RuntimeConfig | None = None
     runtime_config_revision: int = 0
     link_secret: bytes | None = None
     link_secret_revision: int = 0
     nodes: dict[Member, NodeEntry] = field(default_factory=dict)
-    tombstones: dict[Member, Gone] = field(default_factory=dict)
+    tombstones: dict[Member, Tombstone] = field(default_factory=dict)
     failures: list[FailureEntry] = field(default_factory=list)
     completions: set[tuple[int, Member]] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
@@ -139,29 +139,29 @@ def _put_node(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _node(data: bytes) -> Node:
+def _node(data: bytes) -> NodeRecord:
     """Kept: a closer sees every record again with each change of another."""
-    return records.decode(Node, data)
+    return records.decode(NodeRecord, data)
 
 
 @functools.lru_cache(maxsize=4)
-def decode_slots(data: bytes) -> Slots:
+def decode_slots(data: bytes) -> SpecRecord:
     """Kept as well: a map of 1,000 slots takes 10 ms."""
-    return records.decode(Slots, data)
+    return records.decode(SpecRecord, data)
 
 
 def _put_tombstone(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
-    view.tombstones[_member(parsed)] = records.decode(Gone, kv.value)
+    view.tombstones[_member(parsed)] = records.decode(Tombstone, kv.value)
 
 
 def _put_failure(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
-    failure = records.decode(Failure, kv.value)
+    failure = records.decode(WorkerFailure, kv.value)
     place = (parsed.round or 0, parsed.slot or 0, parsed.local_rank or 0)
     view.failures.append(FailureEntry(failure, *place, revision=kv.create_revision))
 
 
 def _put_completion(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
-    done = records.decode(Done, kv.value)
+    done = records.decode(Completion, kv.value)
     view.completions.add((parsed.round or 0, Member(parsed.slot or 0, done.incarnation)))
 
 
@@ -171,10 +171,10 @@ def _ignore(_view: RendezvousView, _parsed: ParsedKey, _kv: KeyValue) -> None:
 
 _READERS: dict[str, Callable[[RendezvousView, ParsedKey, KeyValue], None]] = {
     "spec": _single("spec", decode_slots),
-    "expected": _single("expected", _record(Expected)),
-    "terms": _single("runtime_config", decode_terms),
-    "link": _single("link_secret", decode_link_key),
-    "world": _single("world", rendezvous_state.decode_world),
+    "expected": _single("expected", _record(ExpectedSlots)),
+    "terms": _single("runtime_config", decode_runtime_config),
+    "link": _single("link_secret", decode_link_secret),
+    "world": _single("world", rendezvous_state.decode_state),
     "members": _single("membership", rendezvous_state.decode_membership),
     "node": _put_node,
     "gone": _put_tombstone,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.text import node_count_text
@@ -57,10 +57,11 @@ def _deadlines(job: ElasticJob, status: JobStatus, view: RendezvousView) -> Iter
         return
     yield from _active_deadline(job, status)
     since_s = max(started_s, from_rfc3339(status.last_scale_time) or 0.0)
-    if (startup_s := spec.startup_deadline_s) is not None and not _quorum_since_s(status, view, spec.lowest, since_s):
-        message = (
-            f"fewer than {node_count_text(spec.lowest)} came together within startupDeadlineSeconds ({startup_s:g})"
-        )
+    if (startup_s := spec.startup_deadline_s) is not None and not _quorum_since_s(
+        status, view, spec.effective_min, since_s
+    ):
+        fewest = node_count_text(spec.effective_min)
+        message = f"fewer than {fewest} came together within startupDeadlineSeconds ({startup_s:g})"
         message += f"; {status.message}" if status.message else ""
         yield _Deadline(since_s + startup_s, JobFailure(FailedReason.STARTUP_DEADLINE, message))
 
@@ -68,7 +69,7 @@ def _deadlines(job: ElasticJob, status: JobStatus, view: RendezvousView) -> Iter
 def _quorum_since_s(status: JobStatus, view: RendezvousView, lowest: int, since_s: float) -> bool:
     """A round had enough nodes in this life: seen now, or said by the status before (etcd may have been wiped)."""
     world = view.world
-    if world is not None and world.state is State.FORMING and world.cause is Cause.RESUMED:
+    if world is not None and world.state is RoundPhase.FORMING and world.cause is Cause.RESUMED:
         return False
     if view.completed_slots():
         return True  # it is not resized any more

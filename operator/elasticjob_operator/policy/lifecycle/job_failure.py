@@ -7,7 +7,7 @@ a colon, a sentence.
 from dataclasses import dataclass
 
 from elasticjob_api.constants import FailedReason
-from elasticjob_api.rendezvous_state import Cause, World
+from elasticjob_api.rendezvous_state import Cause, RendezvousState
 
 _BY_CAUSE = {
     Cause.MAX_RESTARTS: FailedReason.MAX_RESTARTS,
@@ -29,11 +29,11 @@ class JobFailure:
         return f"{self.reason}: {self.message}"
 
 
-def failure_of(world: World) -> JobFailure:
+def failure_of(world: RendezvousState) -> JobFailure:
     """The failure in a failed world, the operator's own or the closer's."""
     if world.cause is not Cause.OPERATOR:
-        return JobFailure(_BY_CAUSE.get(world.cause, FailedReason.MAX_RESTARTS), world.detail)
-    reason, _, message = world.detail.partition(": ")
+        return JobFailure(_BY_CAUSE.get(world.cause, FailedReason.MAX_RESTARTS), world.message)
+    reason, _, message = world.message.partition(": ")
     if reason not in set(FailedReason):
-        return JobFailure(FailedReason.BELOW_MIN, world.detail)
+        return JobFailure(FailedReason.BELOW_MIN, world.message)
     return JobFailure(FailedReason(reason), message)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.records import FailureRule, SlotOwner, Slots
+from elasticjob_api.records import FailureRule, SlotOwner, SpecRecord
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
@@ -18,13 +18,13 @@ AFTER_WIPE_ROUNDS = 1000
 
 
 def spec_record(
-    job: ElasticJob, before: Slots, slots: Mapping[int, SlotOwner], *, suspended: bool, counted: int = 0
-) -> Slots:
+    job: ElasticJob, before: SpecRecord, slots: Mapping[int, SlotOwner], *, suspended: bool, counted: int = 0
+) -> SpecRecord:
     """The record for this map; `before` gives the counts, `counted` failed pods are dropped with this write."""
     spec = job.spec
-    return Slots(
-        min=spec.lowest,
-        max=spec.highest,
+    return SpecRecord(
+        min=spec.effective_min,
+        max=spec.effective_max,
         desired=desired_nodes(spec),
         slots={f"{slot:04x}": owner for slot, owner in sorted(slots.items())},
         operator=before.operator,
@@ -32,7 +32,7 @@ def spec_record(
         failure_rules=_failure_rules(spec),
         success_policy=spec.success_policy,
         join_timeout_s=spec.rendezvous.join_timeout_s,
-        last_call_s=spec.rendezvous.last_call_timeout_s,
+        last_call_timeout_s=spec.rendezvous.last_call_timeout_s,
         scale_up_delay_s=spec.scaling.scale_up_delay_s,
         keep_alive_s=spec.rendezvous.keep_alive_s,
         replica_step=spec.replica_step or 0,
@@ -43,7 +43,7 @@ def spec_record(
         backoff_max_s=spec.restart_backoff.max_s,
         failure_grace_s=spec.failure_grace_s,
         isolation_grace_s=spec.isolation_grace_s,
-        stop_grace_s=spec.graceful_shutdown.seconds,
+        graceful_shutdown_s=spec.graceful_shutdown.seconds,
         stop_signal=spec.graceful_shutdown.signal,
         report_period_s=spec.agent.report_period_s,
         restart_id=job.metadata.annotations.get(constants.ANNOTATION_RESTART, ""),
@@ -54,12 +54,12 @@ def spec_record(
     )
 
 
-def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> Slots:
+def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> SpecRecord:
     """What goes before the first record: nothing, or what the status remembers of an etcd that was wiped."""
     known = status.rendezvous_round
-    return Slots(
-        min=job.spec.lowest,
-        max=job.spec.highest,
+    return SpecRecord(
+        min=job.spec.effective_min,
+        max=job.spec.effective_max,
         desired=desired_nodes(job.spec),
         operator=operator_id,
         replacements=status.pod_replacements,
@@ -68,9 +68,9 @@ def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> Slots:
     )
 
 
-def without_slots(record: Slots) -> Slots:
+def without_slots(record: SpecRecord) -> SpecRecord:
     """The record of a job that is being deleted: nobody owns a slot."""
-    return Slots(min=record.min, max=record.max, desired=record.desired, operator=record.operator)
+    return SpecRecord(min=record.min, max=record.max, desired=record.desired, operator=record.operator)
 
 
 def _failure_rules(spec: JobSpec) -> tuple[FailureRule, ...]:

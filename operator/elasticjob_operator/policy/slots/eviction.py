@@ -7,7 +7,7 @@ under way: that agent may be saving a checkpoint. A pod missing from the cache p
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
@@ -21,7 +21,7 @@ class Eviction:
 
     member: Member
     lease: int
-    tombstone: Gone
+    tombstone: Tombstone
     overwrite: bool = False
     """The stored record has less than ours."""
 
@@ -50,16 +50,19 @@ def evictions(view: RendezvousView, pods: Mapping[str, Pod], job_state: JobState
     return Evictions(tuple(found), look)
 
 
-def _proof_of_death(node: NodeEntry, pod: Pod | None, job_state: JobState) -> Gone | None:
+def _proof_of_death(node: NodeEntry, pod: Pod | None, job_state: JobState) -> Tombstone | None:
     uid, name = node.record.pod_uid, node.record.pod
     if uid in job_state.deleted_uids or (pod is None and name in job_state.absent_pods):
-        return Gone(GoneReason.POD_DELETED, f"pod {name} is gone")
+        return Tombstone(TombstoneReason.POD_DELETED, f"pod {name} is gone")
     if pod is not None and pod.phase == "Failed":
-        return Gone(GoneReason.POD_FAILED, describe_exit(pod))
+        return Tombstone(TombstoneReason.POD_FAILED, describe_exit(pod))
     return None
 
 
-def _eviction(view: RendezvousView, member: Member, node: NodeEntry, proof: Gone) -> Eviction:
+def _eviction(view: RendezvousView, member: Member, node: NodeEntry, proof: Tombstone) -> Eviction:
     before = view.tombstones.get(member)
-    overwrite = before is not None and (before.reason, proof.reason) == (GoneReason.REFUSED, GoneReason.POD_FAILED)
+    overwrite = before is not None and (before.reason, proof.reason) == (
+        TombstoneReason.REFUSED,
+        TombstoneReason.POD_FAILED,
+    )
     return Eviction(member, node.lease, proof, overwrite)

@@ -118,7 +118,7 @@ def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
         last_rendezvous_time=_last_rendezvous_time(status, snapshot),
         restarts=max(status.restarts, world.restarts if world else 0),
         restarts_count_towards_max=_counters(snapshot),
-        node_losses=max(status.node_losses, world.losses if world else 0),
+        node_losses=max(status.node_losses, world.node_losses if world else 0),
         pod_replacements=max(status.pod_replacements, replacements),
         worker_states=count_letters(nodes),
         nodes=shown,
@@ -139,7 +139,7 @@ def _world_size(status: JobStatus, view: RendezvousView, nodes: Iterable[NodeSta
     live = set(view.live_members())
     sizes = zip(world.members, from_run_lengths(world.nprocs, "x"), strict=False)
     size = sum(int(nproc) for member, nproc in sizes if member in live)
-    if size or not world.state.final:
+    if size or not world.state.is_final:
         return size
     return sum(len(node.ranks) for node in nodes) if view.membership else status.world_size
 
@@ -151,7 +151,7 @@ def _counters(snapshot: JobSnapshot) -> int:
         return snapshot.status.restarts_count_towards_max
     if not snapshot.job.spec.restart_window_s:
         return max(snapshot.status.restarts, world.restarts)
-    _, _, ages = world.charges.partition(":")
+    _, _, ages = world.charged_failures.partition(":")
     return len([age for age in ages.split(",") if age])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from elasticjob_api.constants import ConditionType, FailedReason, Phase
-from elasticjob_api.rendezvous_state import Cause, State, World
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.status import Condition
 from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -87,7 +87,7 @@ def _suspended(snapshot: JobSnapshot) -> ConditionValue:
 
 
 def _quorum(snapshot: JobSnapshot) -> ConditionValue:
-    live, lowest = len(snapshot.view.live_members()), snapshot.job.spec.lowest
+    live, lowest = len(snapshot.view.live_members()), snapshot.job.spec.effective_min
     if snapshot.view.is_active is None:
         return ConditionValue("False", "NoActiveRound")
     if live < lowest and snapshot.job_state.unreachable:
@@ -101,37 +101,37 @@ def _quorum(snapshot: JobSnapshot) -> ConditionValue:
 
 def _running(snapshot: JobSnapshot) -> ConditionValue:
     world = snapshot.view.world
-    if world is not None and world.state is State.ACTIVE:
+    if world is not None and world.state is RoundPhase.ACTIVE:
         live = len(snapshot.view.live_members())
         if not live and any(pod.running for pod in snapshot.pods.values()):
             return ConditionValue("Unknown", ConditionType.AGENTS_UNREACHABLE, _unsupported(world))
         if not live:
             return ConditionValue("False", Phase.RESTARTING, f"no member of round {world.round} is left")
-        why = f", after: {world.detail}" if world.detail else ""
+        why = f", after: {world.message}" if world.message else ""
         return ConditionValue("True", "RoundActive", f"round {world.round} runs with {_nodes(live)}{why}")
     reason, message = _not_running(snapshot, world)
     return ConditionValue("False", reason, message)
 
 
-def _unsupported(world: World) -> str:
+def _unsupported(world: RendezvousState) -> str:
     """An active round of which no member has a lease: its workers may train on, and nothing shows it."""
     return f"round {world.round} had {_nodes(len(world.members))}; no lease of their agents is left in etcd"
 
 
-def _not_running(snapshot: JobSnapshot, world: World | None) -> tuple[str, str]:
+def _not_running(snapshot: JobSnapshot, world: RendezvousState | None) -> tuple[str, str]:
     """What the job does while no round is active; the reason is the phase's own word where it is one."""
     if snapshot.view.is_final:
         return "Finished", ""
     if snapshot.job.spec.suspend:
         suspended = _suspended(snapshot)
         return (Phase.SUSPENDED, "") if suspended.is_true else (SUSPENDING, suspended.message)
-    if world is not None and world.state is State.SUSPENDED:
+    if world is not None and world.state is RoundPhase.SUSPENDED:
         return _start(snapshot)  # about to be resumed
     if world is None or world.cause in STARTING:
         return _start(snapshot)
     if world.cause in _RESIZING:
-        return Phase.RESIZING, world.detail
-    return Phase.RESTARTING, world.detail
+        return Phase.RESIZING, world.message
+    return Phase.RESTARTING, world.message
 
 
 def _start(snapshot: JobSnapshot) -> tuple[str, str]:
@@ -196,7 +196,7 @@ def _unreachable(snapshot: JobSnapshot) -> ConditionValue:
 
 def _complete(snapshot: JobSnapshot) -> ConditionValue:
     world = snapshot.view.world
-    if world is not None and world.state is State.SUCCEEDED:
+    if world is not None and world.state is RoundPhase.SUCCEEDED:
         return ConditionValue("True", "AllWorkersSucceeded", f"all workers of round {world.round} ended with 0")
     return ConditionValue("False", "NotComplete")
 
@@ -207,7 +207,7 @@ def _failed(snapshot: JobSnapshot) -> ConditionValue:
             "True", FailedReason.FOOTPRINT, f"its certificate is misused: {snapshot.view.quota_violation}"
         )
     world = snapshot.view.world
-    if world is None or world.state is not State.FAILED:
+    if world is None or world.state is not RoundPhase.FAILED:
         return ConditionValue("False", "NotFailed")
     failure = failure_of(world)
     return ConditionValue("True", failure.reason, failure.message)

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from elasticjob_api.records import Report
+from elasticjob_api.records import NodeReport
 
 
-def furthest(reports: Iterable[Report], round_: int) -> Report | None:
+def furthest(reports: Iterable[NodeReport], round_: int) -> NodeReport | None:
     """Return the report of this round with the highest step; None if no agent has reported progress."""
     told = [report for report in reports if report.progress is not None and report.round == round_]
     return max(told, key=_step, default=None)
 
 
-def _step(report: Report) -> int:
+def _step(report: NodeReport) -> int:
     step = report.progress.step if report.progress else None
     return -1 if step is None else step

@@ -4,8 +4,8 @@ Of a round that ended by a loss it is the lost node, and never one of its victim
 and counts a loss. Records of old rounds are deleted, so what was once seen is kept.
 """
 
-from elasticjob_api.exit_codes import from_worker
-from elasticjob_api.records import Failure
+from elasticjob_api.exit_codes import exit_code_of
+from elasticjob_api.records import WorkerFailure
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
@@ -18,12 +18,12 @@ _NS = 1e9
 def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
     """The root cause of the last judged round, or what was known before."""
     world, before = snapshot.view.world, snapshot.status.last_failure
-    if world is not None and world.losses > snapshot.status.node_losses:
+    if world is not None and world.node_losses > snapshot.status.node_losses:
         return from_node_loss(snapshot) or before
-    failure = snapshot.view.failures.get(world.root) if world else None
+    failure = snapshot.view.failures.get(world.root_cause) if world else None
     if world is None or failure is None:
         return with_pod_exit(before, snapshot.pods)
-    round_, _, place = world.root.partition("/")
+    round_, _, place = world.root_cause.partition("/")
     local_rank = place.partition(".")[2]
     if not (round_.isdecimal() and local_rank.isdecimal()):
         return before
@@ -40,7 +40,7 @@ def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
         node_name=pod.node_name if pod else known_node,
         rank=failure.rank,
         local_rank=int(local_rank),
-        exit_code=from_worker(failure.exit_code),
+        exit_code=exit_code_of(failure.exit_code),
         signal=failure.signal,
         reason=_reason(failure),
         message=failure.message[:MESSAGE_LIMIT],
@@ -54,7 +54,7 @@ def _tail(text: str) -> str:
     return kept.partition("\n")[2] or kept if len(text) > len(kept) else kept
 
 
-def _reason(failure: Failure) -> str:
+def _reason(failure: WorkerFailure) -> str:
     if failure.oom:
         return "OOMKilled"
     return "Signaled" if failure.signal else "Error"

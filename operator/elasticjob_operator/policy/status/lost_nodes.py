@@ -5,7 +5,7 @@ A member is lost if it has no key, or proof against it, and has neither left nor
 
 from dataclasses import dataclass
 
-from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member, Membership
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 
@@ -17,7 +17,7 @@ class LostNode:
     member: Member
     rank: int
     round: int
-    gone: Gone | None
+    gone: Tombstone | None
 
 
 def lost_nodes(view: RendezvousView, has_verdict: Membership) -> tuple[LostNode, ...]:
@@ -32,7 +32,7 @@ def lost_nodes(view: RendezvousView, has_verdict: Membership) -> tuple[LostNode,
 
 def _is_lost(view: RendezvousView, round_: int, member: Member) -> bool:
     gone, node = view.tombstones.get(member), view.nodes.get(member)
-    if view.has_completed(round_, member) or (gone is not None and gone.reason is GoneReason.LEFT):
+    if view.has_completed(round_, member) or (gone is not None and gone.reason is TombstoneReason.LEFT):
         return False
     if node is not None and node.record.leaving:
         return False

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from elasticjob_api.job import nproc_per_node
-from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.model.last_seen import PodLocation
 from elasticjob_operator.model.pod import Pod
@@ -19,10 +19,10 @@ _KILLED = 137
 """The exit of a process that was killed from outside; the exit of a lost one was not seen."""
 _SILENT = "its agent fell silent"
 _DETECTION_TEXTS = {
-    GoneReason.POD_DELETED: "the pod was deleted",
-    GoneReason.REFUSED: "its agent's process is gone",
-    GoneReason.WEDGED: "its workers could not be stopped in time",
-    GoneReason.SUPERSEDED: "another process took its place",
+    TombstoneReason.POD_DELETED: "the pod was deleted",
+    TombstoneReason.REFUSED: "its agent's process is gone",
+    TombstoneReason.WEDGED: "its workers could not be stopped in time",
+    TombstoneReason.SUPERSEDED: "another process took its place",
 }
 
 
@@ -70,9 +70,9 @@ def _message(location: PodLocation, lost: LostNode, *, others: int) -> str:
     return f"{where} was lost: {_describe_detection(lost.gone)}{more}"
 
 
-def _describe_detection(gone: Gone | None) -> str:
+def _describe_detection(gone: Tombstone | None) -> str:
     if gone is None:
         return _SILENT
-    if gone.reason is GoneReason.POD_FAILED:
+    if gone.reason is TombstoneReason.POD_FAILED:
         return "the pod failed" + (f": {gone.detail}" if gone.detail else "")
     return _DETECTION_TEXTS.get(gone.reason, gone.detail or _SILENT)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_api import codec
 from elasticjob_api.job import nproc_per_node
-from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.status import NodeStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.slots.ownership import SlotPod
@@ -30,7 +30,7 @@ _MAX_BYTES, _MAX_BYTES_PER_RANK = 2048, 34
 def node_statuses(snapshot: JobSnapshot) -> tuple[NodeStatus, ...]:
     """An entry for every node of the job, by slot."""
     world = snapshot.view.world
-    if world is not None and world.state.final:
+    if world is not None and world.state.is_final:
         return tuple(_last_nodes(snapshot, world))
     memberships, round_ = _memberships(snapshot), _active_round(snapshot)
     return tuple(
@@ -132,7 +132,7 @@ def _state_of_member(ranks: str) -> str:
     return {"R": "Running", "CR": "Running", "C": "Succeeded"}.get("".join(sorted(set(ranks))), "Starting")
 
 
-def _last_nodes(snapshot: JobSnapshot, world: World) -> Iterable[NodeStatus]:
+def _last_nodes(snapshot: JobSnapshot, world: RendezvousState) -> Iterable[NodeStatus]:
     before = {node.name: node for node in snapshot.status.nodes}
     members = snapshot.view.membership.members if snapshot.view.membership else ()
     by_name = {f"{snapshot.job.metadata.name}-{member.slot}": (rank, member) for rank, member in enumerate(members)}
@@ -180,8 +180,8 @@ def _with_failures(ranks: str, failed: AbstractSet[int] | None) -> str:
     return "".join("F" if i in failed else letter for i, letter in enumerate(ranks))
 
 
-def _final(node: NodeStatus, world: World, ranks: str) -> NodeStatus:
-    succeeded = world.state is State.SUCCEEDED
+def _final(node: NodeStatus, world: RendezvousState, ranks: str) -> NodeStatus:
+    succeeded = world.state is RoundPhase.SUCCEEDED
     final = final_letters(ranks, succeeded=succeeded)
     state = "Succeeded" if succeeded else ("Failed" if "F" in final else "Stopped")
     return replace(node, state=state, ranks=final, reason="")

@@ -4,7 +4,7 @@ Agents take their reports with them when the job ends. The last ones are remembe
 half a minute old.
 """
 
-from elasticjob_api.records import Progress, Report
+from elasticjob_api.records import NodeReport, Progress
 from elasticjob_api.status import ProgressStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
@@ -36,7 +36,7 @@ def _percent_done(step: int | None, total: int | None) -> int | None:
     return min(_PERCENT, max(0, step * _PERCENT // total))
 
 
-def _remaining_s(report: Report, newest: Progress, began: Report | None) -> int | None:
+def _remaining_s(report: NodeReport, newest: Progress, began: NodeReport | None) -> int | None:
     """By the steps between the first report of this round that was seen and this one."""
     first = began.progress.step if began and began.progress and began.round == report.round else None
     if began is None or first is None or newest.step is None or newest.total is None:

@@ -78,7 +78,7 @@ def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple
 
 def _below_min(snapshot: JobSnapshot) -> str:
     """A job that has run waits for nodes: for as long as its deadlines allow."""
-    lowest, here = snapshot.job.spec.lowest, len(snapshot.joined_slots())
+    lowest, here = snapshot.job.spec.effective_min, len(snapshot.joined_slots())
     return f"{here} of at least {node_count_text(lowest)} are here" if here < lowest else ""
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from elasticjob_api.rendezvous_state import Member, World, from_run_lengths
+from elasticjob_api.rendezvous_state import Member, RendezvousState, from_run_lengths
 from elasticjob_api.status import RoundStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
@@ -36,7 +36,9 @@ def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: 
     return (*ended, _started_round(active, now_s))[-MAX_ROUNDS:]
 
 
-def _passed(known: tuple[RoundStatus, ...], view: RendezvousView, world: World, now: str) -> Iterator[RoundStatus]:
+def _passed(
+    known: tuple[RoundStatus, ...], view: RendezvousView, world: RendezvousState, now: str
+) -> Iterator[RoundStatus]:
     """Yield the last round that was active, if it began and ended since the last look."""
     last = view.membership
     if last is None or (known and last.round <= known[-1].round):
@@ -52,12 +54,12 @@ def _passed(known: tuple[RoundStatus, ...], view: RendezvousView, world: World, 
     )
 
 
-def _started_round(world: World, now_s: float) -> RoundStatus:
+def _started_round(world: RendezvousState, now_s: float) -> RoundStatus:
     return RoundStatus(
         round=world.round,
         start_time=to_rfc3339_ms(now_s),
         cause=world.cause.value,
-        message=world.detail[:MESSAGE_LIMIT],
+        message=world.message[:MESSAGE_LIMIT],
         nodes=len(world.members),
         workers=sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x")),
         slots=slots_text(world.members),

@@ -8,7 +8,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable
 
-from elasticjob_api.records import Report, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, WorkerReport, WorkerState
 from elasticjob_api.status import NodeStatus, WorkerStates
 
 _LETTERS = {
@@ -30,7 +30,7 @@ _FIELDS = {
 }
 
 
-def letters(report: Report) -> str:
+def letters(report: NodeReport) -> str:
     """The workers of one node, by local rank."""
     return "".join([_letter(worker) for worker in report.workers])
 

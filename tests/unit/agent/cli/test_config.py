@@ -11,8 +11,8 @@ from elasticjob_agent.cli.rdzv_backend import SharedEtcd
 from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_api import constants
-from elasticjob_api.bootstrap import brief_of, encode_brief
-from elasticjob_api.records import Slots
+from elasticjob_api.bootstrap import bootstrap_of, encode_bootstrap
+from elasticjob_api.records import SpecRecord
 
 LOGS = Path("/logs")
 
@@ -59,8 +59,11 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
 
 def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    brief = brief_of(Slots(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
-    assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_brief(brief)}, LOGS).profile.bootstrap == brief
+    brief = bootstrap_of(SpecRecord(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
+    assert (
+        config.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_bootstrap(brief)}, LOGS).profile.bootstrap
+        == brief
+    )
     assert config.from_pod(namespace, POD, LOGS).profile.bootstrap is None
 
 
@@ -99,7 +102,7 @@ def test_an_elastic_job() -> None:
 def test_how_long_more_nodes_are_waited_for_can_be_chosen(conf: str, last_call_s: float) -> None:
     spec = made(f"{ETCD} --rdzv-conf {conf}").profile.own_spec
     assert spec is not None
-    assert spec.last_call_s == last_call_s
+    assert spec.last_call_timeout_s == last_call_s
 
 
 def test_how_restarts_are_counted_and_delayed_can_be_said() -> None:
@@ -146,7 +149,7 @@ def test_a_run_of_its_own_has_a_name_that_no_other_has() -> None:
 def test_how_long_workers_may_take_to_stop(line: str, environment: dict[str, str], seconds: float) -> None:
     spec = made(line, **environment).profile.own_spec
     assert spec is not None
-    assert spec.stop_grace_s == seconds
+    assert spec.graceful_shutdown_s == seconds
 
 
 def test_etcd_may_be_behind_tls() -> None:

@@ -2,7 +2,7 @@
 
 from elasticjob_agent.monitoring.recovery_timings import recovery_timings
 from elasticjob_agent.tracing import TracedPoint, Tracer
-from elasticjob_api.records import Recovery
+from elasticjob_api.records import RecoveryTimings
 
 SEEN = {
     "saw forming": TracedPoint(2, 1_000_000_000),
@@ -13,15 +13,17 @@ STARTED_NS = 1_320_000_000
 
 
 def test_a_round_is_stopping_agreeing_and_starting() -> None:
-    assert recovery_timings(SEEN, 2, STARTED_NS) == Recovery(stop_s=0.25, agree_s=0.05, start_s=0.02)
+    assert recovery_timings(SEEN, 2, STARTED_NS) == RecoveryTimings(stop_s=0.25, agree_s=0.05, start_s=0.02)
 
 
 def test_a_joiner_has_stopped_nothing() -> None:
-    assert recovery_timings({"saw active": TracedPoint(2, 1_300_000_000)}, 2, STARTED_NS) == Recovery(start_s=0.02)
+    assert recovery_timings({"saw active": TracedPoint(2, 1_300_000_000)}, 2, STARTED_NS) == RecoveryTimings(
+        start_s=0.02
+    )
 
 
 def test_moments_of_another_round_measure_nothing() -> None:
-    assert recovery_timings(SEEN, 3, STARTED_NS) == Recovery()
+    assert recovery_timings(SEEN, 3, STARTED_NS) == RecoveryTimings()
 
 
 def test_who_opened_a_round_knows_how_long_that_took_since_its_worker_ended() -> None:

@@ -10,8 +10,8 @@ import pytest
 from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
-from elasticjob_api.runtime_config import terms_of
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -40,8 +40,8 @@ class Node:
     async def begin(self) -> None:
         keeper = LeaseKeeper(self.etcd, await self.etcd.lease_grant(6.0))
         keeper.lost.set()
-        terms = terms_of(Slots(min=1, max=1, desired=1, isolation_grace_s=self._grace_s))
-        self.session = SimpleNamespace(keeper=keeper, runtime_config=terms, me=SimpleNamespace(keys=Keys("/p")))
+        config = runtime_config_of(SpecRecord(min=1, max=1, desired=1, isolation_grace_s=self._grace_s))
+        self.session = SimpleNamespace(keeper=keeper, runtime_config=config, me=SimpleNamespace(keys=Keys("/p")))
 
     def request_leave(self) -> None:
         self.left = True

@@ -21,7 +21,7 @@ from elasticjob_agent.workers.failure_recorder import (
     ExitedWorker,
     FailureRecorder,
 )
-from elasticjob_api.records import Failure
+from elasticjob_api.records import WorkerFailure
 
 HOST = "127.0.0.1"
 START_NS = 1_700_000_000_000_000_000
@@ -67,7 +67,7 @@ class Case:
 
     def failure(
         self, code: int, *, after_s: float = 1.0, stderr: bytes = b"", quiet_s: float = 0.0, **fields: Any
-    ) -> Failure:
+    ) -> WorkerFailure:
         """The record of a worker that ended so."""
         by_us, dumped = fields.pop("stopped_by_us", False), fields.pop("core_dumped", False)
         at_ns = START_NS + int(after_s * 1e9)
@@ -187,7 +187,7 @@ FULL_DISK = (
 
 def test_who_was_dying_of_an_exception_when_we_signalled_it_has_told_of_it(case: Case) -> None:
     failure = case.failure(-15, stderr=FULL_DISK, stopped_by_us=True)
-    assert (failure.message, failure.killed_by_us) == ("OSError: [Errno 28] No space left on device", True)
+    assert (failure.message, failure.stopped_by_agent) == ("OSError: [Errno 28] No space left on device", True)
     assert verdict.reported_by_worker(failure)
 
 

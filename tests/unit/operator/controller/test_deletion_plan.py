@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_operator.controller.deletion_plan import plan_deletion, plan_quota_violation
 from elasticjob_operator.model.actions import DeletePods, DeletePrefix, RemoveEtcdUser, WriteSpec
 from elasticjob_operator.policy.lifecycle.spec_record import without_slots
@@ -29,7 +29,7 @@ def test_an_emptied_map_owns_no_slot_and_is_written_once() -> None:
 
 
 def test_the_map_of_a_job_that_has_ended_is_left() -> None:
-    at = running(0, world=world(State.SUCCEEDED, cause=Cause.SUCCEEDED))
+    at = running(0, world=world(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED))
     assert plan_deletion(at, by_name(pod(0, terminating=True)), SETTINGS, now_s=NOW_S).actions == ()
 
 

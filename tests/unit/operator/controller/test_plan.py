@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from elasticjob_api.bootstrap import brief_of, decode_brief
+from elasticjob_api.bootstrap import bootstrap_of, decode_bootstrap
 from elasticjob_api.constants import ENV_SPEC
-from elasticjob_api.records import Done, Slots
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.records import Completion, SpecRecord
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
@@ -85,7 +85,7 @@ def of(made: Plan, kind: type[A]) -> list[A]:
     return [action for action in made.actions if isinstance(action, kind)]
 
 
-def written(*slots: int, before: Slots | None = None, suspended: bool = False, **spec: Any) -> Slots:
+def written(*slots: int, before: SpecRecord | None = None, suspended: bool = False, **spec: Any) -> SpecRecord:
     """The record that is right for this job, these slots and their usual pods."""
     return spec_record(job(**spec), before or record(), names(slots), suspended=suspended)
 
@@ -96,7 +96,7 @@ def settled(*slots: int, **fields: Any) -> RendezvousView:
     return view(*slots, **given)
 
 
-def pods_of(record_: Slots) -> dict[str, str]:
+def pods_of(record_: SpecRecord) -> dict[str, str]:
     return {slot: owner.pod for slot, owner in record_.slots.items()}
 
 
@@ -145,7 +145,7 @@ def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() 
     (creation,) = of(made, CreatePod)
     (trainer,) = body_of(creation)["spec"]["containers"]
     (told,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
-    assert decode_brief(told) == brief_of(spec, 48213)
+    assert decode_bootstrap(told) == bootstrap_of(spec, 48213)
 
 
 def test_no_pod_is_rendered_before_it_is_created() -> None:
@@ -244,12 +244,12 @@ def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> 
 
 
 def test_a_finished_members_pod_is_not_replaced_while_its_round_stands() -> None:
-    at = settled(0, 1, completions={(1, 1): Done(member(1).incarnation)})
+    at = settled(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
     assert of(planned(at, pod(0), pod(1, phase="Succeeded"), replicas=2), WriteSpec) == []
 
 
 def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
-    at = settled(0, 1, completions={(1, 1): Done(member(1).incarnation)})
+    at = settled(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
     made = planned(at, pod(0), pod(1), replicas=1, min_replicas=1, max_replicas=2)
     assert len(the_write(made).record.slots) == 2
 
@@ -308,7 +308,7 @@ def test_suspending_empties_the_slots_and_suspends_the_world_in_one_write() -> N
     write = the_write(planned(settled(0, 1), pod(0), pod(1), replicas=2, suspend=True))
     assert (write.record.suspended, write.record.slots) == (True, {})
     assert write.world is not None
-    assert (write.world.state, write.world.round) == (State.SUSPENDED, 1)
+    assert (write.world.state, write.world.round) == (RoundPhase.SUSPENDED, 1)
 
 
 def test_an_absent_world_stays_absent_when_a_job_is_suspended() -> None:
@@ -321,7 +321,7 @@ def test_a_job_that_is_created_suspended_gets_no_keys_and_no_pods() -> None:
 
 def suspended_view(**fields: Any) -> RendezvousView:
     spec = written(replicas=2, suspended=True)
-    return view(**{"spec": spec, "world": world(State.SUSPENDED), "membership": membership(0, 1), **fields})
+    return view(**{"spec": spec, "world": world(RoundPhase.SUSPENDED), "membership": membership(0, 1), **fields})
 
 
 def test_a_suspended_jobs_pods_are_deleted() -> None:
@@ -334,14 +334,14 @@ def test_resuming_takes_new_names_only_and_opens_the_next_round() -> None:
     assert pods_of(write.record) == {"0000": "j-0-new0", "0001": "j-1-new1"}
     assert (write.record.suspended, write.expected) == (False, frozenset({0, 1}))
     assert write.world is not None
-    assert (write.world.state, write.world.round, write.world.cause) == (State.FORMING, 2, Cause.RESUMED)
+    assert (write.world.state, write.world.round, write.world.cause) == (RoundPhase.FORMING, 2, Cause.RESUMED)
 
 
 def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
-    dones = {(1, slot): Done(member(slot).incarnation) for slot in (0, 1)}
+    dones = {(1, slot): Completion(member(slot).incarnation) for slot in (0, 1)}
     write = the_write(planned(suspended_view(completions=dones), replicas=2, suspend=True))
     assert write.world is not None
-    assert write.world.state is State.SUCCEEDED
+    assert write.world.state is RoundPhase.SUCCEEDED
 
 
 # Failing.
@@ -351,8 +351,8 @@ def failure(made: Plan) -> str:
     """The verdict in the one write of this plan; it must empty the slots."""
     write = the_write(made)
     assert write.world is not None
-    assert (write.world.state, write.world.cause, write.record.slots) == (State.FAILED, Cause.OPERATOR, {})
-    return write.world.detail
+    assert (write.world.state, write.world.cause, write.record.slots) == (RoundPhase.FAILED, Cause.OPERATOR, {})
+    return write.world.message
 
 
 def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() -> None:
@@ -416,8 +416,8 @@ def test_nothing_of_an_ended_job_is_ever_created_or_written(at: RendezvousView) 
     assert made.actions == ()
 
 
-@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
-def test_a_final_world_is_never_written_over(state: State) -> None:
+@pytest.mark.parametrize("state", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
+def test_a_final_world_is_never_written_over(state: RoundPhase) -> None:
     made = planned(settled(0, 1, world=world(state, cause=Cause.MAX_RESTARTS)), replicas=3)
     assert made.actions == ()
 
@@ -446,7 +446,7 @@ def test_a_pod_that_is_stuck_in_its_deletion_has_its_node_looked_at() -> None:
 def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -> None:
     ended = JobStatus(start_time=ago(9), completion_time=ago(0), conditions=(condition("Complete"),))
     slow = pod(0, terminating=True, grace_ends_s=NOW_S + 5)
-    made = planned(view(0, world=world(State.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
+    made = planned(view(0, world=world(RoundPhase.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
     assert (made.actions, made.requeue_in_s) == ((), 305)
 
 

@@ -1,8 +1,8 @@
 """The operator's transactions: what each compares and writes, so that a late or repeated one does no harm."""
 
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Expected, Gone, GoneReason, Slots, decode
-from elasticjob_api.rendezvous_state import State, decode_world
+from elasticjob_api.records import ExpectedSlots, SpecRecord, Tombstone, TombstoneReason, decode
+from elasticjob_api.rendezvous_state import RoundPhase, decode_state
 from elasticjob_etcd.interface import Delete, Put, Txn, absent, unchanged
 from elasticjob_operator.controller import transactions
 from elasticjob_operator.model.actions import WriteExpected, WriteSpec
@@ -18,45 +18,51 @@ def puts(txn: Txn) -> dict[str, bytes]:
 
 
 def test_a_write_of_the_spec_compares_spec_and_world_as_planned_from() -> None:
-    assert transactions.write_spec(KEYS, WRITE).compares == (unchanged(KEYS.spec, 5), unchanged(KEYS.world, 6))
+    assert transactions.write_spec(KEYS, WRITE).compares == (
+        unchanged(KEYS.spec, 5),
+        unchanged(KEYS.rendezvous_state, 6),
+    )
 
 
 def test_a_first_write_compares_that_there_is_neither_spec_nor_world() -> None:
     first = WriteSpec(record=record(0), spec_revision=0, world_revision=0)
     # A mod_revision of 0 is that of no key.
-    assert transactions.write_spec(KEYS, first).compares == (unchanged(KEYS.spec, 0), unchanged(KEYS.world, 0))
+    assert transactions.write_spec(KEYS, first).compares == (
+        unchanged(KEYS.spec, 0),
+        unchanged(KEYS.rendezvous_state, 0),
+    )
 
 
 def test_a_write_of_the_spec_alone_touches_nothing_else() -> None:
     written = puts(transactions.write_spec(KEYS, WRITE))
-    assert {key: decode(Slots, value) for key, value in written.items()} == {KEYS.spec: record(0)}
+    assert {key: decode(SpecRecord, value) for key, value in written.items()} == {KEYS.spec: record(0)}
 
 
 def test_spec_world_and_expected_are_written_in_one_transaction() -> None:
-    suspended = world(State.SUSPENDED)
+    suspended = world(RoundPhase.SUSPENDED)
     action = WriteSpec(
         record=record(0), spec_revision=5, world_revision=6, world=suspended, expected=frozenset({2, 0})
     )  # fmt: skip
     written = puts(transactions.write_spec(KEYS, action))
-    assert decode_world(written[KEYS.world]) == suspended
-    assert decode(Expected, written[KEYS.expected]) == Expected((0, 2))
+    assert decode_state(written[KEYS.rendezvous_state]) == suspended
+    assert decode(ExpectedSlots, written[KEYS.expected]) == ExpectedSlots((0, 2))
 
 
 def test_expectations_are_not_written_for_a_spec_that_has_changed_or_gone() -> None:
     txn = transactions.write_expected(KEYS, WriteExpected(frozenset({1}), 5))
     assert txn.compares == (unchanged(KEYS.spec, 5),)
-    assert decode(Expected, puts(txn)[KEYS.expected]) == Expected((1,))
+    assert decode(ExpectedSlots, puts(txn)[KEYS.expected]) == ExpectedSlots((1,))
 
 
 def test_proof_of_an_end_is_written_only_if_there_is_none() -> None:
-    key, gone = KEYS.gone(3, member(3).incarnation), Gone(GoneReason.POD_DELETED, "why")
+    key, gone = KEYS.tombstone(3, member(3).incarnation), Tombstone(TombstoneReason.POD_DELETED, "why")
     txn = transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone))
     assert txn.compares == (absent(key),)
-    assert {name: decode(Gone, value) for name, value in puts(txn).items()} == {key: gone}
+    assert {name: decode(Tombstone, value) for name, value in puts(txn).items()} == {key: gone}
 
 
 def test_proof_that_says_more_overwrites() -> None:
-    gone = Gone(GoneReason.POD_FAILED)
+    gone = Tombstone(TombstoneReason.POD_FAILED)
     assert transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone, overwrite=True)).compares == ()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Progress, Recovery, Report, WorkerReport, WorkerState, encode
+from elasticjob_api.records import NodeReport, Progress, RecoveryTimings, WorkerReport, WorkerState, encode
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import MAX_LINES
 from elasticjob_operator.informers.rendezvous_store import ChangeKind, JobStore
@@ -16,10 +16,10 @@ from testing import builders
 REVISIONS = itertools.count(1000)
 KEYS = Keys("/elasticjob/c/n/j/u")
 WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0, memory_bytes=1)
-REPORT = Report(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,), progress=Progress(step=1), time_ns=1)
+REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,), progress=Progress(step=1), time_ns=1)
 
 
-def put(records: JobStore, report: Report) -> ChangeKind:
+def put(records: JobStore, report: NodeReport) -> ChangeKind:
     kv = KeyValue(KEYS.report(0, "00000001"), encode(report), 1, mod_revision=next(REVISIONS), version=1)
     return records.put(kv)
 
@@ -49,10 +49,10 @@ def test_progress_is_less_than_a_change_of_state(told: JobStore) -> None:
         replace(REPORT, workers=()),
         replace(REPORT, round=2),
         replace(REPORT, stalled_since_ns=5),
-        replace(REPORT, recovery=Recovery(stop_s=1.0)),
+        replace(REPORT, recovery=RecoveryTimings(stop_s=1.0)),
     ],
 )
-def test_anything_else_of_a_report_is_a_change_of_state(told: JobStore, changed: Report) -> None:
+def test_anything_else_of_a_report_is_a_change_of_state(told: JobStore, changed: NodeReport) -> None:
     assert put(told, replace(changed, progress=Progress(step=2))) is ChangeKind.STATE
 
 
@@ -91,8 +91,10 @@ def test_every_report_is_counted_once_whether_it_is_read_or_not() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        pytest.param(KEYS.world, b"w1 state=draining round=1 nonce=n\n", id="a world of a state that is not known"),
-        pytest.param(KEYS.world, b"w2 \n", id="a world of another version"),
+        pytest.param(
+            KEYS.rendezvous_state, b"w1 state=draining round=1 nonce=n\n", id="a world of a state that is not known"
+        ),
+        pytest.param(KEYS.rendezvous_state, b"w2 \n", id="a world of another version"),
         pytest.param(KEYS.spec, b'{"v":2}', id="a spec of another version"),
     ],
 )

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.records import Progress, Report, WorkerReport, WorkerState, decode, encode
+from elasticjob_api.records import NodeReport, Progress, WorkerReport, WorkerState, decode, encode
 from elasticjob_operator.informers.record_validation import validate
 from elasticjob_operator.informers.report_diff import differs_only_in_samples
 
 WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.5, memory_bytes=1)
-REPORT = Report(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER, replace(WORKER, rank=1)), time_ns=1)
+REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER, replace(WORKER, rank=1)), time_ns=1)
 NUMBERS = st.text('0123456789.-+eE#"\\,:{}[] ntu', max_size=22) | st.floats().map(str) | st.integers().map(str)
 FIELDS = ("cpuPercent", "memoryBytes", "timeNs", "pid", "round")
 
@@ -35,7 +35,7 @@ def test_other_samples_at_another_time_are_nothing_new() -> None:
         replace(REPORT, stalled_since_ns=1),
     ],
 )
-def test_anything_else_is_something_new(other: Report) -> None:
+def test_anything_else_is_something_new(other: NodeReport) -> None:
     assert not differs_only_in_samples(encode(REPORT), encode(other))
 
 
@@ -58,7 +58,7 @@ def test_what_is_left_unread_could_be_read(field: str, number: str, text: str) -
     values = json.loads(before) | json.loads(before)["workers"][0]
     after = before.replace(f'"{field}":{json.dumps(values[field])}'.encode(), f'"{field}":{number}'.encode(), 1)
     if differs_only_in_samples(before, after):
-        validate(decode(Report, after), job="j")
+        validate(decode(NodeReport, after), job="j")
 
 
 @given(st.binary(max_size=40), st.integers(0, 200), st.integers(0, 20))
@@ -67,6 +67,6 @@ def test_no_change_of_bytes_passes_that_could_not_be_read(junk: bytes, at: int, 
     after = before[:at] + junk + before[at + length :]
     if differs_only_in_samples(before, after):
         try:
-            validate(decode(Report, after), job="j")
+            validate(decode(NodeReport, after), job="j")
         except RecordError as error:  # pragma: no cover -- never so
             raise AssertionError(after) from error

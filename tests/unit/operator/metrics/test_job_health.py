@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.records import WorkerState
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_operator.metrics.goodput import Goodput
 from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, TimeBucket, job_health
 from elasticjob_operator.model.job_key import JobKey
@@ -25,8 +25,8 @@ KEY = JobKey("team", "digits", "u")
         pytest.param(
             view(0, world=world(round=2), membership=membership(0)), TimeBucket.FORMING, id="between two rounds"
         ),
-        pytest.param(view(0, world=world(State.SUSPENDED)), None, id="suspended"),
-        pytest.param(view(0, world=world(State.SUCCEEDED, cause=Cause.SUCCEEDED)), None, id="ended"),
+        pytest.param(view(0, world=world(RoundPhase.SUSPENDED)), None, id="suspended"),
+        pytest.param(view(0, world=world(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED)), None, id="ended"),
     ],
 )
 def test_time_is_spent_on(at: RendezvousView, spent: TimeBucket | None) -> None:

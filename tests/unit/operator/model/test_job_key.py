@@ -46,7 +46,7 @@ def test_a_pod_without_our_labels_belongs_to_nobody(labels: dict[str, str] | Non
 
 def test_every_key_of_a_job_leads_back_to_it() -> None:
     keys: Keys = KEY.keys("c")
-    for key in (keys.spec, keys.world, keys.node(3, "00000001"), keys.report(3, "00000001")):
+    for key in (keys.spec, keys.rendezvous_state, keys.node(3, "00000001"), keys.report(3, "00000001")):
         assert job_key.key_of_etcd_key(key) == KEY
 
 

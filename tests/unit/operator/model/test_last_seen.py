@@ -1,6 +1,6 @@
 """What is remembered of records that go: the last reports, and who was lost from a round."""
 
-from elasticjob_api.records import Gone, GoneReason, WorkerState
+from elasticjob_api.records import Tombstone, TombstoneReason, WorkerState
 from elasticjob_operator.model.last_seen import LastSeen, PodLocation
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from testing.builders import (
@@ -39,7 +39,7 @@ def test_a_report_outlives_its_agent_as_long_as_it_was_a_member() -> None:
 
 
 def test_nothing_is_kept_of_stays_that_are_neither_here_nor_of_the_last_round() -> None:
-    left = {member(0): Gone(GoneReason.LEFT)}
+    left = {member(0): Tombstone(TombstoneReason.LEFT)}
     gone = running(1, nodes={}, tombstones=left, membership=membership(1, round_=9))
     last_seen = remembered(running(0, reports={member(0): report(0)}), gone, gone)
     assert (last_seen.reports, list(last_seen.locations)) == ({}, [])
@@ -59,7 +59,7 @@ def test_a_loss_is_seen_although_its_round_came_and_went_in_one_change() -> None
 
 
 def test_who_said_goodbye_is_not_lost() -> None:
-    gone = {member(1): Gone(GoneReason.LEFT)}
+    gone = {member(1): Tombstone(TombstoneReason.LEFT)}
     forming = view(0, nodes=nodes(0), tombstones=gone, world=FORMING, membership=membership(0, 1))
     assert lost(remembered(running(0, 1), forming)) == []
 
@@ -70,6 +70,6 @@ def test_the_end_of_a_job_is_no_loss() -> None:
 
 
 def test_of_several_the_one_with_proof_is_first() -> None:
-    gone = {member(1): Gone(GoneReason.POD_FAILED, "Evicted")}
+    gone = {member(1): Tombstone(TombstoneReason.POD_FAILED, "Evicted")}
     forming = view(nodes={}, tombstones=gone, world=FORMING, membership=membership(0, 1))
     assert lost(remembered(running(0, 1), forming)) == [1, 0]

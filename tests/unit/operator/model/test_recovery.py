@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_api.records import Recovery, WorkerState
+from elasticjob_api.records import RecoveryTimings, WorkerState
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_operator.model.recovery import RecoverySample, RecoveryTracker, step_durations
 from elasticjob_operator.model.rendezvous_view import RendezvousView
@@ -13,10 +13,13 @@ from testing.builders import active, member, report, view, world
 
 FORMING = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED))
 ACTIVE = active(0, 1, round=2, cause=Cause.WORKER_FAILED)
-QUICK, SLOW = Recovery(stop_s=0.1, agree_s=0.4, start_s=0.01), Recovery(detect_s=0.02, stop_s=0.4, agree_s=0.1)
+QUICK, SLOW = (
+    RecoveryTimings(stop_s=0.1, agree_s=0.4, start_s=0.01),
+    RecoveryTimings(detect_s=0.02, stop_s=0.4, agree_s=0.1),
+)
 
 
-def reported(*told: Recovery | None, round_: int = 2) -> RendezvousView:
+def reported(*told: RecoveryTimings | None, round_: int = 2) -> RendezvousView:
     reports = {
         member(slot): replace(report(slot, WorkerState.HEALTHY), round=round_, recovery=recovery)
         for slot, recovery in enumerate(told)
@@ -64,9 +67,12 @@ def test_a_round_that_became_active_before_the_first_look_is_measured_unless_the
 
 
 def test_a_step_that_nobody_took_has_no_length() -> None:
-    assert step_durations([Recovery(start_s=0.5), Recovery()]) == {"start": 0.5}
+    assert step_durations([RecoveryTimings(start_s=0.5), RecoveryTimings()]) == {"start": 0.5}
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e9])
 def test_a_length_that_can_be_none_is_left_out_of_the_sums(wrong: float) -> None:
-    assert step_durations([Recovery(stop_s=wrong, start_s=0.5), Recovery(stop_s=0.1)]) == {"stop": 0.1, "start": 0.5}
+    assert step_durations([RecoveryTimings(stop_s=wrong, start_s=0.5), RecoveryTimings(stop_s=0.1)]) == {
+        "stop": 0.1,
+        "start": 0.5,
+    }

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.bootstrap import brief_of
-from elasticjob_api.records import Slots
+from elasticjob_api.bootstrap import bootstrap_of
+from elasticjob_api.records import SpecRecord
 from elasticjob_api.spec import Agent, Rendezvous
 from elasticjob_operator.render.env import agent_env
 from testing.builders import SETTINGS, job, template
@@ -97,8 +97,8 @@ def test_the_agent_is_told_the_interface_whose_address_is_its_own() -> None:
 
 def test_the_agent_is_told_what_the_spec_that_names_its_pod_says() -> None:
     given: dict[str, Any] = {}
-    brief = brief_of(Slots(min=1, max=1, desired=1), 7)
+    brief = bootstrap_of(SpecRecord(min=1, max=1, desired=1), 7)
     of = job(template=template(**given))
     told = {"name": "ELASTICJOB_SPEC", "value": "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"}
-    assert told in agent_env(of, given, slot=0, settings=SETTINGS, brief=brief)
+    assert told in agent_env(of, given, slot=0, settings=SETTINGS, bootstrap=brief)
     assert "ELASTICJOB_SPEC" not in values()

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api.constants import Phase
-from elasticjob_api.records import Failure, Progress, Report, WorkerReport, WorkerState
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.records import NodeReport, Progress, WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
@@ -27,12 +27,14 @@ def obj(now_s: float = NOW_S) -> dict[str, Any]:
     return {"metadata": {"creationTimestamp": to_rfc3339(now_s - 3600)}}
 
 
-def world(round_: int = 1, state: State = State.ACTIVE, nodes: int = 2, **fields: Any) -> World:
-    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes)) if state is State.ACTIVE else ()
-    return World(state=state, round=round_, nonce="n", members=members, nprocs=f"{PER_NODE}x{nodes}", **fields)
+def world(round_: int = 1, state: RoundPhase = RoundPhase.ACTIVE, nodes: int = 2, **fields: Any) -> RendezvousState:
+    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes)) if state is RoundPhase.ACTIVE else ()
+    return RendezvousState(
+        state=state, round=round_, nonce="n", members=members, nprocs=f"{PER_NODE}x{nodes}", **fields
+    )
 
 
-def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = "", **fields: Any) -> Report:
+def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = "", **fields: Any) -> NodeReport:
     workers = tuple(
         WorkerReport(
             rank=slot * PER_NODE + i,
@@ -43,7 +45,7 @@ def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = ""
         )
         for i in range(PER_NODE)
     )
-    return Report(
+    return NodeReport(
         pod=pod or f"job-{slot}-abcde", pod_uid=f"u{slot}", round=1, group_rank=slot, workers=workers, **fields
     )
 
@@ -72,7 +74,7 @@ def small(board: PageState, count: int, *, now_s: float = NOW_S) -> None:
 def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: float = NOW_S) -> None:
     """One job of so many ranks, in its fourth round, with a failure behind it."""
     nodes = ranks // PER_NODE
-    failure = Failure(
+    failure = WorkerFailure(
         incarnation="a",
         rank=37,
         exit_code=-11,
@@ -123,21 +125,21 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
     }
     reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
     of = key(name)
-    told: list[tuple[float, World]] = [
-        (900, world(1, State.FORMING)),
+    told: list[tuple[float, RendezvousState]] = [
+        (900, world(1, RoundPhase.FORMING)),
         (890, world(1, nodes=nodes)),
-        (420, world(2, State.FORMING, cause=Cause.NODE_LOST, detail="job-7 was lost")),
-        (418, world(2, nodes=nodes - 1, cause=Cause.NODE_LOST, detail="job-7 was lost")),
-        (100, world(3, State.FORMING, cause=Cause.WORKER_FAILED, detail="rank 37 was killed by SIGSEGV")),
-        (99.6, world(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, detail="rank 37 was killed by SIGSEGV")),
-        (60, world(4, State.FORMING, cause=Cause.NODE_JOINED, detail="job-7 joined")),
+        (420, world(2, RoundPhase.FORMING, cause=Cause.NODE_LOST, message="job-7 was lost")),
+        (418, world(2, nodes=nodes - 1, cause=Cause.NODE_LOST, message="job-7 was lost")),
+        (100, world(3, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
+        (99.6, world(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
+        (60, world(4, RoundPhase.FORMING, cause=Cause.NODE_JOINED, message="job-7 joined")),
     ]
     for ago_s, at in told:
         board.reconciled(of, obj(now_s), status, RendezvousView(world=at), now_s - ago_s)
     board.recovered(
         of, RecoverySample(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08})
     )
-    last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, detail="job-7 joined", root="2/0004.5")
+    last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
     board.reconciled(
         of, obj(now_s), status, RendezvousView(world=last, reports=reports, failures={"2/0004.5": failure}), now_s - 59
     )
@@ -146,7 +148,9 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
 def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
     """A job that puts HOSTILE wherever a job can put a text."""
     bad = HOSTILE
-    failure = Failure(incarnation=bad, rank=0, exit_code=1, signal=bad, message=bad, pod=bad, host=bad, stderr=bad)
+    failure = WorkerFailure(
+        incarnation=bad, rank=0, exit_code=1, signal=bad, message=bad, pod=bad, host=bad, stderr=bad
+    )
     status = JobStatus(
         phase=Phase.FAILED,
         reason=bad,
@@ -170,7 +174,7 @@ def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
         conditions=(Condition(type=bad, status="True", reason=bad, message=bad),),
         progress=ProgressStatus(step=1, total=2, metrics={bad: bad}),
     )
-    at = world(2, cause=Cause.WORKER_FAILED, detail=bad, root="1/0000.0")
+    at = world(2, cause=Cause.WORKER_FAILED, message=bad, root_cause="1/0000.0")
     reports = {Member(0, "0" * 8): replace(report(0, pod=bad), progress=Progress(1, 2, {bad: bad}))}
     board.reconciled(
         key("hostile"),

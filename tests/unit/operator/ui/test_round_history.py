@@ -1,15 +1,15 @@
 """The rounds of a job: opened, active, ended, and what is not known when one comes late."""
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_operator.ui.round_history import MAX_ROUNDS, RoundHistory
 from tests.unit.operator.ui.page_states import world
 
 
 def test_a_round_forms_becomes_active_and_is_ended_by_the_next() -> None:
     history = RoundHistory()
-    history.record(world(1, State.FORMING), 10.0)
+    history.record(world(1, RoundPhase.FORMING), 10.0)
     history.record(world(1), 11.0)
-    history.record(world(2, State.FORMING, cause=Cause.WORKER_FAILED), 20.0)
+    history.record(world(2, RoundPhase.FORMING, cause=Cause.WORKER_FAILED), 20.0)
     first, second = history.rounds
     assert (first.opened_s, first.active_s, first.ended_s, first.end) == (10.0, 11.0, 20.0, "forming")
     assert (first.nodes, first.workers) == (2, 16)
@@ -39,8 +39,8 @@ def test_a_round_that_is_seen_active_first_ends_the_one_before() -> None:
 def test_the_end_of_a_job_ends_its_round_once() -> None:
     history = RoundHistory()
     history.record(world(1), 1.0)
-    history.record(world(1, State.SUCCEEDED), 9.0)
-    history.record(world(1, State.SUCCEEDED), 11.0)
+    history.record(world(1, RoundPhase.SUCCEEDED), 9.0)
+    history.record(world(1, RoundPhase.SUCCEEDED), 11.0)
     assert [(each.ended_s, each.end) for each in history.rounds] == [(9.0, "succeeded")]
 
 
@@ -53,5 +53,5 @@ def test_only_the_last_rounds_are_kept() -> None:
 
 def test_a_record_of_workers_that_cannot_be_read_counts_none() -> None:
     history = RoundHistory()
-    history.record(world(1, nodes=1).__class__(state=State.ACTIVE, round=1, nonce="n", nprocs="ax1"), 1.0)
+    history.record(world(1, nodes=1).__class__(state=RoundPhase.ACTIVE, round=1, nonce="n", nprocs="ax1"), 1.0)
     assert history.rounds[0].workers == 0

@@ -104,7 +104,7 @@ def test_no_job_can_make_the_page_large() -> None:
     progress = ProgressStatus(step=1, metrics={f"m{i}": long for i in range(1000)})
     status = JobStatus(reason=long, message=long, progress=progress)
     reports = {Member(i, f"{i:08x}"): report(i, pod=f"p{i}") for i in range(RANKS_LIMIT // 8 + 50)}
-    board.reconciled(key(), obj(), status, RendezvousView(world=replace(world(), detail=long), reports=reports), NOW_S)
+    board.reconciled(key(), obj(), status, RendezvousView(world=replace(world(), message=long), reports=reports), NOW_S)
     told = job_details(board.jobs["team", "job"])
     assert (len(told["reason"]), len(told["rounds"][0]["detail"])) == (TEXT_LIMIT, TEXT_LIMIT)
     assert len(told["progress"]["metrics"]) == METRICS_LIMIT

@@ -13,7 +13,7 @@ def test_the_clock_of_a_round_starts_when_this_closer_first_sees_it() -> None:
 def test_a_verdict_written_into_the_round_does_not_set_its_clock_back() -> None:
     sightings, job = ObservationClock(), a_view().nodes(0, 1)
     sightings.update(job.forming(2).build(), 10.0)
-    assert sightings.update(job.forming(2, judged=True, nonce="other").build(), 15.0).forming_since_s == 10.0
+    assert sightings.update(job.forming(2, has_verdict=True, nonce="other").build(), 15.0).forming_since_s == 10.0
 
 
 def test_the_next_round_has_a_clock_of_its_own() -> None:

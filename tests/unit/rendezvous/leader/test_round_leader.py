@@ -8,7 +8,7 @@ from elasticjob_agent.rendezvous.leader.round_leader import COALESCE_S, MAX_COAL
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots, encode
+from elasticjob_api.records import SpecRecord, encode
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -25,7 +25,7 @@ async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment
         etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Tracer(None, "")
     )
     # It is not the closer, so its write is refused, and it waits for the next change for a bounded time.
-    await other.txn(Txn((), (Put(KEYS.spec, encode(Slots(min=1, max=1, desired=1))),)))
+    await other.txn(Txn((), (Put(KEYS.spec, encode(SpecRecord(min=1, max=1, desired=1))),)))
     task = asyncio.create_task(loop.run())
     for _ in range(50):
         await asyncio.sleep(0)

@@ -16,9 +16,9 @@ from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, Versi
 from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import rendezvous_state
-from elasticjob_api.bootstrap import brief_of
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_api.bootstrap import bootstrap_of
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
 from elasticjob_etcd.leases import LeaseKeeper
@@ -28,10 +28,16 @@ from tests.unit.rendezvous.sim.workers import SimWorkers
 from tests.unit.rendezvous.views import KEYS, a_node
 
 ME = Member(0, "0000000a")
-ACTIVE = World(
-    state=State.ACTIVE, round=1, nonce="n1", members=(ME,), master="10.0.0.1:20000", nprocs="2x1", roles="default*1"
+ACTIVE = RendezvousState(
+    state=RoundPhase.ACTIVE,
+    round=1,
+    nonce="n1",
+    members=(ME,),
+    master="10.0.0.1:20000",
+    nprocs="2x1",
+    roles="default*1",
 )
-FORMING = World(state=State.FORMING, round=2, nonce="n2")
+FORMING = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n2")
 
 
 class SlowEtcd(SimEtcd):
@@ -57,10 +63,10 @@ class Node:
         self.etcd = SlowEtcd(self.store)
         self.workers = SimWorkers(_forget)
         me = SessionKeys(KEYS, ME, self.store.grant(6.0).id)
-        node, spec = a_node(0, lease=me.lease), Slots(min=1, max=1, desired=1)
+        node, spec = a_node(0, lease=me.lease), SpecRecord(min=1, max=1, desired=1)
         joined = self.store.txn(transactions.join(me, node, spec_revision=0))
         last = VersionedNode(node, joined.revision)
-        wanted, keeper = JobRequirements(brief_of(spec, 1), spec), cast("LeaseKeeper", None)
+        wanted, keeper = JobRequirements(bootstrap_of(spec, 1), spec), cast("LeaseKeeper", None)
         self.stay = Session(me=me, last=last, requirements=wanted, ctl=Range((), 1), keeper=keeper)
         drawn = iter("abcdefgh")
         self._acts = StepExecutor(
@@ -71,11 +77,11 @@ class Node:
             election=cast("Election", _NobodyCloses()),
         )
 
-    def put_world(self, value: World) -> None:
-        self.store.txn(Txn((), (Put(KEYS.world, rendezvous_state.encode_world(value)),)))
+    def put_world(self, value: RendezvousState) -> None:
+        self.store.txn(Txn((), (Put(KEYS.rendezvous_state, rendezvous_state.encode_state(value)),)))
 
-    def do(self, do: StepKind, seen: World, revision: int | None = None) -> StepResult:
-        kv = self.store.get(KEYS.world)
+    def do(self, do: StepKind, seen: RendezvousState, revision: int | None = None) -> StepResult:
+        kv = self.store.get(KEYS.rendezvous_state)
         assert kv is not None
         context = StepContext(self.stay, seen, kv.mod_revision if revision is None else revision)
         return now(self._acts.execute(context, Step(do, group_rank=0)))
@@ -86,7 +92,7 @@ class Node:
 
     def failures(self) -> dict[str, bool]:
         """Name → late, as etcd has them."""
-        return {f.name: f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.all).kvs).failures}
+        return {f.name: f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.everything).kvs).failures}
 
 
 def _forget(_place: Assignment) -> None:
@@ -97,15 +103,15 @@ def test_an_opening_whose_answer_is_lost_is_tried_again_with_the_same_nonce() ->
     node = Node()
     node.run_round_1()
     node.workers.fail(1)
-    kv = node.store.get(KEYS.world)
+    kv = node.store.get(KEYS.rendezvous_state)
     assert kv is not None
     node.etcd.faults = [Fault.ANSWER_LOST]
     with pytest.raises(Unavailable):
         node.do(StepKind.OPEN_FAILED, ACTIVE)
     assert node.do(StepKind.OPEN_FAILED, ACTIVE, revision=kv.mod_revision) is StepResult.STATE_CHANGED
-    opened = node.store.get(KEYS.world)
+    opened = node.store.get(KEYS.rendezvous_state)
     assert opened is not None
-    node.stay.observe(rendezvous_state.decode_world(opened.value))
+    node.stay.observe(rendezvous_state.decode_state(opened.value))
     assert node.stay.failures_reported == 1
 
 
@@ -195,7 +201,7 @@ def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
 def test_a_refusal_says_which_fence_failed(spoil: Callable[[Node], object], result: StepResult) -> None:
     node = Node()
     node.run_round_1()
-    kv = node.store.get(KEYS.world)
+    kv = node.store.get(KEYS.rendezvous_state)
     assert kv is not None
     spoil(node)
     assert node.do(StepKind.REPORT_DONE, ACTIVE, revision=kv.mod_revision) is result

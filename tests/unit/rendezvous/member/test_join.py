@@ -8,14 +8,14 @@ from elasticjob_agent.rendezvous.errors import NoSpec, Superseded
 from elasticjob_agent.rendezvous.member import join as joining
 from elasticjob_agent.rendezvous.member.join import JoinResult, NodeIdentity, Ports
 from elasticjob_api import records
-from elasticjob_api.bootstrap import brief_of
+from elasticjob_api.bootstrap import bootstrap_of
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import SlotOwner, Slots
+from elasticjob_api.records import SlotOwner, SpecRecord
 from elasticjob_etcd.interface import KeyValue, Lease, Put, Range, Txn, TxnResult
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
-SPEC = Slots(min=1, max=2, desired=2)
+SPEC = SpecRecord(min=1, max=2, desired=2)
 PROFILE = NodeIdentity(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0)
 PORTS = Ports(master=1, link=4321)
 
@@ -59,13 +59,13 @@ async def test_one_whose_slot_is_anothers_writes_nothing_at_all() -> None:
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),))).revision
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
         await join(store, replace(PROFILE, slot=1))
-    assert store.range(KEYS.all).revision == at
+    assert store.range(KEYS.everything).revision == at
 
 
 class ChangesItsMind(InMemoryEtcd):
     """What is wanted changes once, between its reading and the join."""
 
-    def __init__(self, store: InMemoryStore, wanted: Slots) -> None:
+    def __init__(self, store: InMemoryStore, wanted: SpecRecord) -> None:
         super().__init__(store)
         self._store, self._wanted = store, [wanted]
 
@@ -123,13 +123,13 @@ class Counted(InMemoryEtcd):
         return await super().txn(txn)
 
 
-def briefed(store: InMemoryStore, spec: Slots) -> NodeIdentity:
+def briefed(store: InMemoryStore, spec: SpecRecord) -> NodeIdentity:
     """A pod that the operator made from this spec."""
     revision = store.txn(Txn((), (Put(KEYS.spec, records.encode(spec)),))).revision
-    return replace(PROFILE, slot=1, bootstrap=brief_of(spec, revision))
+    return replace(PROFILE, slot=1, bootstrap=bootstrap_of(spec, revision))
 
 
-OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_alive_s=20.0, stop_grace_s=77.0)
+OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_alive_s=20.0, graceful_shutdown_s=77.0)
 
 
 async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
@@ -138,7 +138,7 @@ async def test_a_pod_with_a_brief_joins_without_reading_the_spec() -> None:
     joined = await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
     assert etcd.asked == ["grant 20.0", "txn"]
     assert (joined.lease.ttl_s, joined.requirements.is_operated) == (20.0, True)
-    assert joined.requirements.bootstrap.terms.stop_grace_s == 77.0
+    assert joined.requirements.bootstrap.runtime_config.graceful_shutdown_s == 77.0
 
 
 async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands() -> None:
@@ -155,10 +155,10 @@ async def test_the_key_is_written_and_the_world_read_when_the_watch_of_it_stands
 async def test_a_brief_of_an_older_spec_counts_for_nothing() -> None:
     store = InMemoryStore()
     etcd, identity = Counted(store), briefed(store, OWNED)
-    briefed(store, replace(OWNED, keep_alive_s=9.0, stop_grace_s=1.0))
+    briefed(store, replace(OWNED, keep_alive_s=9.0, graceful_shutdown_s=1.0))
     joined = await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
     assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}", "grant 9.0", "txn"]
-    assert (joined.lease.ttl_s, joined.requirements.bootstrap.terms.stop_grace_s) == (9.0, 1.0)
+    assert (joined.lease.ttl_s, joined.requirements.bootstrap.runtime_config.graceful_shutdown_s) == (9.0, 1.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
 
 
@@ -168,7 +168,7 @@ async def test_who_was_replaced_since_its_brief_never_shows_its_key_and_leaves_n
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={"0001": SlotOwner("pod-9")}))),)))
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
         await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
-    assert store.range(KEYS.all).revision == at.revision
+    assert store.range(KEYS.everything).revision == at.revision
     assert etcd.asked == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}"]
 
 

@@ -12,13 +12,13 @@ from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, 
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import SlotOwner, Slots
-from elasticjob_api.rendezvous_state import State, World
+from elasticjob_api.records import SlotOwner, SpecRecord
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
-SPEC = Slots(min=1, max=2, desired=2, operator="op", slots={"0001": SlotOwner("pod-0")})
+SPEC = SpecRecord(min=1, max=2, desired=2, operator="op", slots={"0001": SlotOwner("pod-0")})
 GIVEN = NodeIdentity(
     keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, slot=1
 )
@@ -51,7 +51,7 @@ async def test_who_comes_into_a_wiped_etcd_before_the_operator_has_told_it_the_j
 
 
 async def test_who_returns_before_the_watch_has_told_of_a_wipe_waits_and_writes_what_was_wanted() -> None:
-    store, wanted = InMemoryStore(), Slots(min=1, max=1, desired=1)
+    store, wanted = InMemoryStore(), SpecRecord(min=1, max=1, desired=1)
     unknown = replace(GIVEN, slot=None, may_clear_finished_run=False)
     asked = iter((unknown, replace(unknown, own_spec=wanted)))  # the watch shows the wipe between two attempts
     session = await entrance(store, unknown, second_s=0.01).open(
@@ -69,8 +69,8 @@ async def test_who_returns_to_a_job_that_the_watch_shows_deleted_does_not_wait()
         )
 
 
-NEWEST = World(state=State.ACTIVE, round=3, nonce="0000000c")
-OWN = Slots(min=1, max=1, desired=1)
+NEWEST = RendezvousState(state=RoundPhase.ACTIVE, round=3, nonce="0000000c")
+OWN = SpecRecord(min=1, max=1, desired=1)
 ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
 
 
@@ -88,7 +88,7 @@ ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
     ids=["it runs", "it runs again", "it was deleted", "wiped now", "wiped before", "before any world", "no world yet"],
 )
 def test_who_returns_begins_a_job_only_where_none_can_have_ended(
-    world: World | None, wipes: int, noted: int, writes: Slots | None, *, seen_here: bool
+    world: RendezvousState | None, wipes: int, noted: int, writes: SpecRecord | None, *, seen_here: bool
 ) -> None:
     identity = returning(ALONE, LastKnownState(world=world, observed_here=seen_here), OWN, wipes=wipes, noted=noted)
     assert (identity.own_spec, identity.may_clear_finished_run) == (writes, False)
@@ -103,4 +103,4 @@ async def test_a_job_that_stays_without_a_spec_was_deleted_and_nothing_of_this_n
     store = InMemoryStore()
     with pytest.raises(NoSpec, match="nothing is wanted under /elasticjob/test"):
         await enter(store, GIVEN, second_s=SPEC_TIMEOUT_S)
-    assert store.range(KEYS.all).kvs == ()
+    assert store.range(KEYS.everything).kvs == ()

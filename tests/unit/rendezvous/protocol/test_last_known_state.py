@@ -4,23 +4,23 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol.last_known_state import NO_STATE, UNKNOWN, LastKnownState, is_newer
 from elasticjob_api.errors import RecordError
-from elasticjob_api.rendezvous_state import Member, Membership, State, World, encode_world
+from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase, encode_state
 from elasticjob_etcd.interface import KeyValue
 
 MEMBERS = (Member(0, "0000000a"), Member(1, "0000000b"))
 
 
-def world(round_: int, state: State = State.ACTIVE, **fields: object) -> World:
-    members = MEMBERS if state is State.ACTIVE else ()
-    return World(state=state, round=round_, nonce=f"n{round_}", members=members, **fields)  # type: ignore[arg-type]
+def world(round_: int, state: RoundPhase = RoundPhase.ACTIVE, **fields: object) -> RendezvousState:
+    members = MEMBERS if state is RoundPhase.ACTIVE else ()
+    return RendezvousState(state=state, round=round_, nonce=f"n{round_}", members=members, **fields)  # type: ignore[arg-type]
 
 
-def kv(what: World | bytes, revision: int) -> KeyValue:
-    value = what if isinstance(what, bytes) else encode_world(what)
+def kv(what: RendezvousState | bytes, revision: int) -> KeyValue:
+    value = what if isinstance(what, bytes) else encode_state(what)
     return KeyValue("/world", value, create_revision=2, mod_revision=revision, version=1)
 
 
-def seen(*worlds: World) -> LastKnownState:
+def seen(*worlds: RendezvousState) -> LastKnownState:
     last_known = LastKnownState()
     for revision, what in enumerate(worlds, start=2):
         assert last_known.observe(kv(what, revision))
@@ -33,14 +33,21 @@ def seen(*worlds: World) -> LastKnownState:
         pytest.param(None, None, False, id="nothing and nothing"),
         pytest.param(world(1), None, True, id="any over none"),
         pytest.param(None, world(1), False, id="none over any"),
-        pytest.param(world(2, State.FORMING), world(1), True, id="a later round"),
-        pytest.param(world(2), world(2, State.FORMING), True, id="a later state"),
-        pytest.param(world(2, State.FORMING, judged=True), world(2, State.FORMING), True, id="a verdict over none"),
-        pytest.param(world(2, State.FORMING), world(2, State.FORMING, judged=True), False, id="none over a verdict"),
+        pytest.param(world(2, RoundPhase.FORMING), world(1), True, id="a later round"),
+        pytest.param(world(2), world(2, RoundPhase.FORMING), True, id="a later state"),
+        pytest.param(
+            world(2, RoundPhase.FORMING, has_verdict=True), world(2, RoundPhase.FORMING), True, id="a verdict over none"
+        ),
+        pytest.param(
+            world(2, RoundPhase.FORMING),
+            world(2, RoundPhase.FORMING, has_verdict=True),
+            False,
+            id="none over a verdict",
+        ),
         pytest.param(world(2), world(2), False, id="the same"),
     ],
 )
-def test_outranks(mine: World | None, theirs: World | None, higher: bool) -> None:  # noqa: FBT001 -- a column
+def test_outranks(mine: RendezvousState | None, theirs: RendezvousState | None, higher: bool) -> None:  # noqa: FBT001 -- a column
     assert is_newer(mine, theirs) is higher
 
 
@@ -56,7 +63,7 @@ def test_the_same_revision_is_no_news() -> None:
 
 
 def test_members_of_the_last_active_round_are_remembered_while_the_next_one_forms() -> None:
-    last_known = seen(world(1), world(2, State.FORMING))
+    last_known = seen(world(1), world(2, RoundPhase.FORMING))
     assert last_known.membership == Membership(1, MEMBERS)
 
 

@@ -15,9 +15,9 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
     pending_push,
     plan,
 )
-from elasticjob_api.records import GoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
-from elasticjob_api.runtime_config import terms_of
+from elasticjob_api.records import TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import runtime_config_of
 from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, member, seen
 
 NONCE = "fresh"
@@ -27,7 +27,7 @@ def next_act(job: AView, now_s: float = 0.0, **when: Any) -> Decision:
     return plan(job.build(), seen(now_s, **when), NONCE)
 
 
-def written(job: AView, now_s: float = 0.0, **when: Any) -> World:
+def written(job: AView, now_s: float = 0.0, **when: Any) -> RendezvousState:
     decision = next_act(job, now_s, **when)
     assert isinstance(decision, WriteWorld), decision
     assert decision.world.nonce == NONCE
@@ -57,11 +57,11 @@ def stopped(**spec: Any) -> AView:
         pytest.param(running().no_spec().lost(1), "no spec yet", id="when the spec is gone"),
         pytest.param(a_view(suspended=True).nodes(0), "suspended", id="suspended before it began"),
         pytest.param(running(suspended=True).lost(1), "suspended", id="suspended"),
-        pytest.param(a_view().nodes(0).world(State.SUSPENDED, 4), "suspended", id="until the operator resumes"),
+        pytest.param(a_view().nodes(0).world(RoundPhase.SUSPENDED, 4), "suspended", id="until the operator resumes"),
         pytest.param(
-            running().done(1, 0, 1, 2).world(State.FAILED, 1), "the job has ended", id="after it failed, for ever"
+            running().done(1, 0, 1, 2).world(RoundPhase.FAILED, 1), "the job has ended", id="after it failed, for ever"
         ),
-        pytest.param(running().lost(1).world(State.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
+        pytest.param(running().lost(1).world(RoundPhase.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
     ],
 )
 def test_the_closer_writes_nothing(job: AView, why: str) -> None:
@@ -69,11 +69,11 @@ def test_the_closer_writes_nothing(job: AView, why: str) -> None:
 
 
 def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
-    job = running().untold(stop_grace_s=90.0, stop_signal="SIGUSR1")
+    job = running().untold(graceful_shutdown_s=90.0, stop_signal="SIGUSR1")
     decision = next_act(job)
     assert isinstance(decision, PushConfig)
     assert decision.runtime_config is not None
-    assert (decision.runtime_config.stop_grace_s, decision.runtime_config.stop_signal) == (90.0, "SIGUSR1")
+    assert (decision.runtime_config.graceful_shutdown_s, decision.runtime_config.stop_signal) == (90.0, "SIGUSR1")
 
 
 def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
@@ -81,36 +81,36 @@ def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
 
 
 def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted() -> None:
-    job = running(operator=OPERATOR).expected(0, 1, 2).untold(operator=None, stop_grace_s=30.0, slots={})
+    job = running(operator=OPERATOR).expected(0, 1, 2).untold(operator=None, graceful_shutdown_s=30.0, slots={})
     assert pending_push(job.build()) == PushConfig()
     assert (
-        pending_push(running(operator=OPERATOR).expected(0).untold(stop_grace_s=90.0).build()).runtime_config
+        pending_push(running(operator=OPERATOR).expected(0).untold(graceful_shutdown_s=90.0).build()).runtime_config
         is not None
     )
 
 
 def test_a_round_is_opened_before_anything_is_told() -> None:
-    assert written(running().untold(stop_grace_s=90.0).lost(1)).state is State.FORMING
+    assert written(running().untold(graceful_shutdown_s=90.0).lost(1)).state is RoundPhase.FORMING
 
 
 def test_agents_without_a_key_for_their_links_are_given_one() -> None:
     job = running()
-    del job.items[KEYS.link]
+    del job.items[KEYS.link_secret]
     assert next_act(job) == PushConfig(link_key=True)
 
 
 def test_a_key_that_cannot_be_read_is_left() -> None:
-    assert waiting(running().raw(KEYS.link, b"2 a later version")).reason == "running"
+    assert waiting(running().raw(KEYS.link_secret, b"2 a later version")).reason == "running"
 
 
 def test_terms_that_cannot_be_read_are_told_anew() -> None:
-    job = running().raw(KEYS.terms, b"1 nonsense")
-    assert next_act(job) == PushConfig(terms_of(job.build().spec or pytest.fail("no spec")))
+    job = running().raw(KEYS.runtime_config, b"1 nonsense")
+    assert next_act(job) == PushConfig(runtime_config_of(job.build().spec or pytest.fail("no spec")))
 
 
 def test_the_first_world_is_what_the_spec_says() -> None:
     job = a_view(first_round=1003, first_restarts=2, restart_id="r7").nodes(0)
-    expected = World(state=State.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
+    expected = RendezvousState(state=RoundPhase.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
     assert written(job) == expected
 
 
@@ -126,18 +126,18 @@ def test_an_unreadable_world_is_never_taken_for_none_and_written_over() -> None:
 def test_a_round_closes_with_everything_that_its_members_need() -> None:
     job = a_view(2, 2).node(0, nproc=2, role="a").node(1, role="b").forming(1)
     world = written(job)
-    assert (world.state, world.round, world.members) == (State.ACTIVE, 1, (member(0), member(1)))
+    assert (world.state, world.round, world.members) == (RoundPhase.ACTIVE, 1, (member(0), member(1)))
     assert (world.nprocs, world.roles, world.master) == ("2x1,1x1", "a*1,b*1", "10.0.0.1:20000")
 
 
 def test_success_comes_before_every_other_rule() -> None:
     job = running().done(1, 0, 1, 2).lost(1).spec(restart_id="again", desired=1)
-    assert (written(job).state, written(job).cause) == (State.SUCCEEDED, Cause.SUCCEEDED)
+    assert (written(job).state, written(job).cause) == (RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
 
 
 def test_a_lost_member_opens_the_next_round_and_charges_nothing() -> None:
     world = written(running().lost(1))
-    assert (world.state, world.round, world.restarts, world.judged) == (State.FORMING, 2, 1, False)
+    assert (world.state, world.round, world.restarts, world.has_verdict) == (RoundPhase.FORMING, 2, 1, False)
     assert (world.members, world.master, world.cause) == ((), "", Cause.NODE_LOST)
 
 
@@ -153,7 +153,7 @@ def test_a_restart_request_during_another_round_needs_no_round_of_its_own() -> N
 
 def test_joiners_that_fill_the_job_open_at_once() -> None:
     world = written(running(most=4).nodes(3))
-    assert (world.cause, world.detail) == (Cause.NODE_JOINED, "pod-3 joined")
+    assert (world.cause, world.message) == (Cause.NODE_JOINED, "pod-3 joined")
 
 
 def test_joiners_that_do_not_fill_it_wait_for_more_but_not_for_ever() -> None:
@@ -184,23 +184,23 @@ def test_a_member_that_still_stops_holds_the_round_open_and_is_named() -> None:
     ],
 )
 def test_who_is_late_at_the_stop_deadline_is_evicted_as_wedged(cause: Cause, grace_s: float) -> None:
-    job = stopped(failure_grace_s=5.0, stop_grace_s=30.0).node(1, ready=1).forming(2, cause=cause)
+    job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1).forming(2, cause=cause)
     deadline_s = 100.0 + grace_s + STOP_MARGIN_S
     assert waiting(job, deadline_s - 0.01, forming_since_s=100.0).until_s == deadline_s
-    assert next_act(job, deadline_s, forming_since_s=100.0) == Evict(member(1), 101, GoneReason.WEDGED)
+    assert next_act(job, deadline_s, forming_since_s=100.0) == Evict(member(1), 101, TombstoneReason.WEDGED)
 
 
 def test_a_leaver_keeps_the_users_grace_when_a_failure_opens_the_round() -> None:
-    job = stopped(failure_grace_s=5.0, stop_grace_s=30.0).node(1, ready=1, leaving=True)
+    job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1, leaving=True)
     job.forming(2, cause=Cause.WORKER_FAILED)
     assert waiting(job, 5.0 + STOP_MARGIN_S).until_s == 30.0 + STOP_MARGIN_S
     assert isinstance(next_act(job, 30.0 + STOP_MARGIN_S), Evict)
 
 
 def test_a_peer_of_a_leaver_does_not_share_its_grace() -> None:
-    job = stopped(failure_grace_s=5.0, stop_grace_s=30.0).node(1, ready=1, leaving=True).node(2, ready=1)
+    job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1, leaving=True).node(2, ready=1)
     job.forming(2, cause=Cause.WORKER_FAILED)
-    assert next_act(job, 5.0 + STOP_MARGIN_S) == Evict(member(2), 102, GoneReason.WEDGED)
+    assert next_act(job, 5.0 + STOP_MARGIN_S) == Evict(member(2), 102, TombstoneReason.WEDGED)
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,11 @@ def test_a_peer_of_a_leaver_does_not_share_its_grace() -> None:
     ],
 )
 def test_a_live_key_with_proof_against_it_is_revoked_before_anything_else(job: AView) -> None:
-    assert next_act(job.gone(1, GoneReason.POD_FAILED)) == Evict(member(1), 101, GoneReason.POD_FAILED)
+    assert next_act(job.gone(1, TombstoneReason.POD_FAILED)) == Evict(member(1), 101, TombstoneReason.POD_FAILED)
 
 
 def test_one_that_said_goodbye_is_left_to_go_by_itself() -> None:
-    assert written(running().gone(1, GoneReason.LEFT)).cause is Cause.NODE_LEFT
+    assert written(running().gone(1, TombstoneReason.LEFT)).cause is Cause.NODE_LEFT
 
 
 # The verdict.
@@ -225,27 +225,27 @@ def test_one_that_said_goodbye_is_left_to_go_by_itself() -> None:
 
 def test_the_verdict_is_part_of_the_closing_write() -> None:
     world = written(stopped().failure(1, 1, message="boom").forming(2, cause=Cause.WORKER_FAILED))
-    assert (world.state, world.restarts, world.root) == (State.ACTIVE, 1, "1/0001.0")
-    assert (world.judged, world.detail) == (False, "rank 1 on pod-1 exited with code 1: boom")
+    assert (world.state, world.restarts, world.root_cause) == (RoundPhase.ACTIVE, 1, "1/0001.0")
+    assert (world.has_verdict, world.message) == (False, "rank 1 on pod-1 exited with code 1: boom")
 
 
 def test_the_verdict_is_written_first_when_membership_must_wait() -> None:
     job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
     world = written(job)
-    assert (world.state, world.judged, world.restarts) == (State.FORMING, True, 1)
+    assert (world.state, world.has_verdict, world.restarts) == (RoundPhase.FORMING, True, 1)
 
 
 def test_a_membership_is_judged_once() -> None:
-    job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).lost(2).forming(2, judged=True, restarts=1)
+    job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).lost(2).forming(2, has_verdict=True, restarts=1)
     assert waiting(job).until_s == 600.0
     world = written(job.spec(min=2, max=2, desired=2))
-    assert (world.state, world.restarts, world.losses) == (State.ACTIVE, 1, 0)
+    assert (world.state, world.restarts, world.node_losses) == (RoundPhase.ACTIVE, 1, 0)
 
 
 def test_a_failure_over_the_budget_ends_the_job_at_the_barrier_whoever_is_missing() -> None:
     job = stopped(max_restarts=0).spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
     world = written(job)
-    assert (world.state, world.cause, world.root) == (State.FAILED, Cause.MAX_RESTARTS, "1/0001.0")
+    assert (world.state, world.cause, world.root_cause) == (RoundPhase.FAILED, Cause.MAX_RESTARTS, "1/0001.0")
 
 
 def test_no_verdict_before_the_barrier() -> None:
@@ -256,8 +256,8 @@ def test_no_verdict_before_the_barrier() -> None:
 def test_too_few_nodes_within_the_join_time_out_fail_the_job_and_are_named() -> None:
     job = a_view(3, 3, join_timeout_s=60.0).nodes(0).forming(1)
     world = written(job, 60.0)
-    assert (world.state, world.cause) == (State.FAILED, Cause.JOIN_TIMEOUT)
-    assert world.detail == "fewer than 3 nodes within 60 s; missing: 2 more"
+    assert (world.state, world.cause) == (RoundPhase.FAILED, Cause.JOIN_TIMEOUT)
+    assert world.message == "fewer than 3 nodes within 60 s; missing: 2 more"
 
 
 def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:
@@ -269,12 +269,12 @@ def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:
 
 
 def test_an_opener_charges_nothing_and_keeps_what_was_counted() -> None:
-    last = World(
-        state=State.ACTIVE, round=4, nonce="old", restarts=2, losses=1, root="3/0000.0", restart_id="r",
-        judged=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),
+    last = RendezvousState(
+        state=RoundPhase.ACTIVE, round=4, nonce="old", restarts=2, node_losses=1, root_cause="3/0000.0", restart_id="r",
+        has_verdict=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),
     )  # fmt: skip
-    expected = World(
-        state=State.FORMING, round=5, nonce="new", restarts=2, losses=1, root="3/0000.0", restart_id="r",
-        cause=Cause.NODE_LEFT, detail="pod-0 leaves",
+    expected = RendezvousState(
+        state=RoundPhase.FORMING, round=5, nonce="new", restarts=2, node_losses=1, root_cause="3/0000.0",
+        restart_id="r", cause=Cause.NODE_LEFT, message="pod-0 leaves",
     )  # fmt: skip
     assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected

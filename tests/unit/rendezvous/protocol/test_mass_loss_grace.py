@@ -6,8 +6,8 @@ from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import mass_loss_grace
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S, LossGrace, LossGraceTimer
-from elasticjob_api.records import GoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, State
+from elasticjob_api.records import TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, RoundPhase
 from tests.unit.rendezvous.views import AView, a_node, a_view, member
 
 
@@ -30,8 +30,8 @@ def owned(job: AView) -> AView:
     [
         pytest.param(running(), [], id="all are here"),
         pytest.param(running().lost(1).lost(2), [1, 2], id="keys are gone"),
-        pytest.param(running().lost(1).gone(1, GoneReason.REFUSED), [], id="proved gone"),
-        pytest.param(running().lost(1).gone(1, GoneReason.LEFT), [], id="it left"),
+        pytest.param(running().lost(1).gone(1, TombstoneReason.REFUSED), [], id="proved gone"),
+        pytest.param(running().lost(1).gone(1, TombstoneReason.LEFT), [], id="it left"),
         pytest.param(running().lost(1).done(1, 1), [], id="it had finished"),
         pytest.param(running().lost(1).node(7, incarnation="f" * 8, pod="pod-1"), [], id="it is back in any slot"),
         pytest.param(running().lost(1).node(1, incarnation="f" * 8, pod="pod-9"), [1], id="another has its slot"),
@@ -86,7 +86,7 @@ def test_it_ends_with_proof_and_is_not_begun_anew_by_the_next_silence() -> None:
     clock, job = LossGraceTimer(), running()
     clock.update(job.build(), 0.0)
     assert clock.update(job.lost(1).lost(2).build(), 10.0).until_s == 16.0
-    assert clock.update(job.gone(1, GoneReason.REFUSED).build(), 12.0) == LossGrace()
+    assert clock.update(job.gone(1, TombstoneReason.REFUSED).build(), 12.0) == LossGrace()
     assert clock.update(job.lost(3).build(), 13.0) == LossGrace(frozenset({member(2), member(3)}), 16.0)
     assert clock.update(job.build(), 16.0) == LossGrace(is_over=True)
 
@@ -107,7 +107,9 @@ def test_another_membership_may_be_held_again() -> None:
 
 
 def test_a_later_closer_does_not_repeat_it() -> None:
-    assert LossGraceTimer().update(running().lost(1).lost(2).forming(2, held=True).build(), 0.0) == LossGrace()
+    assert (
+        LossGraceTimer().update(running().lost(1).lost(2).forming(2, loss_grace_spent=True).build(), 0.0) == LossGrace()
+    )
 
 
 def test_a_hold_ends_when_a_world_is_written_back_that_says_it_has_been_waited() -> None:
@@ -115,7 +117,7 @@ def test_a_hold_ends_when_a_world_is_written_back_that_says_it_has_been_waited()
     assert (
         clock.update(job.build(), 0.0).until_s == MIN_GRACE_S
     )  # etcd was wiped, and has no word yet of the hold before
-    assert clock.update(job.forming(2, held=True).build(), 1.0) == LossGrace()
+    assert clock.update(job.forming(2, loss_grace_spent=True).build(), 1.0) == LossGrace()
 
 
 # What the closer does meanwhile.
@@ -133,7 +135,7 @@ def test_nothing_is_opened_on_their_account_until_it_is_over_and_then_the_world_
     assert waiting == Wait(16.0, "held: 2 members fell silent at once, and nothing proves them gone")
     opened = act(job, 16.0, sightings)
     assert isinstance(opened, WriteWorld)
-    assert (opened.world.cause, opened.world.held) == (Cause.NODE_LOST, True)
+    assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LOST, True)
 
 
 def test_nothing_is_closed_on_their_account_either() -> None:
@@ -142,7 +144,11 @@ def test_nothing_is_closed_on_their_account_either() -> None:
     assert act(job, 10.0, sightings) == Wait(16.0, "held: 2 members fell silent at once, and nothing proves them gone")
     closed = act(job, 16.0, sightings)
     assert isinstance(closed, WriteWorld)
-    assert (closed.world.state, closed.world.losses, closed.world.held) == (State.ACTIVE, 1, False)
+    assert (closed.world.state, closed.world.node_losses, closed.world.loss_grace_spent) == (
+        RoundPhase.ACTIVE,
+        1,
+        False,
+    )
 
 
 def test_a_round_that_was_held_and_must_wait_for_members_is_not_held_again_by_another_closer() -> None:
@@ -151,14 +157,18 @@ def test_a_round_that_was_held_and_must_wait_for_members_is_not_held_again_by_an
     act(job, 0.0, sightings)
     judged = act(job, 6.0, sightings)
     assert isinstance(judged, WriteWorld)
-    assert (judged.world.state, judged.world.judged, judged.world.held) == (State.FORMING, True, True)
+    assert (judged.world.state, judged.world.has_verdict, judged.world.loss_grace_spent) == (
+        RoundPhase.FORMING,
+        True,
+        True,
+    )
 
 
 def test_whoever_else_leaves_or_is_proved_gone_opens_the_round_meanwhile() -> None:
     sightings, job = ObservationClock(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
     opened = act(job, 0.0, sightings)
     assert isinstance(opened, WriteWorld)
-    assert (opened.world.cause, opened.world.held) == (Cause.NODE_LEFT, False)
+    assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LEFT, False)
 
 
 def test_a_single_loss_is_never_held() -> None:

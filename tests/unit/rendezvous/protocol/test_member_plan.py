@@ -7,27 +7,27 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol.member_plan import WAIT, MemberState, Step, StepKind, Workers, next_step
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 
 ME = Member(1, "0000000a")
 OTHER = Member(0, "0000000b")
 MINE = (3, "nonce3")
 
-ACTIVE = World(state=State.ACTIVE, round=3, nonce="nonce3", members=(OTHER, ME))
+ACTIVE = RendezvousState(state=RoundPhase.ACTIVE, round=3, nonce="nonce3", members=(OTHER, ME))
 ACTIVE_WITHOUT_ME = replace(ACTIVE, members=(OTHER,))
-FORMING = World(state=State.FORMING, round=4, nonce="nonce4", cause=Cause.NODE_JOINED)
-FIRST = World(state=State.FORMING, round=1, nonce="nonce1")
+FORMING = RendezvousState(state=RoundPhase.FORMING, round=4, nonce="nonce4", cause=Cause.NODE_JOINED)
+FIRST = RendezvousState(state=RoundPhase.FORMING, round=1, nonce="nonce1")
 FAILURE = replace(FORMING, cause=Cause.WORKER_FAILED)
-SUSPENDED = replace(FORMING, state=State.SUSPENDED)
-SUCCEEDED = replace(ACTIVE, state=State.SUCCEEDED)
-FAILED = replace(FORMING, state=State.FAILED)
+SUSPENDED = replace(FORMING, state=RoundPhase.SUSPENDED)
+SUCCEEDED = replace(ACTIVE, state=RoundPhase.SUCCEEDED)
+FAILED = replace(FORMING, state=RoundPhase.FAILED)
 
 
-def a(world: World | None, **situation: Any) -> MemberState:
+def a(world: RendezvousState | None, **situation: Any) -> MemberState:
     return MemberState(me=ME, world=world, **situation)
 
 
-def a_member(world: World | None, workers: Workers = Workers.RUNNING, **situation: Any) -> MemberState:
+def a_member(world: RendezvousState | None, workers: Workers = Workers.RUNNING, **situation: Any) -> MemberState:
     """It started round 3."""
     return a(world, workers=workers, started=MINE, ready=3, **situation)
 
@@ -128,7 +128,7 @@ def test_a_leaver_says_so_before_it_stops_anything(situation: MemberState, do: S
 
 
 @pytest.mark.parametrize("world", [None, ACTIVE, FORMING, FAILURE, SUSPENDED, ACTIVE_WITHOUT_ME])
-def test_a_leaver_stops_within_the_users_grace_and_departs(world: World | None) -> None:
+def test_a_leaver_stops_within_the_users_grace_and_departs(world: RendezvousState | None) -> None:
     leaving = a_member(world, leave_requested=True, leave_reported=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
     assert [step.kind for step in steps] == [

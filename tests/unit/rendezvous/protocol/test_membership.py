@@ -9,7 +9,7 @@ from elasticjob_agent.rendezvous.protocol.membership import (
     CloseDecision,
     Observations,
 )
-from elasticjob_api.records import GoneReason
+from elasticjob_api.records import TombstoneReason
 from tests.unit.rendezvous.views import AView, a_view, seen, slots_of
 
 
@@ -69,7 +69,7 @@ def test_the_barrier_of_round_2_waits_for(job: AView, late: list[int]) -> None:
         pytest.param(a_view(1, 4).nodes(0), None, id="above min the first round waits for more"),
         pytest.param(a_view(1, 2).node(0, leaving=True).nodes(1, 2), [1, 2], id="not those that leave"),
         pytest.param(
-            a_view(1, 2).nodes(0, 1, 2).gone(0, GoneReason.WEDGED), [1, 2], id="not those that were proved gone"
+            a_view(1, 2).nodes(0, 1, 2).gone(0, TombstoneReason.WEDGED), [1, 2], id="not those that were proved gone"
         ),
         pytest.param(a_view(2, 2).node(0).node(0, incarnation="f" * 8), None, id="one slot is one place"),
     ],
@@ -122,7 +122,7 @@ def test_above_min_the_first_round_closes_a_second_after_the_last_newcomer() -> 
 
 
 def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
-    job = a_view(1, 4, last_call_s=5.0).owned_by(s0="pod-0", s1="pod-1").expected(0, 1).nodes(0)
+    job = a_view(1, 4, last_call_timeout_s=5.0).owned_by(s0="pod-0", s1="pod-1").expected(0, 1).nodes(0)
     waiting = decide(job, 1, seen(4.0, enough_since_s=0.0, newest_key_s=0.0))
     assert (chosen(waiting), waiting.until_s, waiting.reason) == (None, 5.0, "last call for slots [1]")
     assert chosen(decide(job, 1, seen(5.0, enough_since_s=0.0))) == [0]
@@ -141,14 +141,14 @@ def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
 def test_without_an_operator_the_first_round_has_its_last_call(
     last_call_s: float, newest_key_s: float, until_s: float
 ) -> None:
-    job = a_view(1, 2, last_call_s=last_call_s).nodes(0)
+    job = a_view(1, 2, last_call_timeout_s=last_call_s).nodes(0)
     before = decide(job, 1, seen(until_s - 0.1, enough_since_s=0.0, newest_key_s=newest_key_s))
     assert (chosen(before), before.until_s) == (None, until_s)
     assert chosen(decide(job, 1, seen(until_s, enough_since_s=0.0, newest_key_s=newest_key_s))) == [0]
 
 
 def test_a_long_last_call_does_not_delay_survivors() -> None:
-    job = a_view(1, 4, last_call_s=100.0).nodes(0, 1, ready=2).members(1, 0, 1, 2)
+    job = a_view(1, 4, last_call_timeout_s=100.0).nodes(0, 1, ready=2).members(1, 0, 1, 2)
     assert chosen(decide(job, 2, seen())) == [0, 1]
 
 

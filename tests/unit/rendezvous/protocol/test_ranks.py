@@ -6,18 +6,20 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
-from elasticjob_api.rendezvous_state import Member, State, World
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from tests.unit.rendezvous.views import a_live_node, a_view, slots_of
 
 
-def a_world(nodes: list[NodeEntry]) -> World:
+def a_world(nodes: list[NodeEntry]) -> RendezvousState:
     nprocs, roles = ranks.encode_layout(nodes)
     members = tuple(node.member for node in nodes)
     master = ranks.master_of(nodes[0])
-    return World(state=State.ACTIVE, round=3, nonce="n", members=members, nprocs=nprocs, roles=roles, master=master)
+    return RendezvousState(
+        state=RoundPhase.ACTIVE, round=3, nonce="n", members=members, nprocs=nprocs, roles=roles, master=master
+    )
 
 
-def with_roles(*shape: tuple[str, int]) -> World:
+def with_roles(*shape: tuple[str, int]) -> RendezvousState:
     return a_world([a_live_node(slot, role=role, nproc=nproc) for slot, (role, nproc) in enumerate(shape)])
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol import replica_sizes
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 
 
-def a_spec(least: int, most: int, **fields: Any) -> Slots:
-    return Slots(min=least, max=most, desired=fields.pop("desired", most), **fields)
+def a_spec(least: int, most: int, **fields: Any) -> SpecRecord:
+    return SpecRecord(min=least, max=most, desired=fields.pop("desired", most), **fields)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def a_spec(least: int, most: int, **fields: Any) -> Slots:
         pytest.param(a_spec(3, 3, allowed_replicas=(2,)), [0, 0, 0, 0, 0, 0], id="none within the range"),
     ],
 )
-def test_what_so_many_nodes_make(spec: Slots, made: list[int]) -> None:
+def test_what_so_many_nodes_make(spec: SpecRecord, made: list[int]) -> None:
     assert [replica_sizes.largest_allowed(spec, count) for count in range(6)] == made
 
 
@@ -38,7 +38,7 @@ def test_what_so_many_nodes_make(spec: Slots, made: list[int]) -> None:
         pytest.param(a_spec(1, 8, desired=5, allowed_replicas=(2, 4, 8)), 4, id="rounded down to an allowed number"),
     ],
 )
-def test_wanted(spec: Slots, count: int) -> None:
+def test_wanted(spec: SpecRecord, count: int) -> None:
     assert replica_sizes.target_size(spec) == count
 
 

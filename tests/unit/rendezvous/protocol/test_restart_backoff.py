@@ -6,13 +6,13 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol import restart_backoff
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteWorld, plan
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import Cause, State, World
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from tests.unit.rendezvous.views import AView, a_view, seen
 
 
-def spec(**changes: Any) -> Slots:
-    return Slots(min=1, max=1, desired=1, **changes)
+def spec(**changes: Any) -> SpecRecord:
+    return SpecRecord(min=1, max=1, desired=1, **changes)
 
 
 @pytest.mark.parametrize(
@@ -50,47 +50,47 @@ def test_words(strikes: int, words: str) -> None:
 def a_failed_round(strikes: int, *, startup: bool = True, **spec: Any) -> AView:
     """Round 1 of two nodes has failed, after so many failures in a row; everybody has stopped."""
     job = a_view(2, 2, **spec).nodes(0, 1, ready=2).members(1, 0, 1).failure(1, 1, startup=startup)
-    return job.forming(2, cause=Cause.WORKER_FAILED, strikes=strikes)
+    return job.forming(2, cause=Cause.WORKER_FAILED, startup_failures=strikes)
 
 
 def decide(job: AView, now_s: float = 0.0) -> Decision:
     return plan(job.build(), seen(now_s), "n")
 
 
-def world(decision: Decision) -> World:
+def world(decision: Decision) -> RendezvousState:
     assert isinstance(decision, WriteWorld)
     return decision.world
 
 
 def test_the_first_failure_before_any_progress_is_restarted_at_once() -> None:
     next_world = world(decide(a_failed_round(0)))
-    assert (next_world.state, next_world.strikes, next_world.restarts) == (State.ACTIVE, 1, 1)
+    assert (next_world.state, next_world.startup_failures, next_world.restarts) == (RoundPhase.ACTIVE, 1, 1)
 
 
 def test_the_second_is_judged_at_once_and_its_round_stays_open_for_the_wait() -> None:
     judged = world(decide(a_failed_round(1)))
-    assert (judged.state, judged.judged, judged.strikes) == (State.FORMING, True, 2)
-    assert judged.detail.endswith("failure 2 in a row before any progress, the next attempt is 1 s after it")
+    assert (judged.state, judged.has_verdict, judged.startup_failures) == (RoundPhase.FORMING, True, 2)
+    assert judged.message.endswith("failure 2 in a row before any progress, the next attempt is 1 s after it")
 
 
 def waiting(**changes: Any) -> AView:
     """As after that verdict."""
     job = a_view(2, 2).nodes(0, 1, ready=2).members(1, 0, 1)
-    return job.forming(2, **{"cause": Cause.WORKER_FAILED, "strikes": 2, "judged": True, **changes})
+    return job.forming(2, **{"cause": Cause.WORKER_FAILED, "startup_failures": 2, "has_verdict": True, **changes})
 
 
 def test_it_waits_until_the_time_is_over_and_closes_then() -> None:
     decision = decide(waiting(), 0.5)
     assert decision == Wait(1.0, "back-off after 2 failures in a row before any progress")
-    assert world(decide(waiting(), 1.0)).state is State.ACTIVE
+    assert world(decide(waiting(), 1.0)).state is RoundPhase.ACTIVE
 
 
 def test_a_requested_restart_does_not_wait() -> None:
-    assert world(decide(waiting().spec(restart_id="now"))).state is State.ACTIVE
+    assert world(decide(waiting().spec(restart_id="now"))).state is RoundPhase.ACTIVE
 
 
 def test_a_resumed_job_does_not_wait() -> None:
-    assert world(decide(waiting(cause=Cause.RESUMED))).state is State.ACTIVE
+    assert world(decide(waiting(cause=Cause.RESUMED))).state is RoundPhase.ACTIVE
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,16 @@ def test_a_resumed_job_does_not_wait() -> None:
         pytest.param(a_failed_round(4, startup=False), 0, id="a failure after progress"),
         pytest.param(a_failed_round(4).failure(1, 0, startup=False), 0, id="a peer had made progress"),
         pytest.param(a_failed_round(4).lost(0), 0, id="a lost node"),
-        pytest.param(a_failed_round(4).failure(1, 0, killed_by_us=True), 5, id="one that we stopped says nothing"),
+        pytest.param(a_failed_round(4).failure(1, 0, stopped_by_agent=True), 5, id="one that we stopped says nothing"),
     ],
 )
 def test_what_ends_the_row(job: AView, strikes: int) -> None:
-    assert world(decide(job)).strikes == strikes
+    assert world(decide(job)).startup_failures == strikes
 
 
 def test_a_spent_budget_says_that_it_went_before_any_progress() -> None:
     ended = world(decide(a_failed_round(3, max_restarts=0)))
-    assert ended.state is State.FAILED
-    assert ended.detail == (
+    assert ended.state is RoundPhase.FAILED
+    assert ended.message == (
         "rank 1 on pod-1 exited with code 1; maxRestarts 0 is used up: 4 failures in a row before any progress"
     )

@@ -11,11 +11,11 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import (
     is_charged,
     used_restarts,
 )
-from elasticjob_api.records import Slots
+from elasticjob_api.records import SpecRecord
 
 
-def spec(window_s: float) -> Slots:
-    return Slots(min=1, max=1, desired=1, restart_window_s=window_s)
+def spec(window_s: float) -> SpecRecord:
+    return SpecRecord(min=1, max=1, desired=1, restart_window_s=window_s)
 
 
 @pytest.mark.parametrize(

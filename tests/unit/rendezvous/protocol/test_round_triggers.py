@@ -3,8 +3,8 @@
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import round_triggers
-from elasticjob_api.records import GoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, World
+from elasticjob_api.records import TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
 from tests.unit.rendezvous.views import AView, a_view, slots_of
 
 
@@ -38,11 +38,13 @@ def reason(job: AView) -> tuple[Cause, str] | None:
             id="a new stay in the slot is not the member",
         ),
         pytest.param(
-            running().gone(1, GoneReason.REFUSED), (Cause.NODE_LOST, "pod-1 was lost (refused)"), id="proof against it"
+            running().gone(1, TombstoneReason.REFUSED),
+            (Cause.NODE_LOST, "pod-1 was lost (refused)"),
+            id="proof against it",
         ),
         pytest.param(running().node(1, leaving=True), (Cause.NODE_LEFT, "pod-1 left"), id="it is leaving"),
         pytest.param(
-            running().lost(1).gone(1, GoneReason.LEFT), (Cause.NODE_LEFT, "slot 1 left"), id="it said goodbye"
+            running().lost(1).gone(1, TombstoneReason.LEFT), (Cause.NODE_LEFT, "slot 1 left"), id="it said goodbye"
         ),
         pytest.param(
             mapped().owned_by(s0="pod-0", s1="pod-9", s2="pod-2"),
@@ -112,7 +114,7 @@ def test_done_by_another_incarnation_is_not_success() -> None:
     assert view.spec is not None
     assert view.world is not None
     members = (*view.world.members[:2], Member(2, "f" * 8))
-    other = World(state=view.world.state, round=1, nonce="n", members=members)
+    other = RendezvousState(state=view.world.state, round=1, nonce="n", members=members)
     assert not round_triggers.all_completed(view, view.spec, other)
 
 
@@ -125,7 +127,7 @@ def test_done_by_another_incarnation_is_not_success() -> None:
         pytest.param(running(most=4).node(3, leaving=True), [], id="one that leaves"),
         pytest.param(running(most=5, replica_step=2).nodes(3), [], id="one, where only two make an allowed number"),
         pytest.param(running(most=5, replica_step=2).nodes(3, 4), [3, 4], id="two that make an allowed number"),
-        pytest.param(running(most=4).nodes(3).gone(3, GoneReason.WEDGED), [], id="one that is proved gone"),
+        pytest.param(running(most=4).nodes(3).gone(3, TombstoneReason.WEDGED), [], id="one that is proved gone"),
         pytest.param(running(most=4).nodes(3).done(1, 0), [], id="never once a member is done"),
         pytest.param(mapped().spec(max=4, desired=4).nodes(3), [], id="one that owns no slot"),
         pytest.param(

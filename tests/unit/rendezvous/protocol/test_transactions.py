@@ -9,17 +9,17 @@ from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, Push, SessionKeys, VersionedNode
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
-from elasticjob_api.records import Failure, Gone, GoneReason, Report, Slots
-from elasticjob_api.rendezvous_state import Closer, Member, Membership, State, World
-from elasticjob_api.runtime_config import terms_of
+from elasticjob_api.records import NodeReport, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
+from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Delete, Put, Txn, reads_of
 from elasticjob_etcd.memory.store import InMemoryStore
 from tests.unit.rendezvous.views import KEYS, a_node
 
 ME = Member(1, "0000000a")
-ACTIVE = World(state=State.ACTIVE, round=1, nonce="n1", members=(ME,))
-FORMING = World(state=State.FORMING, round=2, nonce="n2")
-SPEC = Slots(min=1, max=2, desired=2)
+ACTIVE = RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n1", members=(ME,))
+FORMING = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n2")
+SPEC = SpecRecord(min=1, max=2, desired=2)
 
 
 @dataclass
@@ -35,11 +35,11 @@ class Scene:
         scene = cls(store, SessionKeys(KEYS, ME, store.grant(6.0).id))
         store.txn(transactions.create_spec(KEYS, SPEC))
         store.txn(transactions.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))
-        scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE))
+        scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(ACTIVE))
         store.txn(transactions.campaign(scene.me, "10.0.0.1:7"))
         return scene
 
-    def node(self, **changes: object) -> records.Node:
+    def node(self, **changes: object) -> records.NodeRecord:
         return a_node(1, lease=self.me.lease, **changes)
 
     def last(self) -> VersionedNode:
@@ -57,27 +57,32 @@ class Scene:
         return kv.mod_revision if kv else 0
 
     def view(self) -> RendezvousView:
-        return parse_view(KEYS, self.store.range(KEYS.all).kvs)
+        return parse_view(KEYS, self.store.range(KEYS.everything).kvs)
 
 
-FAILURES = [FailureRecord(1, 0, Failure(incarnation=ME.incarnation, rank=0, exit_code=1))]
+FAILURES = [FailureRecord(1, 0, WorkerFailure(incarnation=ME.incarnation, rank=0, exit_code=1))]
 Make = Callable[[Scene], Txn]
 
 TXNS: dict[str, Make] = {
     "ready": lambda s: transactions.ready(s.me, s.last(), s.node(ready=2)),
-    "open_round": lambda s: transactions.open_round(s.me, s.revision_of(KEYS.world), FORMING, FAILURES),
+    "open_round": lambda s: transactions.open_round(s.me, s.revision_of(KEYS.rendezvous_state), FORMING, FAILURES),
     "open_leaving": lambda s: transactions.open_leaving(
-        s.me, s.revision_of(KEYS.world), FORMING, s.last(), s.node(leaving=True), is_leader=True
+        s.me, s.revision_of(KEYS.rendezvous_state), FORMING, s.last(), s.node(leaving=True), is_leader=True
     ),
     "late_failures": lambda s: transactions.late_failures(s.me, FAILURES),
     "leaving": lambda s: transactions.leaving(s.me, s.last(), s.node(leaving=True), is_leader=True),
-    "done": lambda s: transactions.done(s.me, s.revision_of(KEYS.world), 1),
-    "report": lambda s: transactions.report(s.me, Report(pod="pod-1", pod_uid="u", round=1, group_rank=0)),
+    "done": lambda s: transactions.done(s.me, s.revision_of(KEYS.rendezvous_state), 1),
+    "report": lambda s: transactions.report(s.me, NodeReport(pod="pod-1", pod_uid="u", round=1, group_rank=0)),
     "write_world": lambda s: transactions.write_world(
-        s.me, observed_revision=s.revision_of(KEYS.world), spec_revision=s.revision_of(KEYS.spec), next_world=FORMING
+        s.me,
+        observed_revision=s.revision_of(KEYS.rendezvous_state),
+        spec_revision=s.revision_of(KEYS.spec),
+        next_world=FORMING,
     ),
-    "tell": lambda s: transactions.push(s.me, s.revision_of(KEYS.spec), Push(terms_of(SPEC), b"k" * 32)),
-    "evict": lambda s: transactions.evict(s.me, s.revision_of(KEYS.world), Member(0, "b" * 8), Gone(GoneReason.WEDGED)),
+    "tell": lambda s: transactions.push(s.me, s.revision_of(KEYS.spec), Push(runtime_config_of(SPEC), b"k" * 32)),
+    "evict": lambda s: transactions.evict(
+        s.me, s.revision_of(KEYS.rendezvous_state), Member(0, "b" * 8), Tombstone(TombstoneReason.WEDGED)
+    ),
 }
 OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
 OF_THE_NODE = ["ready", "open_leaving", "leaving"]
@@ -115,26 +120,28 @@ def test_it_is_refused_once_the_own_key_is_under_another_lease(name: str) -> Non
 
 @pytest.mark.parametrize("name", OF_THE_WORLD)
 def test_it_is_refused_once_the_world_has_moved(name: str) -> None:
-    assert refused(TXNS[name], lambda scene: scene.put(KEYS.world, rendezvous_state.encode_world(ACTIVE)))
+    assert refused(TXNS[name], lambda scene: scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(ACTIVE)))
 
 
 @pytest.mark.parametrize("name", OF_THE_WORLD)
 def test_it_is_refused_once_the_world_is_gone(name: str) -> None:
-    assert refused(TXNS[name], lambda scene: scene.delete(KEYS.world))
+    assert refused(TXNS[name], lambda scene: scene.delete(KEYS.rendezvous_state))
 
 
 @pytest.mark.parametrize("name", sorted(set(TXNS) - set(OF_THE_WORLD)))
 def test_it_does_not_mind_another_world(name: str) -> None:
-    assert not refused(TXNS[name], lambda scene: scene.put(KEYS.world, rendezvous_state.encode_world(FORMING)))
+    assert not refused(
+        TXNS[name], lambda scene: scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING))
+    )
 
 
 @pytest.mark.parametrize("name", OF_THE_CLOSER)
 def test_it_is_refused_once_another_is_the_closer(name: str) -> None:
     def spoil(scene: Scene) -> None:
-        scene.put(KEYS.closer, rendezvous_state.encode_closer(Closer(ME)), scene.store.grant(6.0).id)
+        scene.put(KEYS.leader, rendezvous_state.encode_leader(Leader(ME)), scene.store.grant(6.0).id)
 
     assert refused(TXNS[name], spoil)
-    assert refused(TXNS[name], lambda scene: scene.delete(KEYS.closer))
+    assert refused(TXNS[name], lambda scene: scene.delete(KEYS.leader))
 
 
 @pytest.mark.parametrize("name", OF_THE_NODE)
@@ -162,9 +169,9 @@ def test_what_goes_by_the_spec_is_refused_once_that_has_changed(name: str) -> No
 def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> None:
     scene = Scene.make()
     txn = TXNS[name](scene)
-    scene.put(KEYS.world, rendezvous_state.encode_world(FORMING))
+    scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING))
     scene.delete(scene.me.node_key)
-    assert [kv.key for kv in reads_of(scene.store.txn(txn))] == [KEYS.closer, KEYS.world]
+    assert [kv.key for kv in reads_of(scene.store.txn(txn))] == [KEYS.leader, KEYS.rendezvous_state]
 
 
 # Each one's own work.
@@ -176,7 +183,7 @@ def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_sl
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec)))
     read = {kv.key for kv in reads_of(result)}
     assert result.succeeded
-    assert read == {KEYS.closer, KEYS.world, scene.me.node_key, newcomer.node_key}
+    assert read == {KEYS.leader, KEYS.rendezvous_state, scene.me.node_key, newcomer.node_key}
 
 
 def test_one_whose_slot_was_given_reads_no_nodes() -> None:
@@ -184,14 +191,14 @@ def test_one_whose_slot_was_given_reads_no_nodes() -> None:
     newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     spec = scene.revision_of(KEYS.spec)
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=spec, slot_is_given=True))
-    assert {kv.key for kv in reads_of(result)} == {KEYS.closer, KEYS.world}
+    assert {kv.key for kv in reads_of(result)} == {KEYS.leader, KEYS.rendezvous_state}
 
 
 @pytest.mark.parametrize(
     "key",
     [
         pytest.param(KEYS.node(2, "0000000c"), id="the incarnation is there already"),
-        pytest.param(KEYS.gone(2, "0000000c"), id="the incarnation has been there before"),
+        pytest.param(KEYS.tombstone(2, "0000000c"), id="the incarnation has been there before"),
         pytest.param(KEYS.spec, id="what is wanted has changed since it was read"),
     ],
 )
@@ -208,14 +215,16 @@ def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
     ("spoil", "succeeds"),
     [
         pytest.param(lambda _: None, True, id="the key is gone and nothing else happened"),
-        pytest.param(lambda s: s.put(KEYS.world, rendezvous_state.encode_world(FORMING)), False, id="the world moved"),
-        pytest.param(lambda s: s.put(KEYS.gone(1, ME.incarnation), b""), False, id="it was proved gone"),
+        pytest.param(
+            lambda s: s.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING)), False, id="the world moved"
+        ),
+        pytest.param(lambda s: s.put(KEYS.tombstone(1, ME.incarnation), b""), False, id="it was proved gone"),
         pytest.param(lambda s: s.put(s.me.node_key, b""), False, id="the key is there again"),
     ],
 )
 def test_put_back_only_where_nobody_moved_on(spoil: Callable[[Scene], None], succeeds: bool) -> None:  # noqa: FBT001 -- a column of the table
     scene = Scene.make()
-    seen = scene.revision_of(KEYS.world)
+    seen = scene.revision_of(KEYS.rendezvous_state)
     scene.store.expire(scene.me.lease)
     spoil(scene)
     again = SessionKeys(KEYS, ME, scene.store.grant(6.0).id)
@@ -227,8 +236,8 @@ def test_everything_of_one_stay_goes_with_its_lease_in_one_revision() -> None:
     scene.store.txn(TXNS["report"](scene))
     before = scene.store.revision
     scene.store.revoke(scene.me.lease)
-    gone = {event.kv.key: event.kv.mod_revision for event in scene.store.events_since(before + 1, KEYS.all)}
-    keys = {scene.me.node_key, KEYS.closer, KEYS.report(ME.slot, ME.incarnation)}
+    gone = {event.kv.key: event.kv.mod_revision for event in scene.store.events_since(before + 1, KEYS.everything)}
+    keys = {scene.me.node_key, KEYS.leader, KEYS.report(ME.slot, ME.incarnation)}
     assert gone == dict.fromkeys(keys, before + 1)
 
 
@@ -245,19 +254,19 @@ def test_a_leaver_that_is_the_closer_stands_down_in_the_same_revision(name: str)
     scene = Scene.make()
     scene.store.txn(TXNS[name](scene))
     assert scene.view().nodes[ME].record.leaving
-    assert scene.store.get(KEYS.closer) is None
+    assert scene.store.get(KEYS.leader) is None
 
 
 @pytest.mark.parametrize("name", ["open_leaving", "leaving"])
 def test_a_leaver_that_is_not_the_closer_leaves_the_closer_alone(name: str) -> None:
     scene = Scene.make()
-    node, seen = scene.node(leaving=True), scene.revision_of(KEYS.world)
+    node, seen = scene.node(leaving=True), scene.revision_of(KEYS.rendezvous_state)
     make = {
         "open_leaving": transactions.open_leaving(scene.me, seen, FORMING, scene.last(), node, is_leader=False),
         "leaving": transactions.leaving(scene.me, scene.last(), node, is_leader=False),
     }
     assert scene.store.txn(make[name]).succeeded
-    assert scene.store.get(KEYS.closer) is not None
+    assert scene.store.get(KEYS.leader) is not None
 
 
 def test_done_is_written_for_the_incarnation() -> None:
@@ -269,11 +278,11 @@ def test_done_is_written_for_the_incarnation() -> None:
 def test_the_first_who_stands_is_the_closer() -> None:
     scene = Scene.make()
     assert not scene.store.txn(transactions.campaign(scene.me, "")).succeeded
-    scene.delete(KEYS.closer)
+    scene.delete(KEYS.leader)
     assert scene.store.txn(transactions.campaign(scene.me, "h:1")).succeeded
-    kv = scene.store.get(KEYS.closer)
+    kv = scene.store.get(KEYS.leader)
     assert kv is not None
-    assert (rendezvous_state.decode_closer(kv.value), kv.lease) == (Closer(ME, "h:1"), scene.me.lease)
+    assert (rendezvous_state.decode_leader(kv.value), kv.lease) == (Leader(ME, "h:1"), scene.me.lease)
 
 
 def test_nobody_without_a_living_key_may_stand() -> None:
@@ -284,7 +293,7 @@ def test_nobody_without_a_living_key_may_stand() -> None:
 
 def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> None:
     scene = Scene.make()
-    seen, spec = scene.revision_of(KEYS.world), scene.revision_of(KEYS.spec)
+    seen, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
     scene.store.txn(transactions.write_world(scene.me, observed_revision=seen, spec_revision=spec, next_world=ACTIVE))
     assert scene.view().membership == Membership(1, (ME,))
     assert scene.view().membership_revision == scene.view().world_revision
@@ -296,9 +305,9 @@ def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> No
 def test_closing_a_round_deletes_the_records_that_it_is_told_and_no_others() -> None:
     scene = Scene.make()
     for round_ in (1, 11, 2):
-        scene.put(KEYS.done(round_, 0), records.encode(records.Done("b" * 8)))
-    garbage = [KEYS.dones(1), KEYS.failures(1)]
-    seen, spec = scene.revision_of(KEYS.world), scene.revision_of(KEYS.spec)
+        scene.put(KEYS.completion(round_, 0), records.encode(records.Completion("b" * 8)))
+    garbage = [KEYS.completions(1), KEYS.failures(1)]
+    seen, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
     txn = transactions.write_world(
         scene.me, observed_revision=seen, spec_revision=spec, next_world=ACTIVE, garbage=garbage
     )
@@ -308,17 +317,17 @@ def test_closing_a_round_deletes_the_records_that_it_is_told_and_no_others() -> 
 
 def test_the_first_proof_stands() -> None:
     scene = Scene.make()
-    other, seen = Member(0, "b" * 8), scene.revision_of(KEYS.world)
-    assert scene.store.txn(transactions.evict(scene.me, seen, other, Gone(GoneReason.WEDGED))).succeeded
-    again = scene.store.txn(transactions.evict(scene.me, seen, other, Gone(GoneReason.REFUSED)))
-    assert (again.succeeded, [kv.key for kv in again.reads[0]]) == (False, [KEYS.gone(0, "b" * 8)])
-    assert scene.view().tombstones[other] == Gone(GoneReason.WEDGED)
+    other, seen = Member(0, "b" * 8), scene.revision_of(KEYS.rendezvous_state)
+    assert scene.store.txn(transactions.evict(scene.me, seen, other, Tombstone(TombstoneReason.WEDGED))).succeeded
+    again = scene.store.txn(transactions.evict(scene.me, seen, other, Tombstone(TombstoneReason.REFUSED)))
+    assert (again.succeeded, [kv.key for kv in again.reads[0]]) == (False, [KEYS.tombstone(0, "b" * 8)])
+    assert scene.view().tombstones[other] == Tombstone(TombstoneReason.WEDGED)
 
 
 def test_farewell_says_left_unless_something_else_was_proved() -> None:
     scene = Scene.make()
     assert scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
-    assert scene.view().tombstones == {ME: Gone(GoneReason.LEFT)}
+    assert scene.view().tombstones == {ME: Tombstone(TombstoneReason.LEFT)}
     assert not scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
 
 
@@ -328,7 +337,7 @@ def test_who_has_lost_its_key_cannot_say_farewell_any_more() -> None:
 
 def test_only_the_first_agent_says_what_is_wanted() -> None:
     scene = Scene.make()
-    assert not scene.store.txn(transactions.create_spec(KEYS, Slots(min=9, max=9, desired=9))).succeeded
+    assert not scene.store.txn(transactions.create_spec(KEYS, SpecRecord(min=9, max=9, desired=9))).succeeded
     assert scene.view().spec == SPEC
 
 
@@ -338,4 +347,4 @@ def test_a_report_is_under_the_lease_of_its_agent() -> None:
     kv = scene.store.get(KEYS.report(ME.slot, ME.incarnation))
     assert kv is not None
     assert kv.lease == scene.me.lease
-    assert records.decode(Report, kv.value).workers == ()
+    assert records.decode(NodeReport, kv.value).workers == ()

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import Verdict
-from elasticjob_api.records import FailureRule, GoneReason
+from elasticjob_api.records import FailureRule, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause
 from tests.unit.rendezvous.views import AView, a_view, member
 
@@ -33,17 +33,19 @@ def judge(job: AView, restarts: int = 0) -> Verdict:
         pytest.param(a_round().failure(1, 0).lost(1), 0, 1, id="the victim of a lost node is not charged"),
         pytest.param(a_round().lost(1), 0, 1, id="a lost node counts as a loss"),
         pytest.param(a_round().lost(1).lost(2), 0, 1, id="losses are counted by rounds"),
-        pytest.param(a_round().lost(1).gone(1, GoneReason.LEFT), 0, 0, id="a node that left counts as nothing"),
+        pytest.param(a_round().lost(1).gone(1, TombstoneReason.LEFT), 0, 0, id="a node that left counts as nothing"),
         pytest.param(
-            a_round().lost(1).gone(1, GoneReason.LEFT).failure(1, 0), 0, 0, id="a leaver's peer is not charged"
+            a_round().lost(1).gone(1, TombstoneReason.LEFT).failure(1, 0), 0, 0, id="a leaver's peer is not charged"
         ),
         pytest.param(a_round().node(1, ready=2, leaving=True).failure(1, 0), 0, 0, id="nor while it is leaving"),
         pytest.param(
-            a_round().lost(1).gone(1, GoneReason.LEFT).lost(2), 0, 1, id="lost beside one that left is a loss"
+            a_round().lost(1).gone(1, TombstoneReason.LEFT).lost(2), 0, 1, id="lost beside one that left is a loss"
         ),
-        pytest.param(a_round().gone(1, GoneReason.REFUSED).failure(1, 0), 0, 1, id="proof of a loss counts like it"),
+        pytest.param(
+            a_round().gone(1, TombstoneReason.REFUSED).failure(1, 0), 0, 1, id="proof of a loss counts like it"
+        ),
         pytest.param(a_round().failure(1, 0, late=True), 0, 0, id="a late failure is never charged"),
-        pytest.param(a_round().failure(1, 0, killed_by_us=True), 0, 0, id="nor one that we caused"),
+        pytest.param(a_round().failure(1, 0, stopped_by_agent=True), 0, 0, id="nor one that we caused"),
         pytest.param(a_round().done(1, 1).lost(1).failure(1, 0), 1, 0, id="a finished member that is gone is not lost"),
         pytest.param(
             a_round().done(1, 1).node(1, leaving=True).failure(1, 0), 1, 0, id="a finished member may leave unnoticed"
@@ -57,7 +59,9 @@ def test_the_end_of_a_round_counts_as(job: AView, restarts: int, losses: int) ->
     assert (said.restarts, said.node_losses, said.failed) == (restarts, losses, None)
 
 
-@pytest.mark.parametrize("job", [a_round().lost(1), a_round().lost(1).gone(1, GoneReason.LEFT)], ids=["lost", "left"])
+@pytest.mark.parametrize(
+    "job", [a_round().lost(1), a_round().lost(1).gone(1, TombstoneReason.LEFT)], ids=["lost", "left"]
+)
 def test_a_peer_that_fails_because_a_node_went_is_not_the_root_cause(job: AView) -> None:
     said = judge(job.failure(1, 0, exit_code=1).failure(1, 2, exit_code=-6, signal="SIGABRT"))
     assert said.root_cause is None
@@ -113,7 +117,9 @@ def test_a_signal_is_matched_as_128_plus_its_number() -> None:
             a_round().failure(1, 1).failure(1, 0, exit_code=-11, late=True), "1/0000.0", id="also when it is late"
         ),
         pytest.param(
-            a_round().failure(1, 1, exit_code=-15, killed_by_us=True).failure(1, 0), "1/0000.0", id="never one of ours"
+            a_round().failure(1, 1, exit_code=-15, stopped_by_agent=True).failure(1, 0),
+            "1/0000.0",
+            id="never one of ours",
         ),
         pytest.param(
             a_round().failure(1, 2, 1, exit_code=-6).failure(1, 2, 0, exit_code=-9), "1/0002.1", id="the earlier signal"
@@ -169,7 +175,7 @@ def test_failure_in_words(fields: dict[str, Any], words: str) -> None:
 
 
 def test_left_and_lost_exclude_each_other() -> None:
-    view = a_round().lost(0).gone(0, GoneReason.LEFT).lost(1).build()
+    view = a_round().lost(0).gone(0, TombstoneReason.LEFT).lost(1).build()
     told = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
     assert told == {0: (True, False), 1: (False, True), 2: (False, False)}
 
@@ -211,17 +217,17 @@ PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
         ),
         pytest.param(a_round().failure(1, 0, message=PEER).failure(1, 1), 1, id="and so does one that says nothing"),
         pytest.param(
-            a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-11, killed_by_us=True, late=True),
+            a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-11, stopped_by_agent=True, late=True),
             1,
             id="a crash that our signal found on its way",
         ),
         pytest.param(
-            a_round().failure(1, 0, message="ValueError: x").failure(1, 1, exit_code=-11, killed_by_us=True),
+            a_round().failure(1, 0, message="ValueError: x").failure(1, 1, exit_code=-11, stopped_by_agent=True),
             0,
             id="but a crash after our signal proves nothing against who had failed by itself",
         ),
         pytest.param(
-            a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-15, message="boom", killed_by_us=True),
+            a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-15, message="boom", stopped_by_agent=True),
             1,
             id="an error that was told before our signal",
         ),
@@ -247,7 +253,7 @@ def test_root_cause_among_victims(job: AView, root: int) -> None:
 
 
 def test_a_crash_after_our_signal_is_never_charged() -> None:
-    assert judge(a_round().failure(1, 0, exit_code=-11, killed_by_us=True)).restarts == 0
+    assert judge(a_round().failure(1, 0, exit_code=-11, stopped_by_agent=True)).restarts == 0
 
 
 VICTIMS = (

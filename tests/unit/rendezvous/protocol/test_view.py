@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
-from elasticjob_api.records import Expected, Gone, GoneReason
-from elasticjob_api.rendezvous_state import Member, Membership, State
+from elasticjob_api.records import ExpectedSlots, Tombstone, TombstoneReason
+from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
 from elasticjob_etcd.interface import KeyValue
 from testing.newer_version import newer_value
 from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
@@ -14,18 +14,18 @@ from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
 
 def a_full_view() -> AView:
     job = a_view().nodes(0, 1).active(3, 0, 1).expected(2).failure(3, 1).done(3, 0)
-    return job.gone(7, GoneReason.LEFT)
+    return job.gone(7, TombstoneReason.LEFT)
 
 
 def test_every_kind_of_record_is_read() -> None:
     job = a_full_view()
     view = job.build()
     assert view.world is not None
-    assert (view.world.state, view.world.members) == (State.ACTIVE, (member(0), member(1)))
+    assert (view.world.state, view.world.members) == (RoundPhase.ACTIVE, (member(0), member(1)))
     assert view.membership == Membership(3, (member(0), member(1)))
-    assert view.expected == Expected((2,))
+    assert view.expected == ExpectedSlots((2,))
     assert {live.member: live.record for live in view.nodes.values()} == {member(0): a_node(0), member(1): a_node(1)}
-    assert view.tombstones == {member(7): Gone(GoneReason.LEFT)}
+    assert view.tombstones == {member(7): Tombstone(TombstoneReason.LEFT)}
     assert [failure.name for failure in view.failures] == ["3/0001.0"]
     assert view.completions == {(3, member(0))}
     assert view.unreadable == []
@@ -36,14 +36,14 @@ def test_what_a_newer_version_adds_to_any_record_changes_nothing() -> None:
     known, newer = job.build(), a_full_view()
     for key, kv in job.items.items():
         newer.items[key] = replace(kv, value=newer_value(key, kv.value))
-    assert [key for key, kv in job.items.items() if newer.items[key].value == kv.value] == [KEYS.link]
+    assert [key for key, kv in job.items.items() if newer.items[key].value == kv.value] == [KEYS.link_secret]
     assert newer.build() == known
 
 
 def test_revisions_are_those_of_the_keys() -> None:
     job = a_full_view()
     view = job.build()
-    names = {"spec": KEYS.spec, "world": KEYS.world, "membership": KEYS.members, "expected": KEYS.expected}
+    names = {"spec": KEYS.spec, "world": KEYS.rendezvous_state, "membership": KEYS.members, "expected": KEYS.expected}
     told = {name: getattr(view, f"{name}_revision") for name in names}
     assert told == {name: job.items[key].mod_revision for name, key in names.items()}
     assert len(set(told.values())) == 4
@@ -58,12 +58,12 @@ CORRUPT = [b"", b"nonsense", b"\xff\xfe\x00", b"{}", b'{"v":2}', b'{"v":1,"slots
 PLACES = {
     "spec": KEYS.spec,
     "expected": KEYS.expected,
-    "world": KEYS.world,
+    "world": KEYS.rendezvous_state,
     "members": KEYS.members,
     "node": KEYS.node(9, "0" * 8),
-    "gone": KEYS.gone(9, "0" * 8),
+    "gone": KEYS.tombstone(9, "0" * 8),
     "failure": KEYS.failure(3, 9, 0),
-    "done": KEYS.done(3, 9),
+    "done": KEYS.completion(3, 9),
 }
 
 
@@ -79,7 +79,7 @@ def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data:
 
 
 def test_an_unreadable_world_still_has_its_revision() -> None:
-    job = a_view().raw(KEYS.world, b"nonsense")
+    job = a_view().raw(KEYS.rendezvous_state, b"nonsense")
     assert job.build().world_revision == job.revision
 
 
@@ -87,7 +87,7 @@ def test_an_unreadable_world_still_has_its_revision() -> None:
     "key", ["c/unknown", "c/nodes/0001", "c/nodes/1.0000000a", "c/nodes/0001.0000000A", "c/failures/x/0001.0"]
 )
 def test_keys_of_no_known_kind_are_ignored(key: str) -> None:
-    view = a_view().raw(KEYS.all + key, b"anything").build()
+    view = a_view().raw(KEYS.everything + key, b"anything").build()
     assert (view.nodes, view.failures, view.unreadable) == ({}, [], [])
 
 

@@ -11,8 +11,8 @@ from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import IDLE, GoneReason, Node
-from elasticjob_api.rendezvous_state import Cause, Member, Membership, State, World
+from elasticjob_api.records import NO_ROUND, NodeRecord, TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.memory.store import InMemoryStore
 
@@ -24,12 +24,12 @@ class Ledger:
     store: InMemoryStore
     keys: Keys
     revision: int = 1
-    worlds: list[World] = field(default_factory=list)
-    life: list[World] = field(default_factory=list)
+    worlds: list[RendezvousState] = field(default_factory=list)
+    life: list[RendezvousState] = field(default_factory=list)
     """Those of the store as it is, since it was wiped or restored."""
     membership: Membership | None = None
     """The members of the last active round, as of the last world."""
-    nodes: dict[Member, Node] = field(default_factory=dict)
+    nodes: dict[Member, NodeRecord] = field(default_factory=dict)
     """Last record of every node key that ever was."""
     said: set[tuple[Member, int]] = field(default_factory=set)
     """Who ever wrote ready for which round."""
@@ -61,7 +61,7 @@ class Ledger:
         self.store.listeners.add(self.observe)
 
     @property
-    def world(self) -> World | None:
+    def world(self) -> RendezvousState | None:
         """The world as it is."""
         return self.life[-1] if self.life else None
 
@@ -80,7 +80,7 @@ class Ledger:
                     assert self.deleted, "the job was deleted"
                     continue
                 assert not self.deleted, "15: a deleted job was begun again"
-                self._saw_world(rendezvous_state.decode_world(event.kv.value))
+                self._saw_world(rendezvous_state.decode_state(event.kv.value))
             elif parsed.kind == "members" and self.wipes:
                 self.membership = self.view().membership  # written back
         self.revision = self.store.revision
@@ -98,35 +98,35 @@ class Ledger:
     def view(self) -> RendezvousView:
         """Everything as it is now; not to be changed."""
         if self._view_at != self.store.revision:
-            self._view = parse_view(self.keys, self.store.range(self.keys.all).kvs)
+            self._view = parse_view(self.keys, self.store.range(self.keys.everything).kvs)
             self._view_at = self.store.revision
         return self._view
 
     # -- nodes (17) ------------------------------------------------------------------------------
 
     def _saw_node(self, member: Member, kv: KeyValue) -> None:
-        node = records.decode(Node, kv.value)
+        node = records.decode(NodeRecord, kv.value)
         if kv.version == 1:
             self._saw_birth(member, node)
         self.nodes[member] = node
         self.said.add((member, node.ready))
 
-    def _saw_birth(self, member: Member, node: Node) -> None:
+    def _saw_birth(self, member: Member, node: NodeRecord) -> None:
         current = self.world
         here = None if current is None else (current.round, current.nonce)
-        gone = self.store.get(self.keys.gone(member.slot, member.incarnation))
+        gone = self.store.get(self.keys.tombstone(member.slot, member.incarnation))
         assert gone is None, f"17: {member} came back after it was proved gone"
         if member in self.born:
             assert current is not None
-            assert current.state is State.ACTIVE, f"17: {member} was put back while {current.state}"
+            assert current.state is RoundPhase.ACTIVE, f"17: {member} was put back while {current.state}"
             assert member in current.members, f"17: {member} was put back without being named"
         else:
-            assert node.ready == IDLE, f"17: {member} was created with ready={node.ready}"
+            assert node.ready == NO_ROUND, f"17: {member} was created with ready={node.ready}"
         self.born[member] = here
 
     # -- worlds ----------------------------------------------------------------------------------
 
-    def _saw_world(self, new: World) -> None:
+    def _saw_world(self, new: RendezvousState) -> None:
         old, view = self.world, self.view()
         if new.nonce in self.nonces:
             self._check_written_back(old, new)
@@ -135,48 +135,54 @@ class Ledger:
             return
         if old is not None:
             self._check_order(old, new)
-        if new.state is State.FORMING and new.cause is Cause.WORKER_FAILED and (not old or new.round > old.round):
+        if new.state is RoundPhase.FORMING and new.cause is Cause.WORKER_FAILED and (not old or new.round > old.round):
             self.genuine.add(new.round - 1)
-        if old is not None and old.state is State.FORMING:
+        if old is not None and old.state is RoundPhase.FORMING:
             self._check_verdict(view, old, new)
-        if new.state is State.ACTIVE:
+        if new.state is RoundPhase.ACTIVE:
             self._check_active(view, new)
             self.membership = view.membership
             self.passed_over |= self.born.keys() - view.nodes.keys()
-        if new.state is State.SUCCEEDED:
+        if new.state is RoundPhase.SUCCEEDED:
             missing = [member for member in new.members if (new.round, member) not in self.succeeded]
             assert not missing, f"6: succeeded although {missing} did not exit 0"
         assert new.restarts <= len(self.genuine), "5: more restarts than rounds that failed"
         self._note(new)
 
-    def _note(self, new: World) -> None:
+    def _note(self, new: RendezvousState) -> None:
         self.worlds.append(new)
         self.life.append(new)
         self.nonces.add(new.nonce)
 
-    def _check_written_back(self, old: World | None, new: World) -> None:
+    def _check_written_back(self, old: RendezvousState | None, new: RendezvousState) -> None:
         """11: only after a wipe, as it was, and only over none or a lower one."""
         assert self.wipes, "4: a world was written twice"
         assert new in self.worlds, f"11: {new} never was"
-        assert old is None or (new.order, new.judged) > (old.order, old.judged), f"11: {new.order} over {old.order}"
+        assert old is None or (new.order, new.has_verdict) > (old.order, old.has_verdict), (
+            f"11: {new.order} over {old.order}"
+        )
 
     @staticmethod
-    def _check_order(old: World, new: World) -> None:
-        assert not old.state.final, f"6: {new.state} after {old.state}"
+    def _check_order(old: RendezvousState, new: RendezvousState) -> None:
+        assert not old.state.is_final, f"6: {new.state} after {old.state}"
         assert new.order >= old.order, f"4: {new.order} after {old.order}"
         if new.round > old.round:
             assert new.round == old.round + 1
-            assert (new.state, old.state in {State.ACTIVE, State.SUSPENDED}) == (State.FORMING, True), "4: wrong step"
+            assert (new.state, old.state in {RoundPhase.ACTIVE, RoundPhase.SUSPENDED}) == (RoundPhase.FORMING, True), (
+                "4: wrong step"
+            )
             assert new.restarts == old.restarts, "an opener charged"
         elif new.order == old.order:
-            assert (new.state, old.judged, new.judged) == (State.FORMING, False, True), "4: written twice"
+            assert (new.state, old.has_verdict, new.has_verdict) == (RoundPhase.FORMING, False, True), (
+                "4: written twice"
+            )
         assert new.nonce != old.nonce
 
-    def _check_verdict(self, view: RendezvousView, old: World, new: World) -> None:
+    def _check_verdict(self, view: RendezvousView, old: RendezvousState, new: RendezvousState) -> None:
         """5 and 16: charged once, for a genuine failure, and whenever everybody was there."""
-        added, lost = new.restarts - old.restarts, new.losses - old.losses
+        added, lost = new.restarts - old.restarts, new.node_losses - old.node_losses
         over = new.cause is Cause.MAX_RESTARTS
-        judged = new.state is not State.SUSPENDED and not old.judged and self.membership is not None
+        judged = new.state is not RoundPhase.SUSPENDED and not old.has_verdict and self.membership is not None
         assert (added, lost) in {(0, 0), (1, 0), (0, 1)}, f"5: +{added} restarts, +{lost} losses"
         if not judged or self.membership is None:
             assert (added, lost) == (0, 0), "16: judged although it had its verdict"
@@ -194,7 +200,7 @@ class Ledger:
         if round_ in self.genuine and not missing and new.cause is not Cause.OPERATOR:
             assert added == 1 or over, f"5: round {round_} failed with everybody there, and was not charged"
 
-    def _check_active(self, view: RendezvousView, new: World) -> None:
+    def _check_active(self, view: RendezvousView, new: RendezvousState) -> None:
         assert view.spec is not None
         assert new.restarts <= view.spec.max_restarts, "5: over the budget, and active"
         assert len({member.slot for member in new.members}) == len(new.members) > 0
@@ -204,9 +210,9 @@ class Ledger:
         for member in new.members:
             self._check_member(view, new, member)
 
-    def _check_member(self, view: RendezvousView, new: World, member: Member) -> None:
+    def _check_member(self, view: RendezvousView, new: RendezvousState, member: Member) -> None:
         before = () if self.membership is None else self.membership.members
-        idle = (member, IDLE) in self.said and member not in before
+        idle = (member, NO_ROUND) in self.said and member not in before
         assert (member, new.round) in self.said or idle, f"2: {member} never said that it is ready for {new.round}"
         assert view.spec is not None
         if view.spec.operator is not None:
@@ -221,7 +227,9 @@ class Ledger:
         key = (place.round, place.nonce, member.slot)
         assert key not in self.started, f"1: {key} was started by {self.started[key]}, then by {member}"
         self.started[key] = member
-        assert any(w.nonce == place.nonce and w.state is State.ACTIVE for w in self.worlds), "started from no world"
+        assert any(w.nonce == place.nonce and w.state is RoundPhase.ACTIVE for w in self.worlds), (
+            "started from no world"
+        )
 
     def is_excused(self, member: Member) -> bool:
         """3: its key is gone, or there is proof that it is; or was before a wipe, and a round began without it."""
@@ -229,8 +237,8 @@ class Ledger:
             return True
         if self.store.get(self.keys.node(member.slot, member.incarnation)) is None:
             return True
-        kv = self.store.get(self.keys.gone(member.slot, member.incarnation))
-        return kv is not None and records.decode(records.Gone, kv.value).reason is not GoneReason.LEFT
+        kv = self.store.get(self.keys.tombstone(member.slot, member.incarnation))
+        return kv is not None and records.decode(records.Tombstone, kv.value).reason is not TombstoneReason.LEFT
 
 
 def missing_members(view: RendezvousView, membership: Membership | None) -> list[Member]:
@@ -248,4 +256,4 @@ def missing_members(view: RendezvousView, membership: Membership | None) -> list
 def has_left(view: RendezvousView, member: Member) -> bool:
     """It said that it goes; as the design says it."""
     gone, node = view.tombstones.get(member), view.nodes.get(member)
-    return (gone is not None and gone.reason is GoneReason.LEFT) or (node is not None and node.record.leaving)
+    return (gone is not None and gone.reason is TombstoneReason.LEFT) or (node is not None and node.record.leaving)

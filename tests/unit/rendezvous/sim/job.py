@@ -10,12 +10,12 @@ from elasticjob_agent.rendezvous.protocol import membership, ranks, replica_size
 from elasticjob_agent.rendezvous.protocol.leader_plan import next_round, plan
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
-from elasticjob_api.bootstrap import Brief, brief_of
+from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Expected, GoneReason, SlotOwner, Slots
-from elasticjob_api.rendezvous_state import Cause, Member, State, World
-from elasticjob_api.runtime_config import terms_of
+from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord, TombstoneReason
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
 from tests.unit.rendezvous.sim.invariants import Ledger, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
@@ -31,7 +31,7 @@ _MOST_TURNS = 60
 class SimJob:
     """A job and everything that takes part in it."""
 
-    def __init__(self, spec: Slots, store: SimStore | None = None) -> None:
+    def __init__(self, spec: SpecRecord, store: SimStore | None = None) -> None:
         self.store = store or SimStore()
         self.keys = Keys("/elasticjob/cli/sim")
         self.ledger = Ledger(self.store, self.keys)
@@ -46,7 +46,7 @@ class SimJob:
         """How often a round may have become necessary since the beginning."""
         self._draws = 0
         self._pods = 0
-        self._briefs: dict[str, Brief] = {}
+        self._briefs: dict[str, Bootstrap] = {}
         self._own_spec = None if spec.operator else spec
         if spec.operator:
             self._write_spec(self._filled(spec))
@@ -59,12 +59,12 @@ class SimJob:
         return f"{self._draws:08x}"
 
     @property
-    def spec(self) -> Slots:
+    def spec(self) -> SpecRecord:
         """The spec as it is."""
         return self.view().spec or self._last_spec
 
     @property
-    def world(self) -> World | None:
+    def world(self) -> RendezvousState | None:
         """The world as it is."""
         return self.ledger.world
 
@@ -75,7 +75,7 @@ class SimJob:
     @property
     def ended(self) -> bool:
         """A final state has been written."""
-        return self.world is not None and self.world.state.final
+        return self.world is not None and self.world.state.is_final
 
     # -- agents ----------------------------------------------------------------------------------
 
@@ -87,12 +87,12 @@ class SimJob:
         self.nodes.append(node)
         return node
 
-    def _brief(self, slot: int | None, pod: str) -> Brief | None:
+    def _brief(self, slot: int | None, pod: str) -> Bootstrap | None:
         """What the operator put into the pod as it made it; it makes those that the spec names, each once."""
         view = self.view()
         owner = None if slot is None or view.spec is None else view.spec.owner(slot)
         if view.spec is not None and owner is not None and owner.pod == pod:
-            self._briefs.setdefault(pod, brief_of(view.spec, view.spec_revision))
+            self._briefs.setdefault(pod, bootstrap_of(view.spec, view.spec_revision))
         return self._briefs.get(pod)
 
     def running(self) -> list[SimNode]:
@@ -117,7 +117,7 @@ class SimJob:
         knows = node.wipes == self.ledger.wipes and not node.lost
         return knows and (not node.workers.alive or node.recall.revision == self.view().world_revision)
 
-    def check_write(self, view: RendezvousView, new: World) -> None:
+    def check_write(self, view: RendezvousView, new: RendezvousState) -> None:
         """What the closer is about to write, against all that it has seen."""
         old = view.world
         if old is None:
@@ -125,11 +125,11 @@ class SimJob:
         if new.restarts > old.restarts or new.cause is Cause.MAX_RESTARTS:
             missing = missing_members(view, view.membership)
             assert not missing, f"5: charged although {missing} left or were lost"
-        if old.state is State.ACTIVE and new.state is State.FORMING:
+        if old.state is RoundPhase.ACTIVE and new.state is RoundPhase.FORMING:
             self._check_opening(view, old, new)
 
     @staticmethod
-    def _check_opening(view: RendezvousView, old: World, new: World) -> None:
+    def _check_opening(view: RendezvousView, old: RendezvousState, new: RendezvousState) -> None:
         """7: the closer opens nothing whose result has the same members, unless a restart was asked for."""
         assert view.spec is not None
         ready = membership.candidates(view)
@@ -154,7 +154,7 @@ class SimJob:
         """
         assert view.world is not None
         assert view.membership is not None
-        assert not view.world.held, "19: the same membership is held again"
+        assert not view.world.loss_grace_spent, "19: the same membership is held again"
         missing = missing_members(view, view.membership)
         silent = [member for member in missing if member not in view.nodes and member not in view.tombstones]
         assert silent, "19: held for nobody, or for one that is proved gone"
@@ -163,35 +163,38 @@ class SimJob:
         assert len(silent) >= 2, "19: held for a single loss"  # each simulated pod is a host of its own
         assert len(silent) / len(view.membership.members) >= 0.3, "19: held for a few of many"
 
-    def condemn(self, node: SimNode, reason: GoneReason) -> bool:
+    def condemn(self, node: SimNode, reason: TombstoneReason) -> bool:
         """Somebody writes that its stay is gone, and does no more."""
         if node.stay is None or self.ended:
             return False
         member = node.stay.me.member
-        key = self.keys.gone(member.slot, member.incarnation)
-        proof = Put(key, records.encode(records.Gone(reason)))
+        key = self.keys.tombstone(member.slot, member.incarnation)
+        proof = Put(key, records.encode(records.Tombstone(reason)))
         return self.store.txn(Txn((absent(key),), (proof,))).succeeded
 
     # -- the operator ----------------------------------------------------------------------------
 
-    def _write_spec(self, spec: Slots, new_world: World | None = None) -> bool:
+    def _write_spec(self, spec: SpecRecord, new_world: RendezvousState | None = None) -> bool:
         view = self.view()
-        if view.world is not None and view.world.state.final:
+        if view.world is not None and view.world.state.is_final:
             return False
         ops: list[Op] = [Put(self.keys.spec, records.encode(spec))]
         before = {} if view.spec is None else view.spec.slots
         if filled := [slot for slot, owner in sorted(spec.slots.items()) if before.get(slot) != owner]:
-            expected = Expected(tuple(int(slot, 16) for slot in filled))
+            expected = ExpectedSlots(tuple(int(slot, 16) for slot in filled))
             ops.append(Put(self.keys.expected, records.encode(expected)))
         if new_world is not None:
-            ops.append(Put(self.keys.world, rendezvous_state.encode_world(new_world)))
-        fences = (unchanged(self.keys.spec, view.spec_revision), unchanged(self.keys.world, view.world_revision))
+            ops.append(Put(self.keys.rendezvous_state, rendezvous_state.encode_state(new_world)))
+        fences = (
+            unchanged(self.keys.spec, view.spec_revision),
+            unchanged(self.keys.rendezvous_state, view.world_revision),
+        )
         assert self.store.txn(Txn(fences, tuple(ops))).succeeded
         self._last_spec = spec
         self._follow_map(spec)
         return True
 
-    def _follow_map(self, spec: Slots) -> None:
+    def _follow_map(self, spec: SpecRecord) -> None:
         """Create the pods that the map names, delete those that it does not."""
         if spec.operator is None:
             return
@@ -203,7 +206,7 @@ class SimJob:
             if owner.pod not in known:
                 self.spawn(int(slot, 16), owner.pod)
 
-    def _filled(self, spec: Slots) -> Slots:
+    def _filled(self, spec: SpecRecord) -> SpecRecord:
         """`desired` slots, each with an owner; the highest go first."""
         slots = dict(sorted(spec.slots.items())[: spec.desired])
         for slot in range(spec.desired):
@@ -221,7 +224,7 @@ class SimJob:
             return self._write_spec(self._after_a_wipe(spec))
         return self._evict_dead() or self._replace_dead(spec)
 
-    def _after_a_wipe(self, spec: Slots) -> Slots:
+    def _after_a_wipe(self, spec: SpecRecord) -> SpecRecord:
         """The map goes on naming the living; rounds begin far beyond those that took place."""
         known = max(world.round for world in self.ledger.worlds) if self.ledger.worlds else 0
         restarts = self.ledger.worlds[-1].restarts if self.ledger.worlds else 0
@@ -251,12 +254,14 @@ class SimJob:
         here = {node.pod for node in self.running()}
         for member, live in self.view().nodes.items():
             if live.record.pod not in here:
-                gone = records.Gone(GoneReason.POD_FAILED)
-                self.store.txn(Txn((), (Put(self.keys.gone(member.slot, member.incarnation), records.encode(gone)),)))
+                gone = records.Tombstone(TombstoneReason.POD_FAILED)
+                self.store.txn(
+                    Txn((), (Put(self.keys.tombstone(member.slot, member.incarnation), records.encode(gone)),))
+                )
                 return self.store.revoke(live.record.lease)
         return False
 
-    def _replace_dead(self, spec: Slots) -> bool:
+    def _replace_dead(self, spec: SpecRecord) -> bool:
         if spec.suspended:
             return False
         over = {node.pod for node in self.nodes if not node.alive or node.workers.wedged}
@@ -272,7 +277,7 @@ class SimJob:
 
     def _done_slots(self) -> set[int]:
         view = self.view()
-        if view.world is None or view.world.state is not State.ACTIVE:
+        if view.world is None or view.world.state is not RoundPhase.ACTIVE:
             return set()
         return {member.slot for round_, member in view.completions if round_ == view.world.round}
 
@@ -289,14 +294,14 @@ class SimJob:
 
     def change(self, *, stop_grace_s: float) -> bool:
         """Something else is wanted of workers that run."""
-        return self._write_spec(replace(self.spec, stop_grace_s=stop_grace_s))
+        return self._write_spec(replace(self.spec, graceful_shutdown_s=stop_grace_s))
 
     def suspend(self) -> bool:
         """`suspended`, and the map emptied, in one transaction."""
         spec, now = self.spec, self.world
         if spec.suspended:
             return False
-        halted = None if now is None else replace(now, state=State.SUSPENDED, nonce=self.draw(), members=())
+        halted = None if now is None else replace(now, state=RoundPhase.SUSPENDED, nonce=self.draw(), members=())
         return self._write_spec(replace(spec, suspended=True, slots={}), halted)
 
     def resume(self) -> bool:
@@ -305,8 +310,8 @@ class SimJob:
         if not spec.suspended:
             return False
         opened = None
-        if now is not None and now.state is State.SUSPENDED:
-            opened = replace(next_round(now, self.draw(), Cause.RESUMED, ""), judged=True)
+        if now is not None and now.state is RoundPhase.SUSPENDED:
+            opened = replace(next_round(now, self.draw(), Cause.RESUMED, ""), has_verdict=True)
         return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
 
     # -- the fair run ----------------------------------------------------------------------------
@@ -354,11 +359,11 @@ class SimJob:
                 pauses += 1
         raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the world is {self.world}")
 
-    def _check_proofs(self, before: Mapping[Member, records.Gone]) -> None:
+    def _check_proofs(self, before: Mapping[Member, records.Tombstone]) -> None:
         """Where everybody gets turns and time to stop, only who cannot stop is evicted as wedged."""
         able = {node.stay.me.member: node for node in self.running() if node.stay is not None}
         for member, gone in self.view().tombstones.items():
-            if member not in before and gone.reason is GoneReason.WEDGED and member in able:
+            if member not in before and gone.reason is TombstoneReason.WEDGED and member in able:
                 assert able[member].workers.alive, f"{member} was evicted although it had stopped"
 
     def _run_out(self) -> bool:
@@ -379,7 +384,7 @@ class SimJob:
 
     def is_running(self) -> bool:
         """An active round stands, and each of its members runs it or is done with it."""
-        if self.world is None or self.world.state is not State.ACTIVE:
+        if self.world is None or self.world.state is not RoundPhase.ACTIVE:
             return False
         here = {node.stay.me.member: node for node in self.running() if node.stay is not None}
         return all(
@@ -418,12 +423,12 @@ class SimJob:
 
     def check_terms_are_known(self) -> None:
         """Every agent knows what the spec says now of its workers, and all have the one key of their links."""
-        if self.world is None or self.world.state is not State.ACTIVE:
+        if self.world is None or self.world.state is not RoundPhase.ACTIVE:
             return
         able = [node for node in self.running() if node.stay is not None and not node.workers.wedged]
         told = {node.stay.runtime_config for node in able if node.stay is not None}
-        assert told <= {terms_of(self.spec)}, f"agents go by {told}"
-        keys = {node.mirror.items[self.keys.link].value for node in able if node.mirror is not None}
+        assert told <= {runtime_config_of(self.spec)}, f"agents go by {told}"
+        keys = {node.mirror.items[self.keys.link_secret].value for node in able if node.mirror is not None}
         assert len(keys) == 1, "agents have no key, or several"
 
     def check_proofs_are_used(self) -> None:
@@ -435,7 +440,7 @@ class SimJob:
     def check_ends(self) -> None:
         """8: after a final state everybody exits, and nothing of them stays."""
         assert self.world is not None
-        failed = self.world.state is State.FAILED
+        failed = self.world.state is RoundPhase.FAILED
         for node in self.nodes:
             assert not node.alive or node.workers.wedged, f"8: {node.pod} never ended"
             if node.outcome is not None and not failed:

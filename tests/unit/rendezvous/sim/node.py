@@ -25,11 +25,11 @@ from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
 from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_agent.tracing import Tracer
-from elasticjob_api.bootstrap import Brief
+from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import Slots
-from elasticjob_api.rendezvous_state import Member, decode_closer
+from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import Member, decode_leader
 from tests.unit.rendezvous.sim.invariants import Ledger
 from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
@@ -53,7 +53,7 @@ class SimNode:
     """One agent process from its start to its end."""
 
     def __init__(
-        self, job: "SimJob", pod: str, slot: int | None, own_spec: Slots | None, brief: Brief | None = None
+        self, job: "SimJob", pod: str, slot: int | None, own_spec: SpecRecord | None, brief: Bootstrap | None = None
     ) -> None:
         self.job = job
         self.pod = pod
@@ -158,7 +158,7 @@ class SimNode:
             return self._begin_anew(session)
         self._note_wipe(session)
         self._look()
-        session.apply_config(self.mirror.items.get(self.keys.terms))
+        session.apply_config(self.mirror.items.get(self.keys.runtime_config))
         if self.lost and not self.recall.ended:
             return self._recover(session)
         self._elect(session)
@@ -201,8 +201,8 @@ class SimNode:
 
     def _look(self) -> None:
         assert self.mirror is not None
-        if self.recall.observe(self.mirror.items.get(self.keys.world)) and self.recall.world is not None:
-            self.saw_final = self.saw_final or self.recall.world.state.final
+        if self.recall.observe(self.mirror.items.get(self.keys.rendezvous_state)) and self.recall.world is not None:
+            self.saw_final = self.saw_final or self.recall.world.state.is_final
 
     def _note_wipe(self, session: Session) -> None:
         assert self.mirror is not None
@@ -326,10 +326,10 @@ class SimNode:
 
     def _elect(self, session: Session) -> None:
         assert self.mirror is not None
-        kv = self.mirror.items.get(self.keys.closer)
+        kv = self.mirror.items.get(self.keys.leader)
         if kv is not None:
             self.standing = False
-            if decode_closer(kv.value).member == session.me.member and kv.lease == session.me.lease:
+            if decode_leader(kv.value).member == session.me.member and kv.lease == session.me.lease:
                 self._serve(session.me)
                 return
         self._stand_down()
@@ -379,8 +379,8 @@ class SimNode:
         """Its link to the closer has ended, and the closer's address refuses."""
         if not self.alive or self.stay is None or self.mirror is None:
             return False
-        kv = self.mirror.items.get(self.keys.closer)
-        closer = None if kv is None else decode_closer(kv.value)
+        kv = self.mirror.items.get(self.keys.leader)
+        closer = None if kv is None else decode_leader(kv.value)
         if kv is None or closer is None or closer.member == self.stay.me.member:
             return False
         mind = LeaderMonitor(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)

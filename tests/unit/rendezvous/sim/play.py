@@ -23,7 +23,7 @@ import shlex
 from dataclasses import replace
 
 from elasticjob_api import records
-from elasticjob_api.records import Gone, GoneReason, SlotOwner, Slots
+from elasticjob_api.records import SlotOwner, SpecRecord, Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.interface import Delete, Put, Txn
 from tests.unit.rendezvous.sim.job import SimJob
@@ -35,7 +35,7 @@ from tests.unit.rendezvous.sim.wire import Fault
 class Play:
     """One history on one job."""
 
-    def __init__(self, spec: Slots, store: SimStore | None = None) -> None:
+    def __init__(self, spec: SpecRecord, store: SimStore | None = None) -> None:
         self.job = SimJob(spec, store)
 
     def run(self, history: str) -> None:
@@ -136,7 +136,7 @@ class Play:
 
     def do_condemn(self, number: str, reason: str) -> None:
         member = self._member(number)
-        key, gone = self.job.keys.gone(member.slot, member.incarnation), Gone(GoneReason(reason))
+        key, gone = self.job.keys.tombstone(member.slot, member.incarnation), Tombstone(TombstoneReason(reason))
         self.job.store.txn(Txn((), (Put(key, records.encode(gone)),)))
 
     def do_refuse(self, number: str) -> None:
@@ -179,7 +179,7 @@ class Play:
 
     def do_delete(self) -> None:
         self.job.ledger.deleted = True
-        self.job.store.txn(Txn((), (Delete(self.job.keys.all, prefix=True),)))
+        self.job.store.txn(Txn((), (Delete(self.job.keys.everything, prefix=True),)))
 
     def do_wait(self, seconds: str) -> None:
         self.job.now_s += float(seconds)
@@ -195,7 +195,7 @@ class Play:
         told = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
         seen = {
             "restarts": str(world.restarts),
-            "losses": str(world.losses),
+            "losses": str(world.node_losses),
             "cause": world.cause.value,
             "members": ",".join(self._number(member) for member in world.members),
         }

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
-from elasticjob_api.records import Failure
-from elasticjob_api.runtime_config import Terms
+from elasticjob_api.records import WorkerFailure
+from elasticjob_api.runtime_config import RuntimeConfig
 
 ALIVE = {Workers.RUNNING, Workers.FAILED, Workers.STOPPING}
 
@@ -29,9 +29,9 @@ class SimWorkers:
         """Some process of them may still run."""
         return self.phase in ALIVE
 
-    async def start(self, assignment: Assignment, config: Terms) -> None:
+    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         assert not self.alive, "started beside others that still run"
-        assert config.stop_grace_s >= 0
+        assert config.graceful_shutdown_s >= 0
         self._on_start(assignment)
         self.place, self.failures, self.phase = assignment, [], Workers.RUNNING
 
@@ -52,7 +52,7 @@ class SimWorkers:
         """One more of them ends badly by itself; at most two do."""
         if self.phase not in {Workers.RUNNING, Workers.FAILED} or self.place is None or len(self.failures) > 1:
             return False
-        failure = Failure(incarnation="", rank=self.place.base_rank, exit_code=exit_code, message="boom")
+        failure = WorkerFailure(incarnation="", rank=self.place.base_rank, exit_code=exit_code, message="boom")
         self.failures.append(FailureRecord(self.place.round, len(self.failures), failure))
         self.phase = Workers.FAILED
         return True

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import FailedReason
-from elasticjob_api.rendezvous_state import Cause, State, World
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.deadlines import exceeded_deadline, next_deadline_s
 from testing.builders import NOW_S, active, ago, job, membership, view, world
@@ -16,13 +16,13 @@ NO_KEYS: Mapping[str, Any] = {}
 
 
 def broken(
-    status: JobStatus = STARTED, at: World | None = None, keys: Mapping[str, Any] = NO_KEYS, **spec: Any
+    status: JobStatus = STARTED, at: RendezvousState | None = None, keys: Mapping[str, Any] = NO_KEYS, **spec: Any
 ) -> FailedReason | None:
     failure = exceeded_deadline(job(**spec), status, view(world=at, **keys), NOW_S)
     return failure.reason if failure else None
 
 
-def upcoming(status: JobStatus = STARTED, at: World | None = None, **spec: Any) -> float | None:
+def upcoming(status: JobStatus = STARTED, at: RendezvousState | None = None, **spec: Any) -> float | None:
     return next_deadline_s(job(**spec), status, view(world=at), NOW_S)
 
 
@@ -33,8 +33,8 @@ def test_a_job_may_live_as_long_as_its_active_deadline(after_s: float, reason: F
     assert broken(at=active(0), active_deadline_s=after_s) is reason
 
 
-@pytest.mark.parametrize("at", [None, world(), world(State.SUSPENDED)])
-def test_too_few_nodes_by_the_startup_deadline_fail_the_job(at: World | None) -> None:
+@pytest.mark.parametrize("at", [None, world(), world(RoundPhase.SUSPENDED)])
+def test_too_few_nodes_by_the_startup_deadline_fail_the_job(at: RendezvousState | None) -> None:
     assert broken(at=at, startup_deadline_s=100.0) is FailedReason.STARTUP_DEADLINE
 
 
@@ -60,7 +60,7 @@ SCALED = JobStatus(start_time=ago(500), last_rendezvous_time=ago(400), last_scal
 )
 @pytest.mark.parametrize("at", [None, world(round=2, cause=Cause.NODE_JOINED)], ids=["active", "forming"])
 def test_a_job_that_is_scaled_has_its_startup_deadline_again(
-    members: int, reason: FailedReason | None, at: World | None
+    members: int, reason: FailedReason | None, at: RendezvousState | None
 ) -> None:
     keys = {"membership": membership(*range(members))}
     shown = at or active(*range(members))

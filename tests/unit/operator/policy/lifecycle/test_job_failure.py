@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob_api.constants import FailedReason
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure, failure_of
 from testing.builders import record, world
@@ -24,9 +24,9 @@ def test_a_verdict_comes_back_from_the_world_as_it_was_given(reason: FailedReaso
     ],
 )
 def test_a_verdict_of_the_closer_is_told_by_its_cause(cause: Cause, reason: FailedReason) -> None:
-    assert failure_of(world(State.FAILED, cause=cause, detail="why: so")) == JobFailure(reason, "why: so")
+    assert failure_of(world(RoundPhase.FAILED, cause=cause, message="why: so")) == JobFailure(reason, "why: so")
 
 
 @pytest.mark.parametrize("detail", ["", "no colon", "AReasonOfTomorrow: x"])
 def test_words_that_nobody_knows_are_kept_as_the_message(detail: str) -> None:
-    assert failure_of(world(State.FAILED, cause=Cause.OPERATOR, detail=detail)).message == detail
+    assert failure_of(world(RoundPhase.FAILED, cause=Cause.OPERATOR, message=detail)).message == detail

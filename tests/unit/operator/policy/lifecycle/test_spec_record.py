@@ -52,10 +52,10 @@ def test_times_and_signals_of_the_manifest_reach_the_agents() -> None:
     )
     made = spec_record(of, KEPT, {}, suspended=False)
     assert (made.max_restarts, made.success_policy, made.failure_grace_s) == (9, "AnyWorker", 1.0)
-    assert (made.join_timeout_s, made.last_call_s, made.scale_up_delay_s) == (11.0, 12.0, 13.0)
+    assert (made.join_timeout_s, made.last_call_timeout_s, made.scale_up_delay_s) == (11.0, 12.0, 13.0)
     assert (made.keep_alive_s, made.restart_window_s, made.isolation_grace_s) == (4.0, 16.0, 19.0)
     assert (made.backoff_initial_s, made.backoff_max_s) == (17.0, 18.0)
-    assert (made.stop_signal, made.stop_grace_s, made.report_period_s) == ("SIGUSR1", 14.0, 15.0)
+    assert (made.stop_signal, made.graceful_shutdown_s, made.report_period_s) == ("SIGUSR1", 14.0, 15.0)
 
 
 def test_rules_by_exit_code_are_the_closers_and_rules_by_pod_are_not() -> None:

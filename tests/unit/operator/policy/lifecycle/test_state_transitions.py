@@ -5,16 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from elasticjob_api.constants import FailedReason
-from elasticjob_api.records import Done
-from elasticjob_api.rendezvous_state import Cause, State, World
+from elasticjob_api.records import Completion
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from testing.builders import active, member, membership, record, view, world
 
-COUNTED = active(0, 1, round=4, restarts=2, losses=1, restart_id="r1", master="10.0.0.1:29500", roles="default*2")
+COUNTED = active(0, 1, round=4, restarts=2, node_losses=1, restart_id="r1", master="10.0.0.1:29500", roles="default*2")
 FAILURE = JobFailure(FailedReason.DEADLINE, "too long")
-Write = Callable[[World], World]
+Write = Callable[[RendezvousState], RendezvousState]
 WRITES: dict[str, Write] = {
     "suspended": lambda before: state_transitions.suspended_state(before, "n2"),
     "resumed": lambda before: state_transitions.resumed_state(before, "n2"),
@@ -32,7 +32,7 @@ def test_every_write_takes_a_new_nonce(write: Write) -> None:
 @each_write
 def test_every_write_keeps_what_the_rounds_have_counted(write: Write) -> None:
     after = write(COUNTED)
-    assert (after.restarts, after.losses, after.restart_id) == (2, 1, "r1")
+    assert (after.restarts, after.node_losses, after.restart_id) == (2, 1, "r1")
 
 
 @each_write
@@ -43,35 +43,35 @@ def test_no_write_names_members_because_the_operator_starts_no_round(write: Writ
 
 @each_write
 def test_round_and_state_never_go_back(write: Write) -> None:
-    before = world(State.SUSPENDED, round=4) if write is WRITES["resumed"] else COUNTED
+    before = world(RoundPhase.SUSPENDED, round=4) if write is WRITES["resumed"] else COUNTED
     assert write(before).order > before.order
 
 
 def test_suspending_stays_in_the_round() -> None:
     after = state_transitions.suspended_state(COUNTED, "n2")
-    assert (after.state, after.round, after.cause) == (State.SUSPENDED, 4, Cause.SUSPENDED)
+    assert (after.state, after.round, after.cause) == (RoundPhase.SUSPENDED, 4, Cause.SUSPENDED)
 
 
 def test_resuming_opens_the_next_round_with_nothing_left_to_judge() -> None:
-    after = state_transitions.resumed_state(world(State.SUSPENDED, round=4, held=True), "n2")
-    assert (after.state, after.round, after.cause) == (State.FORMING, 5, Cause.RESUMED)
-    assert (after.judged, after.held) == (True, False)
+    after = state_transitions.resumed_state(world(RoundPhase.SUSPENDED, round=4, loss_grace_spent=True), "n2")
+    assert (after.state, after.round, after.cause) == (RoundPhase.FORMING, 5, Cause.RESUMED)
+    assert (after.has_verdict, after.loss_grace_spent) == (True, False)
 
 
 def test_success_stays_in_the_round() -> None:
-    after = state_transitions.succeeded_state(world(State.SUSPENDED, round=4), "n2")
-    assert (after.state, after.round, after.cause) == (State.SUCCEEDED, 4, Cause.SUCCEEDED)
+    after = state_transitions.succeeded_state(world(RoundPhase.SUSPENDED, round=4), "n2")
+    assert (after.state, after.round, after.cause) == (RoundPhase.SUCCEEDED, 4, Cause.SUCCEEDED)
 
 
 def test_a_verdict_of_the_operator_keeps_its_reason_in_the_world() -> None:
     after = state_transitions.failed_state(COUNTED, record(0, 1), FAILURE, "n2")
-    assert (after.state, after.round, after.cause) == (State.FAILED, 4, Cause.OPERATOR)
-    assert after.detail == "DeadlineExceeded: too long"
+    assert (after.state, after.round, after.cause) == (RoundPhase.FAILED, 4, Cause.OPERATOR)
+    assert after.message == "DeadlineExceeded: too long"
 
 
 def test_a_job_without_a_world_gets_its_first_and_last_one() -> None:
     after = state_transitions.failed_state(None, record(0), FAILURE, "n2")
-    assert (after.state, after.round, after.restarts) == (State.FAILED, 1, 0)
+    assert (after.state, after.round, after.restarts) == (RoundPhase.FAILED, 1, 0)
 
 
 def test_after_a_wipe_a_verdict_goes_on_from_what_the_status_remembered() -> None:
@@ -79,24 +79,28 @@ def test_after_a_wipe_a_verdict_goes_on_from_what_the_status_remembered() -> Non
     assert (after.round, after.restarts) == (1004, 2)
 
 
-def dones(*slots: int, round_: int = 1) -> dict[tuple[int, int], Done]:
-    return {(round_, slot): Done(member(slot).incarnation) for slot in slots}
+def dones(*slots: int, round_: int = 1) -> dict[tuple[int, int], Completion]:
+    return {(round_, slot): Completion(member(slot).incarnation) for slot in slots}
 
 
 def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None:
-    at = view(world=world(State.SUSPENDED), membership=membership(0, 1), completions=dones(0, 1))
+    at = view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=dones(0, 1))
     assert state_transitions.finished_before_suspension(at)
 
 
 @pytest.mark.parametrize(
     "at",
     [
-        view(world=world(State.SUSPENDED), membership=membership(0, 1), completions=dones(0)),
-        view(world=world(State.SUSPENDED), membership=membership(0, 1)),
-        view(world=world(State.SUSPENDED, round=2), membership=membership(0, 1), completions=dones(0, 1, round_=2)),
-        view(world=world(State.SUSPENDED), membership=membership(0), completions={(1, 0): Done("another")}),
-        view(world=world(State.SUSPENDED), membership=membership()),
-        view(world=world(State.SUSPENDED), completions=dones(0, 1)),
+        view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=dones(0)),
+        view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1)),
+        view(
+            world=world(RoundPhase.SUSPENDED, round=2),
+            membership=membership(0, 1),
+            completions=dones(0, 1, round_=2),
+        ),
+        view(world=world(RoundPhase.SUSPENDED), membership=membership(0), completions={(1, 0): Completion("another")}),
+        view(world=world(RoundPhase.SUSPENDED), membership=membership()),
+        view(world=world(RoundPhase.SUSPENDED), completions=dones(0, 1)),
         view(world=active(0, 1), membership=membership(0, 1), completions=dones(0, 1)),
         view(membership=membership(0, 1), completions=dones(0, 1)),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType, EventReason
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
@@ -19,7 +19,7 @@ from elasticjob_operator.policy.status.events import events
 from testing.builders import NOW, ago, job, pod, record, running, seen, view, world
 
 IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
-SUSPENDED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
+SUSPENDED = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
 
 
 def newer(at: RendezvousView, *pods: Any, **fields: Any) -> JobSnapshot:
@@ -89,7 +89,7 @@ def test_a_running_job_meets_its_deadline() -> None:
     [write] = plan(newer(running(0, 1), pod(0), pod(1), status=late, active_deadline_s=10.0), IDS).actions
     assert isinstance(write, WriteSpec)
     assert write.world is not None
-    assert (write.world.state, write.world.detail.partition(":")[0]) == (State.FAILED, "DeadlineExceeded")
+    assert (write.world.state, write.world.message.partition(":")[0]) == (RoundPhase.FAILED, "DeadlineExceeded")
 
 
 def test_a_running_job_is_suspended_and_scaled() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.rendezvous_view import RendezvousView
@@ -16,7 +16,7 @@ def judge(at: RendezvousView, *pods: Pod, job_state: JobState | None = None) -> 
     return evictions(at, by_name(*pods), job_state or JobState())
 
 
-def reasons(found: Evictions) -> list[tuple[int, GoneReason]]:
+def reasons(found: Evictions) -> list[tuple[int, TombstoneReason]]:
     return [(each.member.slot, each.tombstone.reason) for each in found.evict]
 
 
@@ -36,13 +36,13 @@ def test_an_agent_whose_pod_has_neither_failed_nor_gone_is_left_alone(fields: di
 
 def test_an_agent_whose_pod_has_failed_is_evicted_with_its_reason() -> None:
     found = judge(view(0, 1), pod(0), pod(1, phase="Failed", reason="OOMKilled"))
-    assert reasons(found) == [(1, GoneReason.POD_FAILED)]
+    assert reasons(found) == [(1, TombstoneReason.POD_FAILED)]
     assert found.evict[0].tombstone.detail == "it ran out of memory (OOMKilled)"
 
 
 def test_a_failed_pod_without_a_reason_is_told_by_its_exit_code() -> None:
     found = judge(view(0), pod(0, phase="Failed", exit_code=3))
-    assert found.evict[0].tombstone == Gone(GoneReason.POD_FAILED, "exit code 3")
+    assert found.evict[0].tombstone == Tombstone(TombstoneReason.POD_FAILED, "exit code 3")
 
 
 def test_an_eviction_names_the_lease_of_that_stay() -> None:
@@ -52,12 +52,12 @@ def test_an_eviction_names_the_lease_of_that_stay() -> None:
 
 def test_an_agent_whose_pod_was_told_to_be_deleted_is_evicted() -> None:
     found = judge(view(0), job_state=JobState(deleted_uids={"uid-j-0-a"}))
-    assert reasons(found) == [(0, GoneReason.POD_DELETED)]
+    assert reasons(found) == [(0, TombstoneReason.POD_DELETED)]
 
 
 def test_an_agent_whose_pod_the_api_server_does_not_have_is_evicted() -> None:
     found = judge(view(0), job_state=JobState(absent_pods={"j-0-a"}))
-    assert reasons(found) == [(0, GoneReason.POD_DELETED)]
+    assert reasons(found) == [(0, TombstoneReason.POD_DELETED)]
 
 
 def test_a_name_proves_nothing_against_a_pod_that_is_there() -> None:
@@ -85,13 +85,18 @@ def test_every_stay_of_a_failed_pod_is_evicted() -> None:
 
 @pytest.mark.parametrize(
     ("before", "overwrite"),
-    [(GoneReason.REFUSED, True), (GoneReason.LEFT, False), (GoneReason.WEDGED, False), (GoneReason.POD_DELETED, False)],
+    [
+        (TombstoneReason.REFUSED, True),
+        (TombstoneReason.LEFT, False),
+        (TombstoneReason.WEDGED, False),
+        (TombstoneReason.POD_DELETED, False),
+    ],
 )
-def test_only_a_refused_link_is_overwritten_by_a_failed_pod(before: GoneReason, *, overwrite: bool) -> None:
-    at = view(0, tombstones={member(0): Gone(before)})
+def test_only_a_refused_link_is_overwritten_by_a_failed_pod(before: TombstoneReason, *, overwrite: bool) -> None:
+    at = view(0, tombstones={member(0): Tombstone(before)})
     assert judge(at, pod(0, phase="Failed")).evict[0].overwrite is overwrite
 
 
 def test_a_refused_link_is_not_overwritten_by_a_deleted_pod() -> None:
-    at = view(0, tombstones={member(0): Gone(GoneReason.REFUSED)})
+    at = view(0, tombstones={member(0): Tombstone(TombstoneReason.REFUSED)})
     assert not judge(at, job_state=JobState(deleted_uids={"uid-j-0-a"})).evict[0].overwrite

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType, Phase
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import JobStatus, WorkerStates
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.rendezvous_view import RendezvousView
@@ -62,7 +62,7 @@ COUNTED = JobStatus(rendezvous_round=9, restarts=3, node_losses=2, pod_replaceme
 
 
 def test_counters_are_recomputed_from_world_and_record() -> None:
-    at = view(0, spec=record(0, replacements=5), world=active(0, round=10, restarts=4, losses=6))
+    at = view(0, spec=record(0, replacements=5), world=active(0, round=10, restarts=4, node_losses=6))
     after = said(at, before=COUNTED)
     assert (after.rendezvous_round, after.restarts, after.node_losses, after.pod_replacements) == (10, 4, 6, 5)
 
@@ -84,19 +84,19 @@ def test_workers_are_counted_over_all_nodes() -> None:
 
 def test_the_round_of_a_job_that_fails_while_it_forms_is_the_last_that_ran() -> None:
     before = said(running(0), pod(0))
-    failed = said(view(spec=record(), world=world(State.FAILED, round=2), membership=membership(0)), before=before)
+    failed = said(view(spec=record(), world=world(RoundPhase.FAILED, round=2), membership=membership(0)), before=before)
     assert (before.rendezvous_round, failed.rendezvous_round) == (1, 1)
 
 
 @pytest.mark.parametrize("before", [None, COUNTED])
 def test_a_job_that_fails_at_once_has_the_size_of_its_last_round(before: JobStatus | None) -> None:
-    at = view(spec=record(), world=world(State.FAILED, round=2), membership=membership(0, 1))
+    at = view(spec=record(), world=world(RoundPhase.FAILED, round=2), membership=membership(0, 1))
     assert said(at, before=before, nproc_per_node=2).world_size == 4
 
 
 @pytest.mark.parametrize(("window_s", "charges", "count"), [(0.0, "", 5), (60.0, "4:0.0,12.5", 2), (60.0, "", 0)])
 def test_restarts_that_count_are_those_within_the_window(window_s: float, charges: str, count: int) -> None:
-    at = running(0, world=active(0, restarts=5, charges=charges))
+    at = running(0, world=active(0, restarts=5, charged_failures=charges))
     assert said(at, pod(0), restart_window_s=window_s).restarts_count_towards_max == count
 
 
@@ -126,7 +126,7 @@ def test_suspending_clears_the_start_and_resuming_sets_it_anew() -> None:
 
 
 def test_completion_is_said_once() -> None:
-    ended = said(view(world=world(State.SUCCEEDED)), before=JobStatus(start_time=ago(60)))
+    ended = said(view(world=world(RoundPhase.SUCCEEDED)), before=JobStatus(start_time=ago(60)))
     assert (ended.start_time, ended.completion_time) == (ago(60), NOW)
     assert ended.phase is Phase.SUCCEEDED
 
@@ -165,7 +165,7 @@ ENDED = JobStatus(
 
 
 @pytest.mark.parametrize(
-    "at", [RendezvousView(), running(0), view(world=world(State.SUCCEEDED)), view(spec=None, spec_revision=3)]
+    "at", [RendezvousView(), running(0), view(world=world(RoundPhase.SUCCEEDED)), view(spec=None, spec_revision=3)]
 )
 def test_an_ended_job_stays_ended_whatever_is_seen(at: RendezvousView) -> None:
     after = said(at, before=ENDED)
@@ -185,13 +185,13 @@ def test_complete_and_failed_are_ends(name: str, *, ended: bool) -> None:
 
 
 def test_a_failed_world_ends_the_job_with_its_reason() -> None:
-    after = said(view(world=world(State.FAILED, cause=Cause.MAX_RESTARTS, detail="4 of 3", restarts=4)))
+    after = said(view(world=world(RoundPhase.FAILED, cause=Cause.MAX_RESTARTS, message="4 of 3", restarts=4)))
     assert (after.phase, after.restarts, after.completion_time) == (Phase.FAILED, 4, NOW)
 
 
 def test_the_size_of_the_last_round_survives_its_end() -> None:
     before = said(running(0, 1), replicas=2)
-    after = said(view(world=world(State.SUCCEEDED)), before=before, replicas=2)
+    after = said(view(world=world(RoundPhase.SUCCEEDED)), before=before, replicas=2)
     assert after.world_size == before.world_size == 4
 
 

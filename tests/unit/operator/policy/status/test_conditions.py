@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType, Phase
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.rendezvous_view import RendezvousView
@@ -27,7 +27,7 @@ from testing.builders import (
 )
 
 C = ConditionType
-STOPPED = view(spec=record(suspended=True), world=world(State.SUSPENDED))
+STOPPED = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
 NOTHING = RendezvousView()
 
 
@@ -53,8 +53,8 @@ def test_every_condition_is_judged_at_once() -> None:
         (False, running(0), (False, "NotSuspended")),
         (True, NOTHING, (True, "Suspended")),  # created suspended
         (True, running(0), (False, "Suspending")),  # workers still run: not yet
-        (True, view(spec=record(suspended=True), world=world(State.SUSPENDED)), (True, "Suspended")),
-        (True, view(spec=record(), world=world(State.SUCCEEDED)), (False, "NotSuspended")),
+        (True, view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED)), (True, "Suspended")),
+        (True, view(spec=record(), world=world(RoundPhase.SUCCEEDED)), (False, "NotSuspended")),
     ],
 )
 def test_suspended_holds_once_the_record_says_so(
@@ -117,7 +117,7 @@ def test_resizing_holds_from_a_new_wish_until_a_round_has_it(
     assert resizing(at, before) is expected
 
 
-@pytest.mark.parametrize("at", [view(world=world(State.FAILED), membership=membership(0)), running(0)])
+@pytest.mark.parametrize("at", [view(world=world(RoundPhase.FAILED), membership=membership(0)), running(0)])
 def test_an_ended_or_suspended_job_is_not_resizing(at: RendezvousView) -> None:
     assert not resizing(at, WAS_RESIZING, suspend=at.is_active is not None)
 
@@ -147,12 +147,12 @@ def test_a_job_without_keys_is_not_unavailable() -> None:
     ],
 )
 def test_failed_carries_the_reason_that_the_world_keeps(cause: Cause, detail: str, reason: str, message: str) -> None:
-    at = view(world=world(State.FAILED, cause=cause, detail=detail))
+    at = view(world=world(RoundPhase.FAILED, cause=cause, message=detail))
     assert evaluate(seen(job(), at))[C.FAILED] == ConditionValue("True", reason, message)
 
 
 def test_complete_and_failed_exclude_each_other() -> None:
-    for state, complete in ((State.SUCCEEDED, True), (State.FAILED, False)):
+    for state, complete in ((RoundPhase.SUCCEEDED, True), (RoundPhase.FAILED, False)):
         found = evaluate(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))))
         assert (found[C.COMPLETE].is_true, found[C.FAILED].is_true) == (complete, not complete)
 
@@ -239,7 +239,7 @@ def test_while_a_round_forms_its_cause_gives_the_word(cause: Cause, expected: Ph
 
 
 def test_a_restart_says_what_happened() -> None:
-    at = view(0, world=world(cause=Cause.WORKER_FAILED, detail="rank 1 exited with 3"))
+    at = view(0, world=world(cause=Cause.WORKER_FAILED, message="rank 1 exited with 3"))
     assert evaluate(seen(job(), at))[C.RUNNING].message == "rank 1 exited with 3"
 
 
@@ -273,8 +273,8 @@ def test_a_round_that_runs_says_which_and_how_large() -> None:
     assert evaluate(seen(job(replicas=2), at))[C.RUNNING].message == "round 3 runs with 2 nodes"
 
 
-@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
-def test_an_ended_job_is_not_running(state: State) -> None:
+@pytest.mark.parametrize("state", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
+def test_an_ended_job_is_not_running(state: RoundPhase) -> None:
     assert judged(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (False, "Finished")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.records import Failure
+from elasticjob_api.records import WorkerFailure
 from elasticjob_api.status import JobStatus, LastFailure
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.last_failure import last_failure
@@ -15,13 +15,13 @@ KNOWN = LastFailure(
 )  # fmt: skip
 
 
-def failure(**fields: Any) -> Failure:
+def failure(**fields: Any) -> WorkerFailure:
     given = {"incarnation": "i", "rank": 5, "exit_code": 3, "pod": "j-2-a", "time_ns": int(NOW_S * 1e9), **fields}
-    return Failure(**given)
+    return WorkerFailure(**given)
 
 
-def found(record: Failure | None = None, root: str = "4/0002.1", before: LastFailure | None = None) -> Any:
-    at = view(2, world=world(round=5, root=root), failures={root: record or failure()})
+def found(record: WorkerFailure | None = None, root: str = "4/0002.1", before: LastFailure | None = None) -> Any:
+    at = view(2, world=world(round=5, root_cause=root), failures={root: record or failure()})
     return last_failure(seen(job(status=JobStatus(last_failure=before)), at, pod(2)))
 
 
@@ -66,8 +66,8 @@ def test_of_one_line_of_stderr_that_is_too_long_the_end_is_told() -> None:
     [
         RendezvousView(),
         view(world=world()),
-        view(world=world(root="4/0002.1")),
-        view(world=world(root="odd"), failures={"odd": failure()}),
+        view(world=world(root_cause="4/0002.1")),
+        view(world=world(root_cause="odd"), failures={"odd": failure()}),
     ],
     ids=["no world", "no root", "its record was pruned", "a root that nobody can read"],
 )
@@ -88,14 +88,14 @@ def test_a_root_cause_of_rounds_that_began_anew_replaces_the_failure_in_the_stat
 
 
 def test_the_host_of_a_pod_that_is_gone_is_remembered() -> None:
-    at = view(world=world(root="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-a")})
+    at = view(world=world(root_cause="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-a")})
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
     assert after is not None
     assert after.node_name == "node-9"
 
 
 def test_the_host_of_another_pod_is_not_taken_for_it() -> None:
-    at = view(world=world(root="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-b")})
+    at = view(world=world(root_cause="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-b")})
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
     assert after is not None
     assert after.node_name == ""

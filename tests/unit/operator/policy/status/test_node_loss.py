@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.records import Gone, GoneReason
+from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.last_failure import last_failure
@@ -28,7 +28,7 @@ from testing.builders import (
 KNOWN = LastFailure(time=NOW, round=1, pod_name="j-0-a", rank=0, local_rank=0, exit_code=1)
 
 
-def ledger(*pods: Any, gone: Gone | None = None, members: tuple[int, ...] = (0, 1)) -> JobState:
+def ledger(*pods: Any, gone: Tombstone | None = None, members: tuple[int, ...] = (0, 1)) -> JobState:
     """Of a process that saw slot 1 (and every other but 0) be lost from round 1."""
     made = JobState()
     by_name = {each.name: each for each in pods}
@@ -39,7 +39,7 @@ def ledger(*pods: Any, gone: Gone | None = None, members: tuple[int, ...] = (0, 
 
 
 def found(of: JobState, *, losses: int = 1, status: JobStatus | None = None) -> LastFailure | None:
-    at = running(0, world=active(0, round=2, losses=losses))
+    at = running(0, world=active(0, round=2, node_losses=losses))
     return last_failure(seen(job(status=status, nproc_per_node=2), at, job_state=of))
 
 
@@ -53,13 +53,13 @@ def test_a_lost_node_is_named_with_its_pod_its_host_and_its_first_rank() -> None
 @pytest.mark.parametrize(
     ("gone", "words"),
     [
-        (Gone(GoneReason.POD_FAILED, "Evicted"), "the pod failed: Evicted"),
-        (Gone(GoneReason.POD_DELETED, "pod j-1-a is gone"), "the pod was deleted"),
-        (Gone(GoneReason.WEDGED), "its workers could not be stopped in time"),
-        (Gone(GoneReason.REFUSED), "its agent's process is gone"),
+        (Tombstone(TombstoneReason.POD_FAILED, "Evicted"), "the pod failed: Evicted"),
+        (Tombstone(TombstoneReason.POD_DELETED, "pod j-1-a is gone"), "the pod was deleted"),
+        (Tombstone(TombstoneReason.WEDGED), "its workers could not be stopped in time"),
+        (Tombstone(TombstoneReason.REFUSED), "its agent's process is gone"),
     ],
 )
-def test_how_the_loss_became_known_is_said(gone: Gone, words: str) -> None:
+def test_how_the_loss_became_known_is_said(gone: Tombstone, words: str) -> None:
     failure = found(ledger(gone=gone))
     assert failure is not None
     assert failure.message == f"pod j-1-a was lost: {words}"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api import codec
-from elasticjob_api.records import Failure, Gone, GoneReason, WorkerReport, WorkerState
-from elasticjob_api.rendezvous_state import Cause, State, World
+from elasticjob_api.records import Tombstone, TombstoneReason, WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus, NodeStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
@@ -146,7 +146,7 @@ def test_a_pod_that_does_not_start_says_why() -> None:
 
 
 def test_a_stay_with_proof_of_its_end_is_no_living_agent() -> None:
-    at = running(0, tombstones={member(0): Gone(GoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
+    at = running(0, tombstones={member(0): Tombstone(TombstoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
     assert (only(at, pod(0)).state, only(at, pod(0)).rank) == ("Lost", None)
 
 
@@ -168,10 +168,10 @@ BEFORE = (
     NodeStatus(name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR"),
     NodeStatus(name="j-1", pod_name="j-1-a", node_name="node-1", rank=1, state="Running", ranks="RF"),
 )
-SUCCEEDED, FAILED = world(State.SUCCEEDED), world(State.FAILED, cause=Cause.MAX_RESTARTS)
+SUCCEEDED, FAILED = world(RoundPhase.SUCCEEDED), world(RoundPhase.FAILED, cause=Cause.MAX_RESTARTS)
 
 
-def ended(of: World, **fields: Any) -> tuple[tuple[str, str], ...]:
+def ended(of: RendezvousState, **fields: Any) -> tuple[tuple[str, str], ...]:
     at = view(spec=record(), world=of, membership=membership(0, 1), **fields)
     return tuple((entry.state, entry.ranks) for entry in entries(at, before=BEFORE))
 
@@ -193,12 +193,12 @@ def test_a_last_report_of_the_moment_between_two_rounds_hides_no_rank() -> None:
 
 
 def test_failure_records_of_the_last_round_outlive_the_reports() -> None:
-    failure = Failure(incarnation=member(0).incarnation, rank=1, exit_code=1)
+    failure = WorkerFailure(incarnation=member(0).incarnation, rank=1, exit_code=1)
     assert ended(FAILED, failures={"1/0000.1": failure})[0] == ("Failed", "TF")
 
 
 def test_failure_records_of_an_older_round_say_nothing_of_the_last() -> None:
-    failure = Failure(incarnation="x", rank=0, exit_code=1)
+    failure = WorkerFailure(incarnation="x", rank=0, exit_code=1)
     assert ended(FAILED, failures={"0/0000.0": failure})[0] == ("Stopped", "TT")
 
 
@@ -281,8 +281,8 @@ def lines_run(at: RendezvousView, nproc: int) -> int:
     "at",
     [
         pytest.param(view(*range(50)), id="pending"),
-        pytest.param(view(0, world=world(State.FAILED), membership=membership(*range(50))), id="failed"),
-        pytest.param(view(0, world=world(State.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
+        pytest.param(view(0, world=world(RoundPhase.FAILED), membership=membership(*range(50))), id="failed"),
+        pytest.param(view(0, world=world(RoundPhase.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
     ],
 )
 def test_nodes_that_say_nothing_cost_the_same_however_many_workers_they_have(at: RendezvousView) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import Progress
-from elasticjob_api.rendezvous_state import State
+from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.status import JobStatus, ProgressStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.progress import progress
@@ -58,7 +58,7 @@ def test_what_an_agent_told_last_is_the_progress_of_a_job_that_has_ended() -> No
     job_state.last_seen.record(
         running(0, world=active(0, round=2), membership=membership(0, round_=2), reports={member(0): last}), {}
     )
-    ended = view(nodes={}, world=world(State.SUCCEEDED, round=2), membership=membership(0, round_=2))
+    ended = view(nodes={}, world=world(RoundPhase.SUCCEEDED, round=2), membership=membership(0, round_=2))
     made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, job_state=job_state))
     assert made is not None
     assert (made.step, made.percentage) == (20, 100)

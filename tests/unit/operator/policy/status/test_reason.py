@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.rendezvous_view import RendezvousView
@@ -27,7 +27,7 @@ def said(
     ("at", "pods"),
     [
         (running(0), (pod(0),)),
-        (view(0, world=world(State.SUCCEEDED), membership=membership(0)), ()),
+        (view(0, world=world(RoundPhase.SUCCEEDED), membership=membership(0)), ()),
     ],
     ids=["running", "succeeded"],
 )
@@ -54,12 +54,12 @@ def test_a_job_that_only_starts_has_a_sentence_and_no_reason() -> None:
 
 
 def test_a_restarting_job_says_what_opened_the_round() -> None:
-    at = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED, detail="rank 1 exited with code 3"), **ROUND)
+    at = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED, message="rank 1 exited with code 3"), **ROUND)
     assert said(at, pod(0), pod(1), replicas=2) == ("WorkerFailed", "rank 1 exited with code 3")
 
 
 def test_a_job_that_ran_and_has_too_few_nodes_now_waits_for_them() -> None:
-    at = view(0, spec=record(0, 1), world=world(round=2, cause=Cause.NODE_LOST, detail="j-1-a was lost"), **ROUND)
+    at = view(0, spec=record(0, 1), world=world(round=2, cause=Cause.NODE_LOST, message="j-1-a was lost"), **ROUND)
     expected = ("BelowMinReplicas", "1 of at least 2 nodes are here; j-1-a was lost")
     assert said(at, pod(0), replicas=2) == expected
 
@@ -71,7 +71,7 @@ def test_a_smaller_round_says_why_the_rest_is_missing() -> None:
 
 
 def test_a_failed_job_says_why_it_failed() -> None:
-    at = view(world=world(State.FAILED, cause=Cause.OPERATOR, detail="DeadlineExceeded: too long"))
+    at = view(world=world(RoundPhase.FAILED, cause=Cause.OPERATOR, message="DeadlineExceeded: too long"))
     assert said(at) == ("DeadlineExceeded", "too long")
 
 
@@ -80,5 +80,5 @@ def test_an_outage_of_etcd_is_said_before_all_else() -> None:
 
 
 def test_a_job_whose_pods_are_still_to_stop_is_suspending() -> None:
-    at = view(spec=record(suspended=True), world=world(State.SUSPENDED))
+    at = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
     assert said(at, pod(0, terminating=True), suspend=True) == ("Suspending", "1 pod still to stop")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from elasticjob_api.rendezvous_state import Cause, State
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
@@ -15,7 +15,7 @@ NOW = to_rfc3339_ms(NOW_S)
 
 
 def test_a_round_that_becomes_active_is_noted_with_its_cause_and_its_nodes() -> None:
-    at = running(0, 2, world=active(0, 2, round=2, cause=Cause.NODE_LOST, detail="pod j-1-a was lost"))
+    at = running(0, 2, world=active(0, 2, round=2, cause=Cause.NODE_LOST, message="pod j-1-a was lost"))
     (made,) = update_rounds((), at, NOW_S + 0.25)
     assert made == RoundStatus(
         round=2,
@@ -29,7 +29,7 @@ def test_a_round_that_becomes_active_is_noted_with_its_cause_and_its_nodes() -> 
 
 
 def test_a_round_ends_when_the_next_is_forming_and_only_once() -> None:
-    at = view(0, 1, world=world(State.FORMING, round=2))
+    at = view(0, 1, world=world(RoundPhase.FORMING, round=2))
     (ended,) = update_rounds((FIRST,), at, NOW_S)
     assert ended.end_time == NOW
     assert update_rounds((ended,), at, NOW_S + 5) == (ended,)
@@ -41,7 +41,7 @@ def test_a_round_ends_also_when_the_next_is_seen_first() -> None:
 
 
 def test_a_round_that_began_and_succeeded_between_two_looks_is_noted_as_ended() -> None:
-    succeeded = replace(active(0, 2, round=2), state=State.SUCCEEDED)
+    succeeded = replace(active(0, 2, round=2), state=RoundPhase.SUCCEEDED)
     at = view(0, 2, world=succeeded, membership=membership(0, 2, round_=2))
     one, two = update_rounds((FIRST,), at, NOW_S)
     assert one.end_time == NOW
@@ -50,7 +50,7 @@ def test_a_round_that_began_and_succeeded_between_two_looks_is_noted_as_ended() 
 
 
 def test_a_round_that_was_lost_between_two_looks_is_noted_with_its_nodes() -> None:
-    at = view(0, 2, world=world(State.FORMING, round=3), membership=membership(0, 2, round_=2))
+    at = view(0, 2, world=world(RoundPhase.FORMING, round=3), membership=membership(0, 2, round_=2))
     _, two = update_rounds((FIRST,), at, NOW_S)
     assert (two.round, two.nodes, two.workers, two.slots) == (2, 2, 0, "0,2")
 
@@ -64,7 +64,7 @@ def test_a_wiped_store_ends_no_round() -> None:
 
 
 def test_a_round_that_is_written_back_after_a_wipe_is_not_noted_again() -> None:
-    ended = update_rounds((FIRST,), view(0, 1, world=world(State.FORMING, round=2)), NOW_S)
+    ended = update_rounds((FIRST,), view(0, 1, world=world(RoundPhase.FORMING, round=2)), NOW_S)
     assert update_rounds(ended, running(0, 1), NOW_S + 1) == ended
 
 
@@ -87,7 +87,7 @@ def test_a_long_list_of_slots_is_cut_between_two() -> None:
 
 def test_the_status_of_a_job_that_ended_has_the_end_of_its_last_round() -> None:
     before = JobStatus(rounds=(FIRST,))
-    at = view(0, 1, world=world(State.SUCCEEDED), membership=membership(0, 1))
+    at = view(0, 1, world=world(RoundPhase.SUCCEEDED), membership=membership(0, 1))
     assert next_status(seen(job(status=before), at)).rounds[-1].end_time == NOW
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType
-from elasticjob_api.records import Done
+from elasticjob_api.records import Completion
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.stalled import stalled_since
@@ -32,7 +32,7 @@ def test_a_job_of_which_a_node_works_does_not_hang(stalled: tuple[int, ...]) -> 
 
 
 def test_a_node_that_has_finished_says_nothing() -> None:
-    assert since(IDLE, 0, completions={(1, 1): Done(member(1).incarnation)}) == ago(60)
+    assert since(IDLE, 0, completions={(1, 1): Completion(member(1).incarnation)}) == ago(60)
 
 
 def test_a_report_of_another_round_says_nothing() -> None:
