@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elasticjob import Cluster, ElasticJobError
-from elasticjob.streams import Stop
+from elasticjob.streams import CancelToken
 from elasticjob.watch import changes
 from elasticjob_api import constants
 from elasticjob_cli.target import moments
@@ -79,7 +79,7 @@ class Watcher:
     def _run(self) -> None:
         meta = self.job["metadata"]
         try:
-            for found in changes(self._cluster, meta["namespace"], meta["name"], until=math.inf, stop=Stop()):
+            for found in changes(self._cluster, meta["namespace"], meta["name"], until=math.inf, stop=CancelToken()):
                 if found is None or found["metadata"]["uid"] != meta["uid"]:
                     self.deleted = True
                     break

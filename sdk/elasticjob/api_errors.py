@@ -8,7 +8,7 @@ from elasticjob_api import constants
 
 FIRST_ERROR = 400
 _UNAUTHORIZED, _NOT_FOUND = 401, 404
-_PASSING = frozenset({429, 500, 502, 503, 504})
+_TRANSIENT = frozenset({429, 500, 502, 503, 504})
 _KINDS: dict[int, type[ClusterError]] = {
     400: Rejected,
     _UNAUTHORIZED: Forbidden,
@@ -26,8 +26,8 @@ _CURES: dict[type[ClusterError], str] = {
 }
 
 
-def refusal(status: int, tried: str, body: bytes) -> ClusterError:
-    """The error for an answer with this HTTP status; `tried` is a clause: "create the job digits"."""
+def error_from_response(status: int, request: str, body: bytes) -> ClusterError:
+    """The error for an answer with this HTTP status; `request` is a clause: "create the job digits"."""
     said = _status(body)
     kind = _kind(status, said)
     words = str(said.get("message") or body[:200].decode(errors="replace")).strip() or f"HTTP status {status}"
@@ -36,7 +36,7 @@ def refusal(status: int, tried: str, body: bytes) -> ClusterError:
         words, cure = "it does not know this user", "the token or certificate of the kubeconfig has ended: log in again"
     if kind is CrdMissing:
         words = f"the cluster does not know {constants.PLURAL}.{constants.GROUP}"
-    return kind(f"cannot {tried}: {words}; {cure}")
+    return kind(f"cannot {request}: {words}; {cure}")
 
 
 def _status(body: bytes) -> dict[str, Any]:
@@ -50,4 +50,4 @@ def _status(body: bytes) -> dict[str, Any]:
 def _kind(status: int, said: dict[str, Any]) -> type[ClusterError]:
     if status == _NOT_FOUND:  # of an object the answer has the name, of a missing kind it has not
         return NotFound if (said.get("details") or {}).get("name") else CrdMissing
-    return _KINDS.get(status, Unreachable if status in _PASSING else ClusterError)
+    return _KINDS.get(status, Unreachable if status in _TRANSIENT else ClusterError)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from elasticjob.api_errors import FIRST_ERROR, refusal
+from elasticjob.api_errors import FIRST_ERROR, error_from_response
 from elasticjob.errors import MissingExtra, NoCluster, Unreachable
 from elasticjob.streams import Lines
 from elasticjob_api import constants
@@ -130,7 +130,7 @@ class Cluster:
                 _request_timeout=(_CONNECT_S, timeout_s),
             ).response
             if response.status >= FIRST_ERROR:
-                raise refusal(response.status, tried, response.data)
+                raise error_from_response(response.status, tried, response.data)
             yield response
         except (HTTPError, OSError, _api_exception()) as error:
             said = " ".join(str(error).split()) or type(error).__name__

@@ -21,10 +21,10 @@ from elasticjob import manifests
 from elasticjob.cluster import Cluster, jobs_path
 from elasticjob.errors import ElasticJobError, JobGone, NotFound, Rejected, Unreachable, WaitTimeout
 from elasticjob.lenient_codec import read_known
-from elasticjob.log_stream import followed
-from elasticjob.logs import LogLine, Source, written
-from elasticjob.streams import Stop
-from elasticjob.wait_conditions import Goal, goal, has_ended, is_reached, why_never
+from elasticjob.log_stream import follow_logs
+from elasticjob.logs import LogLine, Source, read_logs
+from elasticjob.streams import CancelToken
+from elasticjob.wait_conditions import WaitCondition, has_ended, is_reached, unreachable_reason, wait_condition
 from elasticjob.watch import changes
 from elasticjob_api.constants import ANNOTATION_RESTART, ConditionType, Phase
 from elasticjob_api.job import trainer_container
@@ -60,7 +60,7 @@ class ElasticJob:
     @classmethod
     def from_dict(cls, manifest: Mapping[str, Any]) -> "ElasticJob":
         """A job from its manifest, which is copied; raises InvalidJob."""
-        return cls(manifests.checked(manifest))
+        return cls(manifests.validate(manifest))
 
     @classmethod
     def get(cls, name: str, *, namespace: str = "", cluster: Cluster | None = None) -> "ElasticJob":
@@ -149,8 +149,8 @@ class ElasticJob:
         try:
             found = self._require_cluster().request("GET", self._path, tried=f"get the job {self.name}")
         except NotFound as error:
-            raise self._gone() from error
-        return self._seen(found)
+            raise self._raise_deleted() from error
+        return self._store(found)
 
     def scale(self, replicas: int) -> "ElasticJob":
         """Want so many nodes; raises Rejected outside of minReplicas and maxReplicas."""
@@ -211,14 +211,14 @@ class ElasticJob:
             JobGone: it was deleted.
             WaitTimeout: the time was up.
         """
-        aim = goal(phase, condition)
+        aim = wait_condition(phase, condition)
         cluster, until = self._require_cluster(), time.monotonic() + (math.inf if timeout_s is None else timeout_s)
         late = f"job {self.name} did not come to {aim} within {timeout_s or 0:g} s"
         try:
-            for found in changes(cluster, self.namespace, self.name, until=until, stop=Stop()):
+            for found in changes(cluster, self.namespace, self.name, until=until, stop=CancelToken()):
                 if found is None:
-                    raise self._gone()
-                if self._is_at(aim, found):
+                    raise self._raise_deleted()
+                if self._has_reached(aim, found):
                     return self
         except Unreachable as error:
             raise WaitTimeout(f"{late}, as far as can be seen: {error}") from error
@@ -241,19 +241,19 @@ class ElasticJob:
         self.refresh()
         source = Source(self._require_cluster(), self.namespace, str(trainer_container(self.spec)["name"]))
         if not follow:
-            return written(source, self.name, self.status, rank=rank, tail=tail)
-        return followed(source, self._statuses, rank=rank, tail=tail)
+            return read_logs(source, self.name, self.status, rank=rank, tail=tail)
+        return follow_logs(source, self._statuses, rank=rank, tail=tail)
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _is_at(self, aim: Goal, found: dict[str, Any]) -> bool:
+    def _has_reached(self, condition: WaitCondition, found: dict[str, Any]) -> bool:
         """Whether it is there; raises when it will never be."""
-        status = self._seen(found).status
-        if (never := why_never(aim, self.name, status)) is not None:
+        status = self._store(found).status
+        if (never := unreachable_reason(condition, self.name, status)) is not None:
             raise never
-        return is_reached(aim, status)
+        return is_reached(condition, status)
 
-    def _statuses(self, stop: Stop) -> Iterator[JobStatus]:
+    def _statuses(self, stop: CancelToken) -> Iterator[JobStatus]:
         """As it changes, until it has ended or is gone."""
         for found in changes(self._require_cluster(), self.namespace, self.name, until=math.inf, stop=stop):
             if found is None or found["metadata"]["uid"] != self.uid:
@@ -276,15 +276,15 @@ class ElasticJob:
 
     def _patch(self, change: Mapping[str, Any], tried: str) -> "ElasticJob":
         try:
-            return self._seen(self._require_cluster().request("PATCH", self._path, tried=tried, body=change))
+            return self._store(self._require_cluster().request("PATCH", self._path, tried=tried, body=change))
         except NotFound as error:
-            raise self._gone() from error
+            raise self._raise_deleted() from error
 
-    def _seen(self, found: dict[str, Any]) -> "ElasticJob":
+    def _store(self, found: dict[str, Any]) -> "ElasticJob":
         if self.uid and found["metadata"]["uid"] != self.uid:
-            raise self._gone()
+            raise self._raise_deleted()
         self._object = found
         return self
 
-    def _gone(self) -> JobGone:
+    def _raise_deleted(self) -> JobGone:
         return JobGone(f"the job {self.name} (uid {self.uid}) of namespace {self.namespace} is gone: it was deleted")

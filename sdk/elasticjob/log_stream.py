@@ -12,12 +12,12 @@ from contextlib import closing, suppress
 
 from elasticjob.cluster import pods_path
 from elasticjob.errors import ElasticJobError, NotFound, Rejected, Unreachable
-from elasticjob.logs import LogLine, Source, log_of, parsed
+from elasticjob.logs import LogLine, Source, log_of, parse_lines
 from elasticjob.rank_placement import Ranks, ranks_by_pod
-from elasticjob.streams import Stop
+from elasticjob.streams import CancelToken
 from elasticjob_api.status import JobStatus
 
-_AHEAD = 1000
+_BUFFER_LINES = 1000
 """Lines that wait for a slow reader."""
 _PAUSE_S = 0.5
 """Before a pod that has no log yet, or whose log broke off, is asked again."""
@@ -25,18 +25,18 @@ _WHOLE_SECONDS = len("2026-01-01T00:00:00")
 _ENDED = ("Succeeded", "Failed")
 
 
-def followed(
-    source: Source, statuses: Callable[[Stop], Iterator[JobStatus]], *, rank: int | None, tail: int | None
+def follow_logs(
+    source: Source, statuses: Callable[[CancelToken], Iterator[JobStatus]], *, rank: int | None, tail: int | None
 ) -> Iterator[LogLine]:
     """Lines of one rank, wherever it is, or of all pods."""
-    with closing(_Following(source, tail)) as following:
+    with closing(_LogFollower(source, tail)) as following:
         following.begin(statuses)
         for line in following.lines():
             if rank in {None, line.rank}:
                 yield line
 
 
-class _Following:
+class _LogFollower:
     """What the threads share. All of it is guarded by one condition."""
 
     def __init__(self, source: Source, tail: int | None) -> None:
@@ -44,20 +44,20 @@ class _Following:
         self._cluster = source.cluster
         self._namespace = source.namespace
         self._tail = tail
-        self._stop = Stop()
+        self._stop = CancelToken()
         self._changed = threading.Condition()
         self._buffer: deque[LogLine] = deque()
         self._busy = 0
-        self._ranks: dict[str, Ranks | None] = {}
-        self._seen: set[str] = set()
+        self._pod_ranks: dict[str, Ranks | None] = {}
+        self._started_pods: set[str] = set()
         self._last: dict[str, str] = {}
         """Pod → time of its last line; of each pod only its own reader asks."""
-        self._over = False
+        self._finished = False
         self._error: ElasticJobError | None = None
 
-    def begin(self, statuses: Callable[[Stop], Iterator[JobStatus]]) -> None:
+    def begin(self, statuses: Callable[[CancelToken], Iterator[JobStatus]]) -> None:
         """Start the thread that watches the job."""
-        self._start(lambda: self._mind(statuses(self._stop)))
+        self._start(lambda: self._watch_pods(statuses(self._stop)))
 
     def lines(self) -> Iterator[LogLine]:
         """All of them, until the last reader has ended; raises what a thread could not go on after."""
@@ -74,7 +74,7 @@ class _Following:
 
     def close(self) -> None:
         """End all threads; they have ended when it returns."""
-        self._stop.throw()
+        self._stop.cancel()
         with self._changed:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._busy)
@@ -98,20 +98,20 @@ class _Following:
                 self._error = self._error or error
                 self._changed.notify_all()
 
-    def _mind(self, statuses: Iterator[JobStatus]) -> None:
+    def _watch_pods(self, statuses: Iterator[JobStatus]) -> None:
         for status in statuses:
             placed = ranks_by_pod(status)
             with self._changed:
-                self._ranks = placed
-                fresh = [pod for pod in placed if pod and pod not in self._seen]
-                self._seen.update(fresh)
+                self._pod_ranks = placed
+                fresh = [pod for pod in placed if pod and pod not in self._started_pods]
+                self._started_pods.update(fresh)
             for pod in fresh:
                 self._start(lambda pod=pod: self._read(pod))  # type: ignore[misc]
         with self._changed:
-            self._over = True
+            self._finished = True
 
     def _read(self, pod: str) -> None:
-        while not self._stop.is_thrown:
+        while not self._stop.is_cancelled:
             with suppress(NotFound, Rejected, Unreachable):  # no pod or container yet; or server or node is away
                 self._read_on(pod)
             if self._has_ended(pod) or self._stop.pause(_PAUSE_S):
@@ -124,8 +124,8 @@ class _Following:
         since = last[:_WHOLE_SECONDS] + "Z" if last else ""
         container = self._source.container
         opened = log_of(self._cluster, self._namespace, pod, container=container, follow=True, tail=tail, since=since)
-        with opened as lines, self._stop.minding(lines):
-            for line in parsed(lines, pod, lambda: self._ranks.get(pod)):
+        with opened as lines, self._stop.attached(lines):
+            for line in parse_lines(lines, pod, lambda: self._pod_ranks.get(pod)):
                 if line.time > last:
                     self._last[pod] = line.time
                     self._put(line)
@@ -134,13 +134,13 @@ class _Following:
         try:
             found = self._cluster.request("GET", pods_path(self._namespace, pod), tried=f"get the pod {pod}")
         except NotFound:
-            return self._over or pod not in self._ranks  # a pod is in the status before it is made
+            return self._finished or pod not in self._pod_ranks  # a pod is in the status before it is made
         except Unreachable:
             return False
         return (found.get("status") or {}).get("phase") in _ENDED
 
     def _put(self, line: LogLine) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: len(self._buffer) < _AHEAD or self._stop.is_thrown)
+            self._changed.wait_for(lambda: len(self._buffer) < _BUFFER_LINES or self._stop.is_cancelled)
             self._buffer.append(line)
             self._changed.notify_all()

@@ -13,7 +13,7 @@ from functools import partial
 
 from elasticjob.cluster import Cluster, pods_path
 from elasticjob.errors import NoLogs, NotFound, Rejected
-from elasticjob.rank_placement import Ranks, pods_of, whose
+from elasticjob.rank_placement import Ranks, pods_of, rank_of_line
 from elasticjob.streams import Lines
 from elasticjob_api.status import JobStatus
 
@@ -44,21 +44,21 @@ class Source:
     """The one that trains; a pod with sidecars has several, and the API server would not choose."""
 
 
-def written(source: Source, name: str, status: JobStatus, *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
+def read_logs(source: Source, name: str, status: JobStatus, *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
     """What is there now; raises NoLogs when no pod has the rank, or none that is asked for a log."""
     pods = {pod: ranks for pod, ranks in pods_of(status, name, rank).items() if pod}
     if not pods:
         raise NoLogs(f"no log of the job {name}: it has no pods now")
     if rank is None or tail is None:
-        return _merged(source, pods, name, rank=rank, tail=tail)
-    return _last(_merged(source, pods, name, rank=rank, tail=None), tail)  # the node does not know ranks
+        return _merge_lines(source, pods, name, rank=rank, tail=tail)
+    return _last_lines(_merge_lines(source, pods, name, rank=rank, tail=None), tail)  # the node does not know ranks
 
 
-def _last(lines: Iterator[LogLine], tail: int) -> Iterator[LogLine]:
+def _last_lines(lines: Iterator[LogLine], tail: int) -> Iterator[LogLine]:
     yield from deque(lines, tail)
 
 
-def _merged(
+def _merge_lines(
     source: Source, pods: dict[str, Ranks | None], name: str, *, rank: int | None, tail: int | None
 ) -> Iterator[LogLine]:
     with ExitStack() as stack:
@@ -74,7 +74,7 @@ def _merged(
             except Rejected as error:  # mostly not yet a container
                 why = str(error)
             else:
-                streams.append(parsed(lines, pod, partial(pods.get, pod)))
+                streams.append(parse_lines(lines, pod, partial(pods.get, pod)))
         if not streams:
             raise NoLogs(f"no log of the job {name}: {why}")
         for line in heapq.merge(*streams, key=lambda line: line.time):
@@ -109,9 +109,9 @@ def log_of(
     return cluster.lines(path, tried=f"read the log of the pod {pod}", query=query, silence_s=silence_s)
 
 
-def parsed(lines: Lines, pod: str, ranks: Callable[[], Ranks | None]) -> Iterator[LogLine]:
+def parse_lines(lines: Lines, pod: str, ranks: Callable[[], Ranks | None]) -> Iterator[LogLine]:
     """Lines as records; `ranks` are asked for at each line, since they change from round to round."""
     for line in lines:
         time, _, text = line.decode(errors="replace").partition(" ")
-        rank, bare = whose(text, ranks())
+        rank, bare = rank_of_line(text, ranks())
         yield LogLine(pod=pod, rank=rank, text=bare, time=time)

@@ -35,10 +35,10 @@ def read_text(text: str, *, where: str = "the manifest") -> dict[str, Any]:
         raise InvalidJob(f"{where}: is not YAML: {said}; check indentation, colons and quotes there") from error
     if len(documents) != 1:
         raise InvalidJob(f"{where}: has {len(documents)} documents; it must be one {constants.KIND}")
-    return checked(documents[0], where=where)
+    return validate(documents[0], where=where)
 
 
-def checked(manifest: Any, *, where: str = "the manifest") -> dict[str, Any]:
+def validate(manifest: Any, *, where: str = "the manifest") -> dict[str, Any]:
     """A copy of the manifest; raises InvalidJob with every fault found."""
     try:
         parse_job(manifest)

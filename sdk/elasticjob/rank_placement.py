@@ -53,7 +53,7 @@ def pod_of(status: JobStatus, name: str, rank: int) -> str:
     raise NoLogs(f"no log of rank {rank} of the job {name}: {why}")
 
 
-def whose(text: str, ranks: Ranks | None) -> tuple[int | None, str]:
+def rank_of_line(text: str, ranks: Ranks | None) -> tuple[int | None, str]:
     """The rank that wrote a line of a pod, and the line without its mark; None: a line of the agent's."""
     if marked := _MARKED.match(text):
         return int(marked.group(1)), text[marked.end() :]

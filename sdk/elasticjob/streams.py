@@ -37,39 +37,39 @@ class Lines:
             self._response.shutdown()
 
 
-class Stop:
-    """A switch that is thrown once; `minding` names what it ends."""
+class CancelToken:
+    """A switch that is thrown once; `attached` names what it ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._thrown = threading.Event()
-        self._minded: set[Lines] = set()
+        self._cancelled = threading.Event()
+        self._attached: set[Lines] = set()
 
     @property
-    def is_thrown(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether all shall end."""
-        return self._thrown.is_set()
+        return self._cancelled.is_set()
 
-    def throw(self) -> None:
+    def cancel(self) -> None:
         """End all, and all that comes later."""
-        self._thrown.set()
+        self._cancelled.set()
         with self._lock:
-            for lines in self._minded:
+            for lines in self._attached:
                 lines.stop()
 
     def pause(self, seconds: float) -> bool:
         """Wait so long or until it is thrown; whether it is."""
-        return self._thrown.wait(max(0.0, seconds))
+        return self._cancelled.wait(max(0.0, seconds))
 
     @contextmanager
-    def minding(self, lines: Lines) -> Iterator[None]:
+    def attached(self, lines: Lines) -> Iterator[None]:
         """Within it these end with the rest; after it their connection may be another's."""
         with self._lock:
-            self._minded.add(lines)
-            if self.is_thrown:
+            self._attached.add(lines)
+            if self.is_cancelled:
                 lines.stop()
         try:
             yield
         finally:
             with self._lock:
-                self._minded.discard(lines)
+                self._attached.discard(lines)

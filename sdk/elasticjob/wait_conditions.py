@@ -10,7 +10,7 @@ _ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class WaitCondition:
     """A phase, a condition with its status, or, with neither, success."""
 
     phase: Phase | None = None
@@ -24,16 +24,16 @@ class Goal:
         return f"phase {self.phase or Phase.SUCCEEDED}"
 
 
-def goal(phase: Phase | str | None, condition: ConditionType | str | None) -> Goal:
+def wait_condition(phase: Phase | str | None, condition: ConditionType | str | None) -> WaitCondition:
     """What `wait(phase=…)`, `wait(condition="Degraded=False")` and `wait()` mean; raises ValueError."""
     if phase is not None and condition is not None:
         raise ValueError("wait() takes a phase or a condition, not both: wait for one, then for the other")
     if phase is not None:
-        return Goal(phase=Phase(phase))
+        return WaitCondition(phase=Phase(phase))
     if condition is None:
-        return Goal()
+        return WaitCondition()
     name, _, status = str(condition).partition("=")
-    return Goal(condition=ConditionType(name).value, status=(status or "True").capitalize())
+    return WaitCondition(condition=ConditionType(name).value, status=(status or "True").capitalize())
 
 
 def has_ended(status: JobStatus) -> bool:
@@ -41,20 +41,20 @@ def has_ended(status: JobStatus) -> bool:
     return status.phase in _ENDED
 
 
-def is_reached(aim: Goal, status: JobStatus) -> bool:
+def is_reached(condition: WaitCondition, status: JobStatus) -> bool:
     """Whether it is so now."""
-    if aim.condition is not None:
-        return any(each.type == aim.condition and each.status == aim.status for each in status.conditions)
-    return status.phase is (aim.phase or Phase.SUCCEEDED)
+    if condition.condition is not None:
+        return any(each.type == condition.condition and each.status == condition.status for each in status.conditions)
+    return status.phase is (condition.phase or Phase.SUCCEEDED)
 
 
-def why_never(aim: Goal, name: str, status: JobStatus) -> ElasticJobError | None:
+def unreachable_reason(condition: WaitCondition, name: str, status: JobStatus) -> ElasticJobError | None:
     """The error to raise when it is not so, and can never be."""
-    if not has_ended(status) or is_reached(aim, status):
+    if not has_ended(status) or is_reached(condition, status):
         return None
     if status.phase is Phase.FAILED:
         return JobFailed(f"job {name} failed: {failure(status)}", status)
-    return CannotHappen(f"job {name} has ended as {status.phase}, so it will never come to {aim}")
+    return CannotHappen(f"job {name} has ended as {status.phase}, so it will never come to {condition}")
 
 
 def failure(status: JobStatus) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from elasticjob.cluster import Cluster, jobs_path
 from elasticjob.errors import NotFound, Unreachable
-from elasticjob.streams import Stop
+from elasticjob.streams import CancelToken
 from elasticjob_api.nesting import read_json
 
 _WATCH_S = 300.0
@@ -21,7 +21,7 @@ _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 def changes(
-    cluster: Cluster, namespace: str, name: str, *, until: float, stop: Stop
+    cluster: Cluster, namespace: str, name: str, *, until: float, stop: CancelToken
 ) -> Iterator[dict[str, Any] | None]:
     """The job now and after each change, until the monotonic moment `until` or `stop`; None and the end when gone.
 
@@ -53,7 +53,7 @@ def changes(
             return
 
 
-def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: Stop) -> Iterator[dict[str, Any] | None]:
+def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: CancelToken) -> Iterator[dict[str, Any] | None]:
     """What follows on `found`, until the watch ends, for whatever reason: the next read tells whether it matters."""
     meta = found["metadata"]
     left_s = min(until - time.monotonic(), _WATCH_S)
@@ -67,7 +67,7 @@ def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: Stop) ->
     }
     path, tried = jobs_path(meta["namespace"]), f"watch the job {meta['name']}"
     opened = cluster.lines(path, tried=tried, query=query, silence_s=left_s)
-    with suppress(Unreachable), opened as lines, stop.minding(lines):
+    with suppress(Unreachable), opened as lines, stop.attached(lines):
         for line in lines:
             event = read_json(line)
             if event["type"] == "ERROR":  # the version is too old: the next read is a new beginning

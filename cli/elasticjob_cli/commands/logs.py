@@ -95,7 +95,7 @@ def _time_of(line: "LogLine") -> float | None:
 
 def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
     from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `connection`
-    from elasticjob.logs import log_of, parsed  # noqa: PLC0415  # the same
+    from elasticjob.logs import log_of, parse_lines  # noqa: PLC0415  # the same
     from elasticjob.rank_placement import Ranks  # noqa: PLC0415  # the same
     from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same
 
@@ -108,7 +108,7 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     container = str(trainer_container(job.spec)["name"])
     try:
         with log_of(cluster, job.namespace, pod, container=container) as lines:
-            of_pod = parsed(lines, pod, lambda: ranks)
+            of_pod = parse_lines(lines, pod, lambda: ranks)
             ours = (line for line in of_pod if line.rank in {rank, None})
             yield from last(
                 (line for line in ours if begin_s <= (_time_of(line) or begin_s) < end_s), arguments.tail, by_rank=False

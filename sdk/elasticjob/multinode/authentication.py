@@ -14,11 +14,11 @@ CHALLENGE_BYTES = 33
 _CHALLENGE = re.compile(rb"[0-9a-f]{32}\n")
 
 
-class BadSealError(ValueError):
+class AuthenticationError(ValueError):
     """The other end does not have the key, or the data were changed."""
 
 
-class Seal:
+class Authenticator:
     """Of some data, for one purpose; the `parts` are known to both ends and come first."""
 
     def __init__(self, key: str, purpose: bytes, *parts: bytes) -> None:
@@ -37,9 +37,9 @@ class Seal:
         return self._mac.hexdigest().encode() + b"\n"
 
     def require(self, line: bytes) -> None:
-        """Raise `BadSealError` unless this line is the seal."""
+        """Raise `AuthenticationError` unless this line is the seal."""
         if not hmac.compare_digest(line, self.line):
-            raise BadSealError("it does not have the key of this call")
+            raise AuthenticationError("it does not have the key of this call")
 
 
 def call_key(secret: str, rdzv_id: str) -> str:
@@ -48,7 +48,7 @@ def call_key(secret: str, rdzv_id: str) -> str:
 
 
 def require_challenge(line: bytes) -> bytes:
-    """The line, if it is a challenge; raises `BadSealError`."""
+    """The line, if it is a challenge; raises `AuthenticationError`."""
     if not _CHALLENGE.fullmatch(line):
-        raise BadSealError("it did not begin with a challenge; is its elasticjob of this version?")
+        raise AuthenticationError("it did not begin with a challenge; is its elasticjob of this version?")
     return line

@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 
 from elasticjob.errors import NoRendezvous
 from elasticjob.multinode import protocol
-from elasticjob.multinode.authentication import LINE_BYTES, BadSealError, Seal, call_key, require_challenge
+from elasticjob.multinode.authentication import (
+    LINE_BYTES,
+    AuthenticationError,
+    Authenticator,
+    call_key,
+    require_challenge,
+)
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.mirror import Mirror
 
 _DIAL_S = 10.0
-_AGAIN_S = 0.5
+_RETRY_S = 0.5
 _PROBES = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4))
 
 log = logging.getLogger(__name__)
@@ -30,11 +36,11 @@ def invitation_key(rdzv_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class DriverConnection:
     """What the asker has given, and the connection to it, which `close` ends."""
 
-    terms: protocol.Terms
-    parcel: bytes
+    spec: protocol.CallSpec
+    payload: bytes
     where: protocol.Invitation
     _nonce: bytes
     _reader: asyncio.StreamReader
@@ -43,8 +49,10 @@ class Visit:
     async def is_over(self) -> bool:
         """Return when the call is over (True), or when the asker is gone before that."""
         try:
-            Seal(self.where.key, protocol.OVER, self._nonce).require(await self._reader.readexactly(LINE_BYTES))
-        except (OSError, EOFError, BadSealError):
+            Authenticator(self.where.key, protocol.DONE, self._nonce).require(
+                await self._reader.readexactly(LINE_BYTES)
+            )
+        except (OSError, EOFError, AuthenticationError):
             return False
         return True
 
@@ -53,7 +61,9 @@ class Visit:
         self._writer.close()
 
 
-async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s: float, waited_s: float) -> Visit:
+async def connect(
+    endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s: float, waited_s: float
+) -> DriverConnection:
     """Wait for an invitation, and follow it; raises NoRendezvous if none that can be followed comes in time.
 
     The time for it is `within_s`, of which `waited_s` is over.
@@ -71,12 +81,12 @@ async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s
                 if secret is not None:
                     where = replace(where, key=call_key(secret, rdzv_id))
                 try:
-                    return await _visit(where)
+                    return await _connect_once(where)
                 except (OSError, EOFError, ValueError) as error:  # one that is gone leaves its invitation for seconds
                     why = error or type(error).__name__
                     trouble = f"the asker at {where.host}:{where.port} does not hand over the call ({why})"
                     log.warning("%s; asking again", trouble)
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(_RETRY_S)
     except TimeoutError as error:
         cure = "call launch_nodes with this rdzv_endpoint and rdzv_id on one node, where this one can reach it"
         raise NoRendezvous(f"{','.join(endpoint.targets)}: {trouble}, after {within_s:g} s; {cure}") from error
@@ -84,25 +94,25 @@ async def come(endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s
         await etcd.close()
 
 
-async def _visit(where: protocol.Invitation) -> Visit:
-    if not where.key:
-        raise BadSealError("it has a secret, and this node has none: set ELASTICJOB_CALL_SECRET_FILE on both")
+async def _connect_once(address: protocol.Invitation) -> DriverConnection:
+    if not address.key:
+        raise AuthenticationError("it has a secret, and this node has none: set ELASTICJOB_CALL_SECRET_FILE on both")
     async with asyncio.timeout(_DIAL_S):
-        reader, writer = await asyncio.open_connection(where.host, where.port, limit=protocol.LINE_LIMIT)
+        reader, writer = await asyncio.open_connection(address.host, address.port, limit=protocol.LINE_LIMIT)
     try:
         _probe(writer.get_extra_info("socket"))
         nonce = secrets.token_hex(16)
-        await _greet(
-            reader, writer, where.key, protocol.Hello(nonce=nonce, kind=protocol.JOIN, host=socket.gethostname())
+        await _handshake(
+            reader, writer, address.key, protocol.Hello(nonce=nonce, kind=protocol.JOIN, host=socket.gethostname())
         )
         line = await reader.readline()
-        seal = Seal(where.key, protocol.CALL, nonce.encode(), line)
+        seal = Authenticator(address.key, protocol.CALL, nonce.encode(), line)
         seal.require(await reader.readexactly(LINE_BYTES))  # before as much is read as the line wants
-        terms = protocol.Terms(**protocol.fields_of(line))
-        parcel = await reader.readexactly(terms.size)
-        seal.update(parcel)
+        terms = protocol.CallSpec(**protocol.fields_of(line))
+        payload = await reader.readexactly(terms.size)
+        seal.update(payload)
         seal.require(await reader.readexactly(LINE_BYTES))
-        return Visit(terms, parcel, where, nonce.encode(), reader, writer)
+        return DriverConnection(terms, payload, address, nonce.encode(), reader, writer)
     except asyncio.IncompleteReadError as error:
         writer.close()
         raise EOFError("it ended the connection; do both nodes have the same secret?") from error
@@ -111,8 +121,10 @@ async def _visit(where: protocol.Invitation) -> Visit:
         raise
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str, hello: protocol.Hello) -> None:
-    seal = Seal(key, protocol.HELLO, require_challenge(await reader.readline()))
+async def _handshake(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str, hello: protocol.Hello
+) -> None:
+    seal = Authenticator(key, protocol.HELLO, require_challenge(await reader.readline()))
     line = protocol.line_of(hello)
     seal.update(line)
     writer.write(line + seal.line)

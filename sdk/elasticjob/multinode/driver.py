@@ -13,8 +13,8 @@ from elasticjob.errors import CallFailed, NoRendezvous, TooFewNodes
 from elasticjob.multinode import protocol
 from elasticjob.multinode.authentication import call_key
 from elasticjob.multinode.discovery import invitation_key
-from elasticjob.multinode.node_config import LEASE_TTL_S, Life, call_spec, meeting_place, node_settings
-from elasticjob.multinode.result_server import LOOPBACK, Desk
+from elasticjob.multinode.node_config import KEEP_ALIVE_S, CallContext, call_spec, node_settings, rendezvous_address
+from elasticjob.multinode.result_server import LOOPBACK, ResultServer
 from elasticjob_agent.cli.config import own_address
 from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
 from elasticjob_agent.cli.shared_etcd import shared_etcd, wait_etcd_exited, wait_for_others
@@ -30,7 +30,7 @@ from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.interface import Endpoint, Get, Lease, Put, Txn, absent, reads_of
 from elasticjob_etcd.leases import LeaseKeeper
 
-_AGAIN_S = 0.25
+_RETRY_S = 0.25
 _OPEN = (
     "the nodes of this call share no secret: any client of their etcd can run code on them; "
     "set ELASTICJOB_CALL_SECRET_FILE to the same secret on all of them"
@@ -41,10 +41,10 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LaunchRequest:
     """What is asked for."""
 
-    terms: protocol.Terms
+    spec: protocol.CallSpec
     content: bytes
     rdzv_endpoint: str
     rdzv_id: str
@@ -52,42 +52,42 @@ class Call:
     """What the nodes share; None: whoever reads their etcd may take part."""
 
 
-async def ask(call: Call, life: Life) -> dict[int, Any]:
+async def run_driver(call: LaunchRequest, context: CallContext) -> dict[int, Any]:
     """Rank → result; raises CallError."""
     key = secrets.token_hex(16) if call.secret is None else call_key(call.secret, call.rdzv_id)
-    results = life.folder / "results"
+    results = context.folder / "results"
     results.mkdir()
-    desk = Desk(results, key, call.terms, call.content)
-    address = _place(call)
-    async with _etcd(address, life) as (endpoint, server):
+    desk = ResultServer(results, key, call.spec, call.content)
+    address = _rendezvous_address(call)
+    async with _etcd(address, context) as (endpoint, server):
         host = _host(address, server)
-        everywhere = call.terms.max_nodes > 1 and not is_loopback(host)
+        everywhere = call.spec.max_nodes > 1 and not is_loopback(host)
         where = protocol.Invitation(host=host, port=await desk.open(everywhere=everywhere), key=key)
         settings = node_settings(
-            call.terms,
+            call.spec,
             call.content,
             where=where,
             endpoint=endpoint,
             address=own_address(address.target if address else endpoint.targets[0]),
-            life=life,
-            nprocs=call.terms.nprocs,
+            context=context,
+            nprocs=call.spec.nprocs,
         )
         try:
-            async with _begun(endpoint, call, where, settings.profile.keys):
-                outcome = await _be_node(settings, desk, life, server)
+            async with _connect_first(endpoint, call, where, settings.profile.keys):
+                outcome = await _run_node(settings, desk, context, server)
         finally:
             await desk.close()
         if server and outcome.world is not None:
             await wait_for_others(settings.profile.keys, server)
-    return _judged(outcome, desk)
+    return _results_or_error(outcome, desk)
 
 
-def _place(call: Call) -> SharedEtcd | None:
+def _rendezvous_address(call: LaunchRequest) -> SharedEtcd | None:
     """Where nodes meet; None for a call of one node, whose etcd needs no port."""
     if not call.rdzv_endpoint:
         return None
-    address = meeting_place(call.rdzv_endpoint)
-    return None if call.terms.max_nodes == 1 and is_loopback(address.host) else address
+    address = rendezvous_address(call.rdzv_endpoint)
+    return None if call.spec.max_nodes == 1 and is_loopback(address.host) else address
 
 
 def _host(address: SharedEtcd | None, server: EmbeddedEtcd | None) -> str:
@@ -97,38 +97,40 @@ def _host(address: SharedEtcd | None, server: EmbeddedEtcd | None) -> str:
     return address.host if server else own_address(address.target)
 
 
-async def _be_node(settings: NodeSettings, desk: Desk, life: Life, server: EmbeddedEtcd | None) -> Outcome:
+async def _run_node(
+    settings: NodeSettings, desk: ResultServer, context: CallContext, server: EmbeddedEtcd | None
+) -> Outcome:
     """The end of this node; guests are told that the call is over only if it is."""
     try:
         if server is None:
-            outcome = await run_node(settings, life.told)
+            outcome = await run_node(settings, context.received_signals)
         else:
-            outcome = await run_node_until(wait_etcd_exited(server), settings, life.told)
+            outcome = await run_node_until(wait_etcd_exited(server), settings, context.received_signals)
     except Superseded as error:  # the guests were enough, and have ended the call before this node was in it
-        desk.call_is_over()
+        desk.finish_call()
         return Outcome(ExitCode.FAILED if desk.failures() else ExitCode.OK, str(error))
     if outcome.world is not None and outcome.world.state.is_final:
-        desk.call_is_over()
+        desk.finish_call()
     return outcome
 
 
-def _judged(outcome: Outcome, desk: Desk) -> dict[int, Any]:
+def _results_or_error(outcome: Outcome, server: ResultServer) -> dict[int, Any]:
     if outcome.code != ExitCode.OK:
-        fail(outcome, desk)
-    round_ = desk.last_round if outcome.world is None else outcome.world.round
-    found = desk.results(round_)
+        fail(outcome, server)
+    round_ = server.last_round if outcome.world is None else outcome.world.round
+    found = server.results(round_)
     if found is None:
         raise CallFailed(f"not all results of round {round_} came, though it succeeded ({outcome.detail})", {})
     return found
 
 
-def fail(outcome: Outcome, desk: Desk | None) -> NoReturn:
+def fail(outcome: Outcome, server: ResultServer | None) -> NoReturn:
     """Raise what the end of a node means to whoever called."""
     if outcome.code == ExitCode.UNAVAILABLE:
         raise NoRendezvous(outcome.detail)
     if outcome.code == ExitCode.JOIN_TIMEOUT:
         raise TooFewNodes(f"{outcome.detail}; start join_nodes on more of them, or lower nnodes")
-    failures = desk.failures() if desk is not None else {}
+    failures = server.failures() if server is not None else {}
     shown = "".join(
         f"\n\n-- rank {each.rank} on {each.host}: {each.error}\n{each.traceback}" for each in failures.values()
     )
@@ -136,38 +138,42 @@ def fail(outcome: Outcome, desk: Desk | None) -> NoReturn:
 
 
 @contextlib.asynccontextmanager
-async def _etcd(address: SharedEtcd | None, life: Life) -> AsyncIterator[tuple[Endpoint, EmbeddedEtcd | None]]:
+async def _etcd(
+    address: SharedEtcd | None, context: CallContext
+) -> AsyncIterator[tuple[Endpoint, EmbeddedEtcd | None]]:
     """Where this process finds etcd, and the server if this process has started it."""
     if address is None:
-        server = await EmbeddedEtcd.start(life.folder / "etcd")
+        server = await EmbeddedEtcd.start(context.folder / "etcd")
         try:
             yield server.socket, server
         finally:
             await server.stop()
         return
-    async with shared_etcd(address, life.folder) as reached:
+    async with shared_etcd(address, context.folder) as reached:
         yield reached.endpoint, reached.server
 
 
 @contextlib.asynccontextmanager
-async def _begun(endpoint: Endpoint, call: Call, where: protocol.Invitation, keys: Keys) -> AsyncIterator[None]:
+async def _connect_first(
+    endpoint: Endpoint, call: LaunchRequest, where: protocol.Invitation, keys: Keys
+) -> AsyncIterator[None]:
     """Begin the call, and invite other nodes as long as the asker lives; raises NoRendezvous.
 
     A call of one node invites none: any user of the machine could read the invitation in etcd, and its key with it.
     """
     etcd = EtcdClient(endpoint)
-    spec = Put(keys.spec, records.encode(call_spec(call.terms)))
+    spec = Put(keys.spec, records.encode(call_spec(call.spec)))
     try:
-        if call.terms.max_nodes == 1:
-            await _within(call.terms.join_timeout_s, endpoint, _write(etcd, spec))
+        if call.spec.max_nodes == 1:
+            await _within(call.spec.join_timeout_s, endpoint, _write(etcd, spec))
             yield
             return
         if call.secret is None:
             log.warning("%s", _OPEN)
         posted = where if call.secret is None else replace(where, key="")
-        post = functools.partial(_post, etcd, call.rdzv_id, protocol.line_of(posted))
-        keeper = await _within(call.terms.join_timeout_s, endpoint, post(spec))
-        minding = asyncio.create_task(_keep_posted(etcd, keeper, post), name="invitation")
+        post = functools.partial(_advertise, etcd, call.rdzv_id, protocol.line_of(posted))
+        keeper = await _within(call.spec.join_timeout_s, endpoint, post(spec))
+        minding = asyncio.create_task(_keep_advertised(etcd, keeper, post), name="invitation")
         try:
             yield
         finally:
@@ -191,12 +197,12 @@ async def _write(etcd: EtcdClient, put: Put) -> None:
         try:
             await etcd.txn(Txn((), (put,)))
         except Unavailable:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
         else:
             return
 
 
-async def _keep_posted(
+async def _keep_advertised(
     etcd: EtcdClient, keeper: LeaseKeeper, post: Callable[[], Coroutine[Any, Any, LeaseKeeper]]
 ) -> None:
     """Post the invitation again where etcd was away for so long that the lease is lost; withdraw it at the end."""
@@ -212,12 +218,12 @@ async def _keep_posted(
             await etcd.lease_revoke(keeper.lease.id)
 
 
-async def _post(etcd: EtcdClient, rdzv_id: str, line: bytes, *beside: Put) -> LeaseKeeper:
+async def _advertise(etcd: EtcdClient, rdzv_id: str, line: bytes, *beside: Put) -> LeaseKeeper:
     """Write the invitation, and what is written `beside` it in the same step."""
     key = invitation_key(rdzv_id)
     while True:
         try:
-            lease = await etcd.lease_grant(LEASE_TTL_S)
+            lease = await etcd.lease_grant(KEEP_ALIVE_S)
             written = await etcd.txn(Txn((absent(key),), (Put(key, line, lease=lease.id), *beside), (Get(key),)))
             if written.succeeded:
                 return LeaseKeeper(etcd, lease)
@@ -226,4 +232,4 @@ async def _post(etcd: EtcdClient, rdzv_id: str, line: bytes, *beside: Put) -> Le
                 raise NoRendezvous(f"somebody else calls for {rdzv_id!r} there; give this call another rdzv_id")
             return LeaseKeeper(etcd, Lease(found.lease, lease.ttl_s))  # written before, by one without an answer
         except Unavailable:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)

@@ -7,9 +7,9 @@ from typing import NoReturn
 
 from elasticjob.errors import CallerGone, NoRendezvous
 from elasticjob.multinode import discovery
-from elasticjob.multinode.discovery import Visit
+from elasticjob.multinode.discovery import DriverConnection
 from elasticjob.multinode.driver import fail
-from elasticjob.multinode.node_config import Life, node_settings
+from elasticjob.multinode.node_config import CallContext, node_settings
 from elasticjob_agent.cli.config import own_address
 from elasticjob_agent.cli.rdzv_backend import SharedEtcd
 from elasticjob_agent.cli.same_machine import find_endpoint, untrusted_reason
@@ -24,45 +24,51 @@ _STOP_S = 15.0
 log = logging.getLogger(__name__)
 
 
-async def attend(
-    address: SharedEtcd, rdzv_id: str, secret: str | None, life: Life, *, nprocs: int | None, join_timeout_s: float
+async def join(
+    address: SharedEtcd,
+    rdzv_id: str,
+    secret: str | None,
+    context: CallContext,
+    *,
+    nprocs: int | None,
+    join_timeout_s: float,
 ) -> None:
     """Take part once; raises CallError."""
     begun_s = time.monotonic()
     endpoint = await find_endpoint(address, within_s=join_timeout_s)
     waited_s = time.monotonic() - begun_s
     try:
-        visit = await discovery.come(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
+        connection = await discovery.connect(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
     except NoRendezvous as error:
         if why := await untrusted_reason(address):
             raise NoRendezvous(f"{error}. And {why}") from error
         raise
     try:
         settings = node_settings(
-            visit.terms,
-            visit.parcel,
-            where=visit.where,
+            connection.spec,
+            connection.payload,
+            where=connection.where,
             endpoint=endpoint,
             address=own_address(address.target),
-            life=life,
-            nprocs=nprocs or visit.terms.nprocs,
+            context=context,
+            nprocs=nprocs or connection.spec.nprocs,
         )
-        node = asyncio.create_task(run_node(settings, life.told), name="node")
-        over = asyncio.create_task(visit.is_over(), name="end of the call")
+        node = asyncio.create_task(run_node(settings, context.received_signals), name="node")
+        over = asyncio.create_task(connection.is_over(), name="end of the call")
         try:
-            await _until_end(node, over, visit)
+            await _until_end(node, over, connection)
         finally:
             over.cancel()
     finally:
-        visit.close()
+        connection.close()
 
 
-async def _until_end(node: asyncio.Task[Outcome], over: asyncio.Task[bool], visit: Visit) -> None:
+async def _until_end(node: asyncio.Task[Outcome], over: asyncio.Task[bool], connection: DriverConnection) -> None:
     await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
     if not node.done() and over.result():
         await asyncio.wait({node}, timeout=_STOP_S)  # it sees the end in etcd
     if not node.done():
-        await _stop(node, visit, is_over=over.result())
+        await _stop(node, connection, is_over=over.result())
     try:
         outcome = node.result()
     except Superseded as error:  # the asker's spec is gone: the call has ended, and this node was not in it
@@ -72,12 +78,12 @@ async def _until_end(node: asyncio.Task[Outcome], over: asyncio.Task[bool], visi
         fail(outcome, None)
 
 
-async def _stop(node: asyncio.Task[Outcome], visit: Visit, *, is_over: bool) -> NoReturn:
+async def _stop(node: asyncio.Task[Outcome], connection: DriverConnection, *, is_over: bool) -> NoReturn:
     node.cancel()
     await asyncio.wait({node}, timeout=_STOP_S)
     if is_over:
         raise CallerGone("the call is over, and this node could not learn how it ended; it has stopped")
-    raise CallerGone(f"the asker at {visit.where.host}:{visit.where.port} is gone; this node has stopped")
+    raise CallerGone(f"the asker at {connection.where.host}:{connection.where.port} is gone; this node has stopped")
 
 
 async def _explain(error: Superseded, over: asyncio.Task[bool]) -> None:

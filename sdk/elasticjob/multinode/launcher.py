@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from elasticjob.errors import CallError, NoRendezvous
 from elasticjob.multinode import protocol, serialization
-from elasticjob.multinode.driver import Call, ask
-from elasticjob.multinode.join import attend
-from elasticjob.multinode.node_config import Life, meeting_place
+from elasticjob.multinode.driver import LaunchRequest, run_driver
+from elasticjob.multinode.join import join
+from elasticjob.multinode.node_config import CallContext, rendezvous_address
 from elasticjob.multinode.secret import find_secret
 from elasticjob_agent.cli.options import UsageError
 from elasticjob_agent.cli.values import parse_nnodes
@@ -84,8 +84,8 @@ def launch_nodes(
         raise ValueError(f"nnodes={nnodes!r} needs rdzv_endpoint='HOST:PORT', where the other nodes find this one")
     if nprocs < 1 or max_restarts < 0:
         raise ValueError(f"nprocs={nprocs} must be at least 1, and max_restarts={max_restarts} at least 0")
-    content = serialization.packed(fn, args)
-    terms = protocol.Terms(
+    content = serialization.pickle_call(fn, args)
+    terms = protocol.CallSpec(
         run_id=f"{_run_name(rdzv_id)}-{secrets.token_hex(4)}",
         nprocs=nprocs,
         min_nodes=nodes[0],
@@ -97,7 +97,7 @@ def launch_nodes(
         size=len(content),
     )
     shared = _secret(secret, rdzv_endpoint) if rdzv_endpoint else None
-    return _run(lambda life: ask(Call(terms, content, rdzv_endpoint, rdzv_id, shared), life))
+    return _run(lambda context: run_driver(LaunchRequest(terms, content, rdzv_endpoint, rdzv_id, shared), context))
 
 
 def join_nodes(
@@ -127,17 +127,17 @@ def join_nodes(
     """
     name = _run_name(rdzv_id)
     shared = _secret(secret, rdzv_endpoint)
-    address = meeting_place(rdzv_endpoint)
-    _run(lambda life: attend(address, name, shared, life, nprocs=nprocs, join_timeout_s=join_timeout_s))
+    address = rendezvous_address(rdzv_endpoint)
+    _run(lambda context: join(address, name, shared, context, nprocs=nprocs, join_timeout_s=join_timeout_s))
 
 
-def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:
+def _run(live: Callable[[CallContext], Coroutine[Any, Any, T]]) -> T:
     """Live in a loop of this thread and a folder that goes at the end; errors of the layers below become ours."""
     _refuse_a_running_loop()
     with tempfile.TemporaryDirectory(prefix="elasticjob-") as folder:
-        life = Life(Path(folder))
+        context = CallContext(Path(folder))
         try:
-            return asyncio.run(live(life))
+            return asyncio.run(live(context))
         except UsageError as error:
             raise NoRendezvous(str(error)) from error
         except (EtcdError, RendezvousError) as error:
@@ -145,13 +145,13 @@ def _run(live: Callable[[Life], Coroutine[Any, Any, T]]) -> T:
         except SupervisorError as error:
             raise CallError(f"the workers of this node cannot be started: {error}") from error
         finally:
-            if life.told:  # whatever else it was: this process was asked to end
-                raise MainProcessError(signal_no=life.told[0])
+            if context.received_signals:  # whatever else it was: this process was asked to end
+                raise MainProcessError(signal_no=context.received_signals[0])
 
 
 def _secret(given: str | None, rdzv_endpoint: str) -> str | None:
     try:
-        host = meeting_place(rdzv_endpoint).host
+        host = rendezvous_address(rdzv_endpoint).host
     except UsageError as error:
         raise NoRendezvous(str(error)) from error
     return find_secret(given, host, os.environ)

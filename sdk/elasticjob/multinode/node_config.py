@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from elasticjob.multinode.protocol import Invitation, Terms
+from elasticjob.multinode.protocol import CallSpec, Invitation
 from elasticjob.multinode.secret import VARIABLE
 from elasticjob.multinode.worker import ENV_CALL
 from elasticjob_agent.cli.rdzv_backend import SharedEtcd
@@ -22,39 +22,46 @@ from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
 
-LEASE_TTL_S = 6.0
+KEEP_ALIVE_S = 6.0
 _SCALE_UP_DELAY_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _COMMAND = "from elasticjob.multinode.worker import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class CallContext:
     """What this process has for one call."""
 
     folder: Path
     """Goes at the end."""
-    told: list[signal.Signals] = field(default_factory=list)
+    received_signals: list[signal.Signals] = field(default_factory=list)
     """Signals that came."""
 
 
 def node_settings(
-    terms: Terms, content: bytes, *, where: Invitation, endpoint: Endpoint, address: str, life: Life, nprocs: int
+    spec: CallSpec,
+    content: bytes,
+    *,
+    where: Invitation,
+    endpoint: Endpoint,
+    address: str,
+    context: CallContext,
+    nprocs: int,
 ) -> NodeSettings:
     """Everything the agent must know to be this node; the function is written where its workers find it."""
-    file, logs = life.folder / "call", life.folder / "logs"
+    file, logs = context.folder / "call", context.folder / "logs"
     logs.mkdir()
-    report = {**asdict(where), "max_result_bytes": terms.max_result_bytes}
+    report = {**asdict(where), "max_result_bytes": spec.max_result_bytes}
     file.write_bytes(json.dumps(report).encode() + b"\n" + content)
     main_thread = threading.current_thread() is threading.main_thread()
     return NodeSettings(
         endpoint=endpoint,
-        profile=_profile(terms, address, nprocs),
+        profile=_identity(spec, address, nprocs),
         argv=(sys.executable, "-P", "-c", _COMMAND),
         environment={**_without_secret(os.environ), ENV_CALL: str(file)},
-        run_id=terms.run_id,
+        run_id=spec.run_id,
         log_dir=logs,
-        join_timeout_s=terms.join_timeout_s,
+        join_timeout_s=spec.join_timeout_s,
         signals=_SIGNALS if main_thread else (),
     )
 
@@ -63,21 +70,21 @@ def _without_secret(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != VARIABLE}
 
 
-def call_spec(terms: Terms) -> SpecRecord:
+def call_spec(spec: CallSpec) -> SpecRecord:
     """What the rendezvous is told of a call. The asker alone writes it, once, so that no node can repeat the call."""
     return SpecRecord(
-        min=terms.min_nodes,
-        max=terms.max_nodes,
-        desired=terms.max_nodes,
-        max_restarts=terms.max_restarts,
-        join_timeout_s=terms.join_timeout_s,
-        last_call_timeout_s=terms.last_call_timeout_s,
-        keep_alive_s=LEASE_TTL_S,
+        min=spec.min_nodes,
+        max=spec.max_nodes,
+        desired=spec.max_nodes,
+        max_restarts=spec.max_restarts,
+        join_timeout_s=spec.join_timeout_s,
+        last_call_timeout_s=spec.last_call_timeout_s,
+        keep_alive_s=KEEP_ALIVE_S,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )
 
 
-def _profile(terms: Terms, address: str, nprocs: int) -> NodeIdentity:
+def _identity(terms: CallSpec, address: str, nprocs: int) -> NodeIdentity:
     host = socket.gethostname()
     return NodeIdentity(
         keys=Keys(cli_prefix(terms.run_id)),
@@ -86,11 +93,11 @@ def _profile(terms: Terms, address: str, nprocs: int) -> NodeIdentity:
         host=host,
         address=address,
         nproc=nprocs,
-        lease_ttl_s=LEASE_TTL_S,
+        lease_ttl_s=KEEP_ALIVE_S,
     )
 
 
-def meeting_place(rdzv_endpoint: str) -> SharedEtcd:
+def rendezvous_address(rdzv_endpoint: str) -> SharedEtcd:
     """Where nodes meet: at an etcd that is there, or else one that the node which asks starts if it is there."""
     target = parse_endpoint(rdzv_endpoint, C10D_PORT)[0]
     host, _, port = target.rpartition(":")

@@ -12,11 +12,11 @@ from typing import Any
 
 LINE_LIMIT = 64 * 1024
 CHUNK_BYTES = 1 << 20
-HELLO, CALL, DELIVERY = b"hello", b"call", b"result"
+HELLO, CALL, RESULT_HELLO = b"hello", b"call", b"result"
 """What is sealed: who connects, what a guest is given, what a rank brings."""
-TAKEN = b"taken"
+ACK = b"taken"
 """The asker has a result, whole; until then whoever sends it does not end."""
-OVER = b"over"
+DONE = b"over"
 """The asker's last word to a guest: the call has ended."""
 JOIN, RESULT = "join", "result"
 
@@ -31,7 +31,7 @@ class Invitation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class CallSpec:
     """What all nodes of a call must agree on; the function itself follows as bytes."""
 
     run_id: str
@@ -56,12 +56,12 @@ class Hello:
     round: int = 0
     rank: int = 0
     world_size: int = 0
-    how: str = ""
+    outcome: str = ""
     """How the function ended: a kind of `function_child`."""
     size: int = 0
 
 
-def line_of(record: Invitation | Terms | Hello) -> bytes:
+def line_of(record: Invitation | CallSpec | Hello) -> bytes:
     """A record as a line."""
     return json.dumps(asdict(record)).encode() + b"\n"
 

@@ -19,14 +19,14 @@ from typing import Any
 
 from elasticjob.errors import RankFailure
 from elasticjob.multinode import protocol
-from elasticjob.multinode.authentication import LINE_BYTES, Seal
+from elasticjob.multinode.authentication import LINE_BYTES, Authenticator
 from elasticjob.multinode.protocol import Hello
 from elasticjob_agent.net.servers import close_server
 from elasticjob_agent.supervisor import function_worker as ends
 
 LOOPBACK = "127.0.0.1"
 """Where a call of one node has its desk."""
-_SAYS_S = 10.0
+_KEEPALIVE_S = 10.0
 """For a connection to say who it is."""
 _SILENCE_S = 60.0
 """For the next piece of a result."""
@@ -41,24 +41,24 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Delivery:
+class _RankResult:
     """What came from one rank."""
 
     hello: Hello
     file: Path
 
 
-class Desk:
+class ResultServer:
     """See the module; `open`, then `close`."""
 
-    def __init__(self, folder: Path, key: str, terms: protocol.Terms, parcel: bytes) -> None:
+    def __init__(self, folder: Path, key: str, spec: protocol.CallSpec, payload: bytes) -> None:
         self._folder = folder
         self._key = key
-        self._terms = terms
-        self._parcel = parcel
+        self._spec = spec
+        self._payload = payload
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._deliveries: dict[tuple[int, int], _Delivery] = {}
+        self._results: dict[tuple[int, int], _RankResult] = {}
         self._is_over = False
         self._closing = asyncio.Event()
         self._numbers = itertools.count()
@@ -71,7 +71,7 @@ class Desk:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    def call_is_over(self) -> None:
+    def finish_call(self) -> None:
         """The call has its end: `close` tells the guests. They take a connection that just ends for a lost asker."""
         self._is_over = True
 
@@ -81,26 +81,26 @@ class Desk:
         if self._server is not None:
             await close_server(self._server)
         if self._tasks:
-            _, slow = await asyncio.wait(self._tasks, timeout=_SAYS_S)
+            _, slow = await asyncio.wait(self._tasks, timeout=_KEEPALIVE_S)
             for task in slow:
                 task.cancel()
 
     @property
     def last_round(self) -> int:
         """The last one of which anything came; 0: none."""
-        return max((of for of, _ in self._deliveries), default=0)
+        return max((of for of, _ in self._results), default=0)
 
     def results(self, round_: int) -> dict[int, Any] | None:
         """Rank → value of this round, or None if not all of its ranks have delivered one."""
-        came = {rank: each for (of, rank), each in self._deliveries.items() if of == round_}
+        came = {rank: each for (of, rank), each in self._results.items() if of == round_}
         whole = came and set(came) == set(range(next(iter(came.values())).hello.world_size))
-        if not whole or any(each.hello.how != ends.VALUE for each in came.values()):
+        if not whole or any(each.hello.outcome != ends.VALUE for each in came.values()):
             return None
         return {rank: pickle.loads(came[rank].file.read_bytes()) for rank in sorted(came)}  # noqa: S301  # see wire
 
     def failures(self) -> Mapping[int, RankFailure]:
         """Rank → how it failed, of the last round in which one did."""
-        failed = {place: each for place, each in self._deliveries.items() if each.hello.how != ends.VALUE}
+        failed = {place: each for place, each in self._results.items() if each.hello.outcome != ends.VALUE}
         last = max((of for of, _ in failed), default=0)
         return {rank: _failure(each) for (of, rank), each in sorted(failed.items()) if of == last}
 
@@ -111,13 +111,13 @@ class Desk:
         assert task is not None
         self._tasks.add(task)
         try:
-            async with asyncio.timeout(_SAYS_S):
-                hello, challenge = await self._known(reader, writer)
+            async with asyncio.timeout(_KEEPALIVE_S):
+                hello, challenge = await self._authenticate(reader, writer)
             if hello.kind == protocol.JOIN:
-                await self._entertain(hello, writer)
+                await self._serve_node(hello, writer)
             else:
-                await self._take(hello, challenge, reader)
-                await self._word(protocol.TAKEN, hello, writer)
+                await self._receive_result(hello, challenge, reader)
+                await self._read_word(protocol.ACK, hello, writer)
         except (OSError, TimeoutError, ValueError, EOFError, TypeError) as error:
             peer = writer.get_extra_info("peername")
             log.warning("a connection from %s came to nothing: %s", peer and peer[0], error or type(error).__name__)
@@ -125,29 +125,29 @@ class Desk:
             self._tasks.discard(task)
             writer.close()
 
-    async def _known(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Hello, bytes]:
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Hello, bytes]:
         """Who it is, and the challenge that it has answered. Nothing of a line without its seal is looked at."""
         challenge = secrets.token_hex(16).encode() + b"\n"
         writer.write(challenge)
         line = await reader.readline()
-        seal = Seal(self._key, protocol.HELLO, challenge)
+        seal = Authenticator(self._key, protocol.HELLO, challenge)
         seal.update(line)
         seal.require(await reader.readexactly(LINE_BYTES))
         return Hello(**protocol.fields_of(line)), challenge
 
-    async def _word(self, word: bytes, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        writer.write(Seal(self._key, word, hello.nonce.encode()).line)
+    async def _read_word(self, word: bytes, hello: Hello, writer: asyncio.StreamWriter) -> None:
+        writer.write(Authenticator(self._key, word, hello.nonce.encode()).line)
         await writer.drain()
 
-    async def _entertain(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
+    async def _serve_node(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
         """A guest: it has the connection until it goes, or all is over."""
         log.info("node %s joins", hello.host)
-        terms = protocol.line_of(self._terms)
+        terms = protocol.line_of(self._spec)
         writer.write(terms)
-        seal = Seal(self._key, protocol.CALL, hello.nonce.encode(), terms)
+        seal = Authenticator(self._key, protocol.CALL, hello.nonce.encode(), terms)
         writer.write(seal.line)
-        for begin in range(0, len(self._parcel), protocol.CHUNK_BYTES):  # one copy a guest would be too many
-            piece = self._parcel[begin : begin + protocol.CHUNK_BYTES]
+        for begin in range(0, len(self._payload), protocol.CHUNK_BYTES):  # one copy a guest would be too many
+            piece = self._payload[begin : begin + protocol.CHUNK_BYTES]
             seal.update(piece)
             writer.write(piece)
             await writer.drain()
@@ -155,21 +155,21 @@ class Desk:
         await writer.drain()
         await self._closing.wait()
         if self._is_over:
-            await self._word(protocol.OVER, hello, writer)
+            await self._read_word(protocol.DONE, hello, writer)
 
-    async def _take(self, hello: Hello, challenge: bytes, reader: asyncio.StreamReader) -> None:
+    async def _receive_result(self, hello: Hello, challenge: bytes, reader: asyncio.StreamReader) -> None:
         file = self._folder / f"{hello.round}.{hello.rank}.{next(self._numbers)}"
         try:
-            await self._receive(hello, Seal(self._key, protocol.DELIVERY, challenge), file, reader)
+            await self._receive(hello, Authenticator(self._key, protocol.RESULT_HELLO, challenge), file, reader)
         except BaseException:
             file.unlink(missing_ok=True)
             raise
-        earlier = self._deliveries.pop((hello.round, hello.rank), None)
-        self._deliveries[hello.round, hello.rank] = _Delivery(hello, file)
+        earlier = self._results.pop((hello.round, hello.rank), None)
+        self._results[hello.round, hello.rank] = _RankResult(hello, file)
         if earlier is not None:
             earlier.file.unlink()
 
-    async def _receive(self, hello: Hello, seal: Seal, file: Path, reader: asyncio.StreamReader) -> None:
+    async def _receive(self, hello: Hello, seal: Authenticator, file: Path, reader: asyncio.StreamReader) -> None:
         """The whole result into a file; raises BadSealError if that is not what the rank has sent."""
         left = hello.size
         with file.open("wb") as whole:
@@ -193,9 +193,9 @@ def _everywhere() -> socket.socket:
     return socket.create_server(("", 0))
 
 
-def _failure(delivery: _Delivery) -> RankFailure:
+def _failure(delivery: _RankResult) -> RankFailure:
     said = json.loads(delivery.file.read_bytes())
-    phrase = _PHRASES.get(delivery.hello.how, "")
+    phrase = _PHRASES.get(delivery.hello.outcome, "")
     error = f"{said['type']}: {said['text']}" if said["text"] else said["type"]
     return RankFailure(
         rank=delivery.hello.rank, host=delivery.hello.host, error=phrase + error, traceback=said["traceback"]

@@ -16,7 +16,7 @@ from elasticjob_agent.cli.rdzv_backend import is_loopback
 
 VARIABLE = "ELASTICJOB_CALL_SECRET"
 VARIABLE_FILE = "ELASTICJOB_CALL_SECRET_FILE"
-_LEAST = 16
+_MIN_LENGTH = 16
 """Characters: who hears a call's connection may try out short ones."""
 
 log = logging.getLogger(__name__)
@@ -25,17 +25,19 @@ log = logging.getLogger(__name__)
 def find_secret(given: str | None, host: str, environment: Mapping[str, str]) -> str | None:
     """The secret of calls that meet at `host`, or None if none was agreed on; raises ValueError, OSError."""
     if given is not None:
-        return _checked(given, "secret")
+        return _validate(given, "secret")
     if VARIABLE in environment:
-        return _checked(environment[VARIABLE], VARIABLE)
+        return _validate(environment[VARIABLE], VARIABLE)
     if VARIABLE_FILE in environment:
         return _read(Path(environment[VARIABLE_FILE]), VARIABLE_FILE)
     return _own_if_possible(_own_file(environment)) if is_loopback(host) else None
 
 
-def _checked(text: str, name: str) -> str:
-    if len(text) < _LEAST:
-        raise ValueError(f"{name} has {len(text)} characters and needs {_LEAST}: make one with `openssl rand -hex 32`")
+def _validate(text: str, name: str) -> str:
+    if len(text) < _MIN_LENGTH:
+        raise ValueError(
+            f"{name} has {len(text)} characters and needs {_MIN_LENGTH}: make one with `openssl rand -hex 32`"
+        )
     return text
 
 
@@ -45,7 +47,7 @@ def _read(path: Path, name: str) -> str:
         found = os.fstat(file.fileno())
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
             raise ValueError(f"{name}: {path} must belong to this user and be for it alone: chmod 600 {path}")
-        return _checked(file.read().strip(), name)
+        return _validate(file.read().strip(), name)
 
 
 def _own_file(environment: Mapping[str, str]) -> Path:

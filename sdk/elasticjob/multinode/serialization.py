@@ -16,7 +16,7 @@ _LOCAL_ONLY = ("authkey", "sys_path", "orig_dir", "dir")
 """What `spawn` hands on that is of the asker's machine alone."""
 
 
-def packed(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+def pickle_call(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
     """Both as bytes; raises what pickling them raises."""
     preparation = spawn.get_preparation_data("rank")
     kept = {name: value for name, value in preparation.items() if name not in _LOCAL_ONLY}
@@ -24,7 +24,7 @@ def packed(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
     return head + pickle.dumps((fn, args))
 
 
-def unpacked(file: IO[bytes]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def unpickle_call(file: IO[bytes]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Both again, in another interpreter; raises whatever importing them raises."""
     preparation, path, folder = pickle.load(file)  # noqa: S301  # it came with the call's key
     sys.path += [each for each in path if each not in sys.path]

@@ -15,15 +15,21 @@ import time
 import traceback
 from typing import IO, NamedTuple
 
-from elasticjob.multinode.authentication import CHALLENGE_BYTES, LINE_BYTES, BadSealError, Seal, require_challenge
-from elasticjob.multinode.protocol import DELIVERY, HELLO, RESULT, TAKEN, Hello, line_of
-from elasticjob.multinode.serialization import unpacked
+from elasticjob.multinode.authentication import (
+    CHALLENGE_BYTES,
+    LINE_BYTES,
+    AuthenticationError,
+    Authenticator,
+    require_challenge,
+)
+from elasticjob.multinode.protocol import ACK, HELLO, RESULT, RESULT_HELLO, Hello, line_of
+from elasticjob.multinode.serialization import unpickle_call
 from elasticjob_agent.supervisor import function_worker as ends
 
 ENV_CALL = "ELASTICJOB_CALL"
 """The file with everything: a line of where to report, then the parcel."""
 _DIAL_S = 5.0
-_PATIENCE_S = 30.0
+_DELIVERY_TIMEOUT_S = 30.0
 """For an asker that does not answer; a node whose asker is gone is ended by its guest before that."""
 _PAUSE_S = 0.2
 
@@ -41,7 +47,7 @@ def main() -> None:
     """Never returns."""
     with open(os.environ.pop(ENV_CALL), "rb") as file:  # noqa: PTH123  # pathlib is not worth its import here
         where = json.loads(file.readline())
-        end = _bounded(_run(file), where["max_result_bytes"])
+        end = _limit_size(_run(file), where["max_result_bytes"])
     delivered = _deliver(end, where)
     sys.stdout.flush()
     if end.code < 0:
@@ -52,13 +58,13 @@ def main() -> None:
 
 def _run(file: IO[bytes]) -> _End:
     try:
-        fn, args = unpacked(file)
+        fn, args = unpickle_call(file)
     except BaseException as error:  # noqa: BLE001  # whatever the user's import raises is told
         return _failed(ends.NOT_STARTED, error)
     try:
         value = fn(*args)
     except SystemExit as error:
-        return _left(error)
+        return _exit_end(error)
     except KeyboardInterrupt as error:
         return _End(ends.INTERRUPTED, ends.describe(error), -signal.SIGINT)
     except BaseException as error:  # noqa: BLE001  # whatever it is, the asker learns of it
@@ -69,7 +75,7 @@ def _run(file: IO[bytes]) -> _End:
         return _failed(ends.UNPICKLABLE, error)
 
 
-def _left(error: SystemExit) -> _End:
+def _exit_end(error: SystemExit) -> _End:
     if error.code is None or (isinstance(error.code, int) and error.code & 0xFF == 0):
         return _End(ends.VALUE, pickle.dumps(None), 0)
     if not isinstance(error.code, int):
@@ -85,7 +91,7 @@ def _failed(how: str, error: BaseException) -> _End:
     return _End(how, ends.describe(error), 1)
 
 
-def _bounded(end: _End, most: int) -> _End:
+def _limit_size(end: _End, most: int) -> _End:
     """A result that is too big is a failure that says so."""
     if end.how != ends.VALUE or len(end.payload) <= most:
         return end
@@ -104,13 +110,13 @@ def _deliver(end: _End, where: dict[str, object]) -> bool:
         round=int(os.environ["ELASTICJOB_ROUND"]),
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
-        how=end.how,
+        outcome=end.how,
         size=len(end.payload),
     )
-    until = time.monotonic() + _PATIENCE_S
+    until = time.monotonic() + _DELIVERY_TIMEOUT_S
     while True:
         try:
-            return _sent(hello, end.payload, (str(where["host"]), int(str(where["port"]))), str(where["key"]))
+            return _send(hello, end.payload, (str(where["host"]), int(str(where["port"]))), str(where["key"]))
         except OSError as error:
             if time.monotonic() >= until:
                 print(
@@ -122,18 +128,18 @@ def _deliver(end: _End, where: dict[str, object]) -> bool:
         time.sleep(_PAUSE_S)
 
 
-def _sent(hello: Hello, payload: bytes, address: tuple[str, int], key: str) -> bool:
+def _send(hello: Hello, payload: bytes, address: tuple[str, int], key: str) -> bool:
     with socket.create_connection(address, timeout=_DIAL_S) as connection, connection.makefile("rb") as answers:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
             challenge = require_challenge(answers.readline(CHALLENGE_BYTES))
             connection.settimeout(None)
-            for purpose, data in ((HELLO, line_of(hello)), (DELIVERY, payload)):
+            for purpose, data in ((HELLO, line_of(hello)), (RESULT_HELLO, payload)):
                 connection.sendall(data)
-                seal = Seal(key, purpose, challenge)
+                seal = Authenticator(key, purpose, challenge)
                 seal.update(data)
                 connection.sendall(seal.line)
-            Seal(key, TAKEN, hello.nonce.encode()).require(answers.readline(LINE_BYTES))
-        except BadSealError as error:
+            Authenticator(key, ACK, hello.nonce.encode()).require(answers.readline(LINE_BYTES))
+        except AuthenticationError as error:
             raise ConnectionError(f"it ended the connection before it had everything, or {error}") from error
     return True

@@ -21,7 +21,7 @@ import pytest
 from elasticjob.errors import CallFailed, NoRendezvous, TooFewNodes
 from elasticjob.multinode import driver, protocol
 from elasticjob.multinode import join as attending
-from elasticjob.multinode.authentication import Seal
+from elasticjob.multinode.authentication import Authenticator
 from elasticjob.multinode.discovery import invitation_key
 from elasticjob.multinode.launcher import join_nodes, launch_nodes
 from elasticjob_agent.launch import free_port
@@ -326,8 +326,8 @@ def delivered(host: str, port: int, key: str, *, payload: bytes) -> bytes:
     with socket.create_connection((host, port), timeout=LIMIT_S) as connection, connection.makefile("rwb") as stream:
         challenge = stream.readline()
         line = json.dumps({"nonce": "n", **hello}).encode() + b"\n"
-        for purpose, data in ((protocol.HELLO, line), (protocol.DELIVERY, payload)):
-            seal = Seal(key, purpose, challenge)
+        for purpose, data in ((protocol.HELLO, line), (protocol.RESULT_HELLO, payload)):
+            seal = Authenticator(key, purpose, challenge)
             seal.update(data)
             stream.write(data + seal.line)
         try:

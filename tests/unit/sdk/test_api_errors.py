@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elasticjob.api_errors import refusal
+from elasticjob.api_errors import error_from_response
 from elasticjob.errors import (
     AlreadyExists,
     ClusterError,
@@ -35,16 +35,16 @@ NAMED = {"details": {"name": "digits", "kind": "elasticjobs"}}
     ],
 )
 def test_every_status_has_its_error(status: int, said: dict[str, object], kind: type[ClusterError]) -> None:
-    assert type(refusal(status, "get the job digits", json.dumps(said).encode())) is kind
+    assert type(error_from_response(status, "get the job digits", json.dumps(said).encode())) is kind
 
 
 def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure() -> None:
     body = json.dumps({"message": 'elasticjobs.elasticjob.io "digits" not found', **NAMED}).encode()
-    assert str(refusal(404, "get the job digits", body)) == (
+    assert str(error_from_response(404, "get the job digits", body)) == (
         'cannot get the job digits: elasticjobs.elasticjob.io "digits" not found; check name, namespace and context'
     )
 
 
 @pytest.mark.parametrize("body", [b"", b"upstream gone", b"[1]", b"\xff"])
 def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes) -> None:
-    assert "cannot list jobs: " in str(refusal(502, "list jobs", body))
+    assert "cannot list jobs: " in str(error_from_response(502, "list jobs", body))

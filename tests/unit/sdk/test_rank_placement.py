@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob.errors import NoLogs
-from elasticjob.rank_placement import Ranks, pod_of, ranks_by_pod, whose
+from elasticjob.rank_placement import Ranks, pod_of, rank_of_line, ranks_by_pod
 from elasticjob_api.constants import Phase
 from elasticjob_api.status import JobStatus, NodeStatus
 
@@ -52,4 +52,4 @@ def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted() -> None
     ],
 )
 def test_a_line_is_of_the_rank_that_marks_it(text: str, ranks: Ranks | None, expected: tuple[int | None, str]) -> None:
-    assert whose(text, ranks) == expected
+    assert rank_of_line(text, ranks) == expected

@@ -2,7 +2,7 @@
 
 import socket
 
-from elasticjob.streams import Lines, Stop
+from elasticjob.streams import CancelToken, Lines
 
 
 class Answer:
@@ -32,8 +32,8 @@ def test_a_stop_ends_the_read_of_an_answer() -> None:
 def test_a_stop_that_comes_when_the_connection_was_just_closed_is_no_error() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        lines, stop = Lines(Answer(ours)), Stop()
-        with stop.minding(lines):
+        lines, stop = Lines(Answer(ours)), CancelToken()
+        with stop.attached(lines):
             ours.close()
-            stop.throw()
-    assert stop.is_thrown
+            stop.cancel()
+    assert stop.is_cancelled

@@ -3,14 +3,14 @@
 import pytest
 
 from elasticjob.errors import CannotHappen, JobFailed
-from elasticjob.wait_conditions import Goal, goal, is_reached, why_never
+from elasticjob.wait_conditions import WaitCondition, is_reached, unreachable_reason, wait_condition
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.status import Condition, JobStatus, LastFailure
 
 
 def test_without_arguments_success_is_waited_for() -> None:
-    assert is_reached(goal(None, None), JobStatus(phase=Phase.SUCCEEDED))
-    assert not is_reached(goal(None, None), JobStatus(phase=Phase.FAILED))
+    assert is_reached(wait_condition(None, None), JobStatus(phase=Phase.SUCCEEDED))
+    assert not is_reached(wait_condition(None, None), JobStatus(phase=Phase.FAILED))
 
 
 @pytest.mark.parametrize(
@@ -25,17 +25,17 @@ def test_without_arguments_success_is_waited_for() -> None:
 )
 def test_a_condition_is_reached_by_its_status(text: str, status: str, reached: bool) -> None:  # noqa: FBT001  # a table's column
     now = JobStatus(conditions=(Condition(type="Running", status=status, reason="R"),))
-    assert is_reached(goal(None, text), now) is reached
+    assert is_reached(wait_condition(None, text), now) is reached
 
 
 def test_a_condition_that_is_not_there_is_not_reached() -> None:
-    assert not is_reached(goal(None, "Running=False"), JobStatus())
+    assert not is_reached(wait_condition(None, "Running=False"), JobStatus())
 
 
 @pytest.mark.parametrize(("phase", "condition"), [("Runing", None), (None, "Runing"), ("Running", "Running")])
 def test_what_cannot_be_waited_for_is_a_value_error(phase: str | None, condition: str | None) -> None:
     with pytest.raises(ValueError, match=r"Runing|not both"):
-        goal(phase, condition)
+        wait_condition(phase, condition)
 
 
 def test_a_failed_job_that_should_succeed_says_why_it_failed() -> None:
@@ -52,7 +52,7 @@ def test_a_failed_job_that_should_succeed_says_why_it_failed() -> None:
         type=ConditionType.FAILED, status="True", reason="MaxRestartsExceeded", message="4 of 3 restarts"
     )
     now = JobStatus(phase=Phase.FAILED, conditions=(failed,), last_failure=last)
-    never = why_never(Goal(), "digits", now)
+    never = unreachable_reason(WaitCondition(), "digits", now)
     assert isinstance(never, JobFailed)
     assert never.status is now
     assert str(never) == (
@@ -62,15 +62,15 @@ def test_a_failed_job_that_should_succeed_says_why_it_failed() -> None:
 
 
 def test_a_job_that_succeeded_will_never_run() -> None:
-    never = why_never(goal("Running", None), "digits", JobStatus(phase=Phase.SUCCEEDED))
+    never = unreachable_reason(wait_condition("Running", None), "digits", JobStatus(phase=Phase.SUCCEEDED))
     assert isinstance(never, CannotHappen)
     assert str(never) == "job digits has ended as Succeeded, so it will never come to phase Running"
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SUSPENDED, Phase.RESTARTING])
 def test_a_job_that_lives_may_still_come_to_anything(phase: Phase) -> None:
-    assert why_never(Goal(), "digits", JobStatus(phase=phase)) is None
+    assert unreachable_reason(WaitCondition(), "digits", JobStatus(phase=phase)) is None
 
 
 def test_a_failed_job_has_reached_the_failure_that_was_waited_for() -> None:
-    assert why_never(goal("Failed", None), "digits", JobStatus(phase=Phase.FAILED)) is None
+    assert unreachable_reason(wait_condition("Failed", None), "digits", JobStatus(phase=Phase.FAILED)) is None

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from elasticjob.multinode import protocol
-from elasticjob.multinode.authentication import CHALLENGE_BYTES, LINE_BYTES, Seal
-from elasticjob.multinode.result_server import Desk
+from elasticjob.multinode.authentication import CHALLENGE_BYTES, LINE_BYTES, Authenticator
+from elasticjob.multinode.result_server import ResultServer
 from elasticjob_agent.supervisor.function_worker import RAISED, VALUE
 
 KEY = "the key of this call"
 NONCE = "of this connection"
-HELLO = protocol.Hello(nonce=NONCE, kind=protocol.RESULT, host="node-1", round=1, rank=0, world_size=2, how=VALUE)
+HELLO = protocol.Hello(nonce=NONCE, kind=protocol.RESULT, host="node-1", round=1, rank=0, world_size=2, outcome=VALUE)
 PARCEL = b"function and arguments"
-TERMS = protocol.Terms(
+TERMS = protocol.CallSpec(
     run_id="run",
     nprocs=1,
     min_nodes=1,
@@ -37,7 +37,7 @@ class Office:
     """A desk that is open, and ways to come to it."""
 
     def __init__(self, folder: Path) -> None:
-        self.desk = Desk(folder, KEY, TERMS, PARCEL)
+        self.desk = ResultServer(folder, KEY, TERMS, PARCEL)
         self.port = 0
 
     async def bring(self, line: bytes, payload: bytes = b"", *, key: str = KEY, sealed: bytes | None = None) -> bytes:
@@ -47,7 +47,7 @@ class Office:
         """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         challenge = await reader.readexactly(CHALLENGE_BYTES)
-        delivery = seal(key, protocol.DELIVERY, challenge, payload if sealed is None else sealed)
+        delivery = seal(key, protocol.RESULT_HELLO, challenge, payload if sealed is None else sealed)
         writer.write(line + seal(key, protocol.HELLO, challenge, line) + payload + delivery)
         writer.write_eof()
         answer = await reader.read()
@@ -62,12 +62,12 @@ class Office:
 
 def seal(key: str, purpose: bytes, challenge: bytes, data: bytes = b"") -> bytes:
     """The line behind the data."""
-    made = Seal(key, purpose, challenge)
+    made = Authenticator(key, purpose, challenge)
     made.update(data)
     return made.line
 
 
-TAKEN, OVER = (Seal(KEY, word, NONCE.encode()).line for word in (protocol.TAKEN, protocol.OVER))
+TAKEN, OVER = (Authenticator(KEY, word, NONCE.encode()).line for word in (protocol.ACK, protocol.DONE))
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_what_was_said_on_one_connection_opens_no_other(office: Office) ->
     line = protocol.line_of(replace(HELLO, size=0, world_size=1))
     reader, writer = await asyncio.open_connection("127.0.0.1", office.port)
     heard = b"0" * 32 + b"\n"
-    writer.write(line + seal(KEY, protocol.HELLO, heard, line) + seal(KEY, protocol.DELIVERY, heard))
+    writer.write(line + seal(KEY, protocol.HELLO, heard, line) + seal(KEY, protocol.RESULT_HELLO, heard))
     writer.write_eof()
     assert len(await reader.read()) == CHALLENGE_BYTES
     writer.close()
@@ -147,7 +147,7 @@ async def test_a_result_that_is_cut_off_does_not_count(office: Office) -> None:
 async def test_failures_of_the_last_round_are_told(office: Office) -> None:
     for round_, text in ((1, "old"), (2, "new")):
         said = json.dumps({"type": "ValueError", "text": text, "traceback": "Traceback"}).encode()
-        hello = replace(HELLO, round=round_, how=RAISED, size=len(said))
+        hello = replace(HELLO, round=round_, outcome=RAISED, size=len(said))
         assert await office.bring(protocol.line_of(hello), said) == TAKEN
     failures = office.desk.failures()
     assert [(rank, each.error, each.host) for rank, each in failures.items()] == [(0, "ValueError: new", "node-1")]
@@ -162,14 +162,14 @@ async def test_a_guest_gets_the_function_and_learns_whether_the_call_has_ended(
     line = protocol.line_of(protocol.Hello(nonce=NONCE, kind=protocol.JOIN, host="node-1"))
     writer.write(line + seal(KEY, protocol.HELLO, challenge, line))
     terms = await reader.readline()
-    assert protocol.Terms(**protocol.fields_of(terms)) == TERMS
-    call = Seal(KEY, protocol.CALL, NONCE.encode(), terms)
+    assert protocol.CallSpec(**protocol.fields_of(terms)) == TERMS
+    call = Authenticator(KEY, protocol.CALL, NONCE.encode(), terms)
     call.require(await reader.readexactly(LINE_BYTES))
     assert await reader.readexactly(len(PARCEL)) == PARCEL
     call.update(PARCEL)
     call.require(await reader.readexactly(LINE_BYTES))
     if is_over:
-        office.desk.call_is_over()
+        office.desk.finish_call()
     await office.desk.close()
     assert await reader.read() == word
     writer.close()
